@@ -1,0 +1,62 @@
+# Every target makes the .venv it needs, once. Another Python: make test PYTHON=python3.12
+PYTHON ?= python3
+BIN := .venv/bin
+# The second constraint reaches the build environment too, where -c does not.
+INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install -qq --disable-pip-version-check \
+	-c constraints.txt
+
+# An active environment of the user's own must not leak into ours.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+
+# Two installs into one .venv must not run at the same time.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-browser check bench repro clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.stamp-cli ## find wrong labels among handwritten digits
+	@$(BIN)/turnover demo
+
+# One process: torch already uses both cores, and every further worker imports it again.
+test: .venv/.stamp-test ## all fast tests
+	@$(BIN)/python -m pytest --ignore=tests/browser
+
+# pytest ends with 5 where nothing is marked slow.
+test-slow: .venv/.stamp-test ## the tests marked slow
+	@$(BIN)/python -m pytest -m slow --ignore=tests/browser || [ $$? -eq 5 ]
+
+test-browser: .venv/.stamp-test ## pages in a real browser
+	@if [ -d tests/browser ]; then $(BIN)/python -m pytest tests/browser; \
+	else echo "test-browser: there are no browser tests yet"; fi
+
+# pyright reads the types of what the code imports, hence the test stamp.
+check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladder
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports --no-logo
+
+bench: .venv/.stamp-test ## speed and memory, as ratios
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m benchmarks
+
+repro: ## the results of the paper
+	@if [ -f experiments/Makefile ]; then $(MAKE) -C experiments; \
+	else echo "repro: there are no experiments yet"; fi
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "turnover needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+# The stamp of an extra: .venv/.stamp-test is .[test].
+.venv/.stamp-%: pyproject.toml constraints.txt | .venv/.stamp-venv
+	@echo "installing turnover[$*] into .venv; the first time this takes some minutes"
+	@$(INSTALL) -e '.[$*]'
+	@touch $@

@@ -1,0 +1,26 @@
+"""Run all benchmarks, or those named on the command line: python -m benchmarks layer step."""
+
+import os
+import sys
+
+# Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from . import import_time, layer, memory, step
+
+ALL = {"layer": layer, "step": step, "memory": memory, "import": import_time}
+
+
+def main() -> None:
+    """Run what was asked for."""
+    names = sys.argv[1:] or list(ALL)
+    unknown = [name for name in names if name not in ALL]
+    if unknown:
+        sys.exit(f"no benchmark {', '.join(unknown)}; there are {', '.join(ALL)}")
+    for name in names:
+        ALL[name].main()
+        print()
+
+
+if __name__ == "__main__":
+    main()

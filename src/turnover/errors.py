@@ -1,0 +1,114 @@
+"""Every exception and warning that turnover raises.
+
+Owns: the names users catch. Must not know: anything else in the package.
+
+Each message says what was given, what is needed, what to type, and the module path concerned. Catch
+`TurnOverError` for all of them.
+"""
+
+
+class TurnOverError(Exception):
+    """Base of every error raised by turnover."""
+
+
+class PlanError(TurnOverError, ValueError):
+    """A model cannot be wrapped as asked; the message lists all problems at once."""
+
+    def __init__(self, problems: list[str]) -> None:
+        """Join the problems into one message and keep them as data."""
+        self.problems = list(problems)
+        head = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "".join(f"\n  - {problem}" for problem in problems)
+        super().__init__(f"the model was not changed: {head} with this plan{lines}")
+
+    def __reduce__(self) -> tuple[type["PlanError"], tuple[list[str]]]:
+        """Pickle by the list of problems, not by the joined message."""
+        return type(self), (self.problems,)
+
+
+class MaskError(TurnOverError, ValueError):
+    """A mask was asked for that does not exist: keep rate, width, seed or source out of range."""
+
+
+class InstanceIdError(TurnOverError, ValueError):
+    """Instance ids have the wrong type, range or number."""
+
+
+class DuplicateIdError(InstanceIdError):
+    """Two different rows carry the same instance id."""
+
+
+class ReservedIdError(InstanceIdError):
+    """An id from 2**62 on was met where ids are given out; those belong to the null."""
+
+
+class MissingIdError(InstanceIdError):
+    """A row or a batch has no instance id where one is needed."""
+
+
+class MissingInstancesError(TurnOverError, RuntimeError):
+    """A masked module ran in training mode outside `turnover.instances(ids)`."""
+
+
+class NestedInstancesError(TurnOverError, RuntimeError):
+    """`turnover.instances` was entered while another one was active."""
+
+
+class ViewError(TurnOverError, ValueError):
+    """A view other than "keep", "flip" or "full", or not one a row."""
+
+
+class BatchSizeError(TurnOverError, ValueError):
+    """The number of ids and the batch that reached a site do not fit."""
+
+
+class SiteNotReachedError(TurnOverError, RuntimeError):
+    """A forward pass in keep or flip view went around a site."""
+
+
+class SiteOutputError(TurnOverError, TypeError):
+    """A masked module returned something that cannot carry a mask."""
+
+
+class WidthMismatchError(TurnOverError, ValueError):
+    """The masked dimension of a site does not have the width it must have."""
+
+
+class RecomputationError(TurnOverError, RuntimeError):
+    """Activation checkpointing recomputed a site without its instances."""
+
+
+class RepeatBeforeForwardError(TurnOverError, RuntimeError):
+    """`repeat` was called before the model ran in this context."""
+
+
+class NotWrappedError(TurnOverError, TypeError):
+    """A wrapped model is needed and something else was given."""
+
+
+class AlreadyWrappedError(TurnOverError, ValueError):
+    """A model that already has masks was given to `wrap`."""
+
+
+class RecipeMismatchError(TurnOverError, RuntimeError):
+    """Weights trained under one mask recipe met a model with another."""
+
+
+class SavedModelError(TurnOverError, RuntimeError):
+    """A saved model folder is missing, damaged or of another format."""
+
+
+class DataSetError(TurnOverError, TypeError):
+    """A data set or loader cannot be given instance ids as it is."""
+
+
+class AuditError(TurnOverError, ValueError):
+    """The leak audit cannot run on this model, batch or loss."""
+
+
+class MissingExtraError(TurnOverError, ImportError):
+    """An optional package is needed for this call; the message says which extra to install."""
+
+
+class TurnOverWarning(UserWarning):
+    """Something works, but scores will be less trustworthy than they could be."""

@@ -1,0 +1,257 @@
+"""Ids of the user's own: where they stand in a row, and how a value becomes an id."""
+
+import dataclasses
+import difflib
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, TypeGuard
+
+import numpy as np
+
+from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
+
+from .forms import is_array, is_dataclass, is_mapping, is_sequence
+
+FIRST_RESERVED_ID = 2**62
+"""Ids from here on are never given out: they belong to instances that were never trained."""
+
+
+def instance_id_of(string: str) -> int:
+    """Return the instance id of a string: 62 bits of its BLAKE2b hash.
+
+    The hash is BLAKE2b with a digest of 8 bytes and no key, over the UTF-8 bytes, read as a
+    little-endian number modulo 2**62.
+
+    Args:
+        string: an id or group name as it stands in your column.
+
+    Example:
+        >>> instance_id_of("review-17")
+        476552979230029453
+    """
+    digest = blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % FIRST_RESERVED_ID
+
+
+def names_of(values: Iterable[object]) -> dict[int, str]:
+    """Return the mapping from instance id back to string for the values of a column.
+
+    Hugging Face data sets cannot carry the mapping themselves: call this on the column of strings.
+
+    Args:
+        values: strings; repeated ones are fine, other values are left out.
+
+    Raises:
+        DuplicateIdError: two different strings have the same hash.
+
+    Example:
+        >>> names_of(["anna", "ben", "anna"])[instance_id_of("ben")]
+        'ben'
+    """
+    names: dict[int, str] = {}
+    for value in values:
+        if isinstance(value, str):
+            _keep_name(names, instance_id_of(value), str(value))
+    return names
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the user's own and what it means: one instance a row, or one a group of rows."""
+
+    name: str | int
+    kind: Literal["id", "groups"]
+
+    def __str__(self) -> str:
+        """Write the column as the user gave it."""
+        return f"{self.kind}={self.name!r}"
+
+    def value(self, row: Any, where: object) -> Any:
+        """Return what the row holds in this column.
+
+        Args:
+            row: a row, or a batch whose columns hold one value a row.
+            where: what to call the row in messages, see `describe`.
+        """
+        if is_mapping(row):
+            if self.name in row:
+                return row[self.name]
+            raise self.missing(list(row), describe(where))
+        if is_sequence(row):
+            return self._item(row, where)
+        if is_dataclass(row):
+            if isinstance(self.name, str) and hasattr(row, self.name):
+                return getattr(row, self.name)
+            raise self.missing([one.name for one in dataclasses.fields(row)], describe(where))
+        raise MissingIdError(
+            f"{describe(where)} is a bare {type(row).__name__} and has no column for {self}. "
+            "Let the data set return tuples or dicts, or leave the column out."
+        )
+
+    def missing(self, names: list[Any], who: str) -> MissingIdError:
+        """Return the error for a column that is not among `names`, with the nearest of them."""
+        near = difflib.get_close_matches(str(self.name), [str(name) for name in names], cutoff=0.5)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Give the name of one as {self.kind}=."
+        listed = ", ".join(repr(name) for name in names) or "none at all"
+        return MissingIdError(f"{who} has no column {self.name!r}, only {listed}. {hint}")
+
+    def _item(self, row: tuple[Any, ...] | list[Any], where: object) -> Any:
+        fields: list[str] = list(getattr(row, "_fields", ()))
+        if isinstance(self.name, str):
+            if self.name in fields:
+                return getattr(row, self.name)
+            if fields:
+                raise self.missing(fields, describe(where))
+            raise MissingIdError(
+                f"{describe(where)} is a {type(row).__name__} without names, so {self} finds "
+                f"nothing. Give the position of the id in the row, such as {self.kind}=0."
+            )
+        if not -len(row) <= self.name < len(row):
+            raise MissingIdError(
+                f"{describe(where)} has {len(row)} items, so {self} finds nothing. "
+                f"Give a position from 0 to {len(row) - 1}."
+            )
+        return row[self.name]
+
+
+def choose_column(id: object, groups: object) -> Column | None:
+    """Return the column that the user asked for, or None: rows are numbered."""
+    if id is not None and groups is not None:
+        raise InstanceIdError(
+            f"id={id!r} and groups={groups!r} were both given. With id= every row is an instance "
+            "of its own and two rows with one id are an error; with groups= all rows of a group "
+            "are one instance (an annotator, a source, a user). Give one of the two."
+        )
+    name = groups if id is None else id
+    if name is None:
+        return None
+    kind = "groups" if id is None else "id"
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise InstanceIdError(
+            f"{kind}={name!r} is of type {type(name).__name__}. "
+            "Give the name of a column, or its position in tuple rows."
+        )
+    return Column(name, kind)
+
+
+def _no_names() -> dict[int, str]:
+    return {}
+
+
+def _no_rows() -> dict[int, tuple[object, Hashable]]:
+    return {}
+
+
+@dataclass
+class Seen:
+    """The ids met so far: which row claimed each, and the strings behind hashed ids.
+
+    Args:
+        column: where the values come from.
+        names: id -> string, filled as rows are read; may be shared by several epochs.
+        limit: ids remembered at most, to bound the memory of endless streams.
+    """
+
+    column: Column
+    names: dict[int, str] = field(default_factory=_no_names)
+    limit: int | None = None
+    _rows: dict[int, tuple[object, Hashable]] = field(default_factory=_no_rows)
+
+    def claim(self, value: object, where: object, token: Hashable = None) -> int:
+        """Return the id for a value; raise if it cannot be one or belongs to another row.
+
+        Args:
+            value: what stands in the column.
+            where: what to call the row in messages, see `describe`.
+            token: equal for two readings of one row; None: not checked.
+        """
+        number = _number_of(value, self.column, where)
+        if isinstance(value, str):
+            _keep_name(self.names, number, str(value))
+        elif number in self.names:
+            raise _collision(number, self.names[number], number)
+        if self.column.kind == "id" and token is not None:
+            self._check_row(number, value, where, token)
+        return number
+
+    def _check_row(self, number: int, value: object, where: object, token: Hashable) -> None:
+        first = self._rows.get(number)
+        if first is None:
+            if self.limit is None or len(self._rows) < self.limit:
+                self._rows[number] = (where, token)
+        elif first[1] != token:
+            name = self.column.name
+            raise DuplicateIdError(
+                f"{describe(first[0])} and {describe(where)} are different rows with one id, "
+                f"{_show(value)} in column {name!r}. Every row needs an id of its own; if these "
+                "rows are one instance by design (an annotator, a source, a user), give "
+                f"groups={name!r} instead of id=."
+            )
+
+
+def describe(where: object) -> str:
+    """Name a row in a message: `row 3`, or `row 3 of split 'test'` for a `SplitRow`."""
+    return str(where) if isinstance(where, SplitRow) else f"row {where!r}"
+
+
+@dataclass(frozen=True)
+class SplitRow:
+    """A row in one of several splits."""
+
+    row: int
+    split: object
+
+    def __str__(self) -> str:
+        """Write the row for a message."""
+        return f"row {self.row} of split {self.split!r}"
+
+
+def _number_of(value: Any, column: Column, where: object) -> int:
+    if is_array(value, dims=0):
+        value = value.item()
+    if isinstance(value, str) and value:
+        return instance_id_of(value)
+    at = f"{describe(where)} has {_show(value)} in column {column.name!r}"
+    if _is_missing(value):
+        raise MissingIdError(f"{at}: the id is missing. Fill it in, or leave the row out.")
+    if not _is_integer(value):
+        raise InstanceIdError(
+            f"{at}, of type {type(value).__name__}. An id is an integer or a string: "
+            "convert the column, for example with str()."
+        )
+    number = int(value)
+    if number < 0:
+        raise InstanceIdError(f"{at}, which is negative. An id is an integer from 0 on.")
+    if number >= FIRST_RESERVED_ID:
+        raise ReservedIdError(
+            f"{at}. Ids from 2**62 ({FIRST_RESERVED_ID}) on are reserved for instances that were "
+            "never trained: give the column as strings, which are hashed to 62 bits."
+        )
+    return number
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value):
+        return True
+    return isinstance(value, float | np.floating) and bool(value != value)
+
+
+def _keep_name(names: dict[int, str], number: int, string: str) -> None:
+    if names.setdefault(number, string) != string:
+        raise _collision(string, names[number], number)
+
+
+def _collision(one: object, other: object, number: int) -> DuplicateIdError:
+    return DuplicateIdError(
+        f"{one!r} and {other!r} both have the instance id {number}. Rename one of them, or give the column as integers."
+    )
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,124 @@
+"""DataLoaders whose batches carry ids, while the user's collate_fn sees its rows as ever."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset
+
+from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
+
+from .arrow_rows import is_hugging_face
+from .batches import INSTANCE_ID, NumberedRow, attach
+from .carrier import Carrier
+from .columns import Column
+from .dataset import InstanceIdDataset
+from .iterable import InstanceIdIterable
+from .order import refuse_several_workers
+from .roots import leaves
+
+
+def loader_with_ids(loader: Any, column: Column | None) -> Any:
+    """Return a DataLoader with all settings of the given one whose batches carry ids."""
+    if hasattr(loader, "base_dataloader"):
+        raise DataSetError(
+            f"a {type(loader).__name__} only stands in for another loader. "
+            "Give ids to the DataLoader first, then prepare it."
+        )
+    data: Any = loader.dataset
+    if _carries_ids(data) and not _is_own(column):
+        if column is not None:
+            raise InstanceIdError(
+                f"the data set of this loader already carries ids, so {column} has no use. "
+                "Give ids once, to the data set or to the loader."
+            )
+        return loader
+    batched = loader.batch_sampler is not None
+    kind = InstanceIdDataset
+    if isinstance(data, IterableDataset):
+        kind = InstanceIdIterable
+        if column is None:
+            refuse_several_workers(loader.num_workers)
+    # A copy keeps subclasses and settings that are not known here. DataLoader.__setattr__ refuses
+    # another data set, lest it have another length; this one has the same.
+    clone = copy.copy(loader)
+    clone.__dict__.update(
+        dataset=kind(data, column, NumberedRow, whole_batches=not batched),
+        collate_fn=CollateWithIds(loader.collate_fn, batched, _is_own(column)),
+        _iterator=None,
+    )
+    return clone
+
+
+@dataclass(frozen=True)
+class CollateWithIds:
+    """Hides the ids from the user's collate_fn and attaches them to what it returns.
+
+    Args:
+        collate_fn: the user's function, or PyTorch's default.
+        batched: whether it gets a list of rows (automatic batching) or one row.
+        replace: the user's own column is named "instance_id" and is overwritten.
+    """
+
+    collate_fn: Callable[[Any], Any]
+    batched: bool
+    replace: bool = False
+
+    def __call__(self, fetched: Any) -> Any:
+        """Return the collated batch with its ids."""
+        if not self.batched:
+            row, number = fetched
+            return attach(self.collate_fn(row), number, replace=self.replace)
+        rows = [row for row, _ in fetched]
+        ids = [number for _, number in fetched]
+        given = list(rows)
+        batch = self.collate_fn(rows)
+        _refuse_moved_rows(given, rows, ids)
+        return attach(batch, torch.tensor(ids, dtype=torch.int64), replace=self.replace)
+
+
+def _refuse_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> None:
+    """Raise where it shows that the collate_fn drops or reorders rows: ids could not follow."""
+    for row, number in zip(given, ids, strict=True):
+        if row is None:
+            raise DataSetError(
+                f"the row with id {number} is None, and a collate_fn that drops it would shift the "
+                "ids of the others. Leave such rows out of the data set."
+            )
+    known = {id(row) for row in given}
+    if len(left) != len(given) or any(
+        now is not before and id(now) in known for now, before in zip(left, given, strict=True)
+    ):
+        raise DataSetError(
+            "collate_fn reorders or drops rows of its list, and the ids cannot follow. Give ids to "
+            "the data set, so that they are part of the rows: "
+            "DataLoader(with_instance_ids(dataset), collate_fn=...)."
+        )
+
+
+def _carries_ids(data: Any) -> bool:
+    """Tell whether all parts of the data set have ids; raise if they do not fit together."""
+    parts = list(leaves(data))
+    having = [isinstance(part, Carrier) or _has_id_column(part) for part in parts]
+    if any(having) and not all(having):
+        raise InstanceIdError(
+            "some parts of the concatenated data set carry ids and others do not. "
+            "Concatenate first, then give ids to the whole."
+        )
+    counted = [part for part in parts if isinstance(part, Carrier) and part.counts_rows]
+    if len({part.numbering for part in counted}) > 1:
+        raise DuplicateIdError(
+            "the parts of the concatenated data set were given ids one by one, so different rows share "
+            "an id: each part counts from 0. Concatenate first, then give ids to the whole."
+        )
+    return all(having)
+
+
+def _has_id_column(data: Any) -> bool:
+    return is_hugging_face(data) and INSTANCE_ID in data.column_names
+
+
+def _is_own(column: Column | None) -> bool:
+    return column is not None and column.name == INSTANCE_ID

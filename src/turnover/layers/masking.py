@@ -1,0 +1,154 @@
+"""The live masks of one wrapped model: its recipe, its source and what it has learned about its sites."""
+
+import itertools
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from turnover.errors import RecipeMismatchError
+from turnover.masks import Stream
+
+from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor
+
+_ROWS_AND_UNITS = 2
+_handles = itertools.count(1)
+_living: "weakref.WeakValueDictionary[int, Masking]" = weakref.WeakValueDictionary()
+
+
+class Masking:
+    """Shared by all sites of one wrapped model and by its root; a copy of the model has its own.
+
+    Compiled graphs cannot hold Python objects, so they name it by `handle`.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        """Start with nothing learned."""
+        self.recipe = recipe
+        self.learned = Learned.nothing(len(recipe.sites))
+        self._start()
+
+    def _start(self) -> None:
+        self.source = self.recipe.source()
+        self.handle = next(_handles)
+        self._checked: tuple[Tensor, int] | None = None
+        self._place_batches()
+        _living[self.handle] = self
+
+    def _place_batches(self) -> None:
+        # Compiled code is made for these and made anew when one changes. What a pass has merely confirmed changes none.
+        self.batch_dims = [
+            site.batch_dim if learned is None else learned
+            for site, learned in zip(self.recipe.sites, self.learned.batch_dims, strict=True)
+        ]
+
+    def learn_batch_dim(self, index: int, batch_dim: int) -> None:
+        """Keep the batch dimension that was found at a site."""
+        self.learned.batch_dims[index] = self.batch_dims[index] = batch_dim
+
+    @staticmethod
+    def living(handle: int) -> "Masking":
+        """Return the masking with this handle."""
+        return _living[handle]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy and pickle what counts; source and handle are made anew."""
+        return {"recipe": self.recipe, "learned": self.learned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Give a copy a handle of its own."""
+        self.__dict__.update(state)
+        self._start()
+
+    def streams(self) -> dict[int, Stream]:
+        """Return the streams of all sites whose width is known, by site number."""
+        return {
+            index: Stream(site.path, width, site.keep)
+            for index, (site, width) in enumerate(zip(self.recipe.sites, self.learned.widths, strict=True))
+            if width is not None
+        }
+
+    # The state dict
+
+    def write_buffer(self, root: nn.Module) -> None:
+        """Bring the recipe tensor of the root up to date."""
+        buffer = root._buffers[RECIPE_KEY]
+        content = to_tensor(self.recipe, self.learned)
+        if buffer is None or buffer.shape != content.shape or buffer.is_inference() or buffer.is_meta:
+            root._buffers[RECIPE_KEY] = buffer = content
+        else:
+            buffer.copy_(content)
+        self._checked = _mark(buffer)
+
+    def adopt(self, tensor: Tensor, *, whence: str) -> None:
+        """Take over what another copy of this model has learned, or raise where its recipe is another."""
+        self._set_learned(self._read(tensor, whence))
+
+    def _set_learned(self, learned: Learned) -> None:
+        self.learned = learned
+        self._place_batches()
+
+    def _read(self, tensor: Tensor, whence: str) -> Learned:
+        recipe, learned = from_tensor(tensor)
+        if recipe != self.recipe:
+            raise RecipeMismatchError(
+                f"{whence} other masks than this model, so its scores would be noise.\n"
+                f"  given: {recipe}\n  model: {self.recipe}\n"
+                "Wrap the model with the given recipe, or use turnover.load(folder, model=base), which does."
+            )
+        return learned
+
+    def check_buffer(self, root: nn.Module) -> None:
+        """Notice weights that were put into the model without `load_state_dict` (as some libraries do)."""
+        buffer = root._buffers.get(RECIPE_KEY)
+        if buffer is None or buffer.is_meta or self._is_checked(buffer):
+            return
+        if is_blank(buffer):  # as `to_empty` leaves it, before weights are made
+            self.write_buffer(root)
+            return
+        found = self._read(buffer, "the weights in this model were trained with")
+        # A copied or moved model has a new tensor as well, which may be older than what was learned since.
+        self._set_learned(found.completed_by(self.learned))
+        self._checked = _mark(buffer)
+
+    def _is_checked(self, buffer: Tensor) -> bool:
+        if self._checked is None:
+            return False
+        tensor, version = _mark(buffer)
+        return self._checked[0] is tensor and self._checked[1] == version
+
+
+def _mark(buffer: Tensor) -> tuple[Tensor, int]:
+    """Return the tensor and a number that changes when it is written to."""
+    return buffer, -1 if buffer.is_inference() else buffer._version
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in a wrapped model where a mask acts."""
+
+    masking: Masking
+    index: int
+
+    @property
+    def recipe(self) -> SiteRecipe:
+        """Return what the recipe says of this site."""
+        return self.masking.recipe.sites[self.index]
+
+    def batch_dim(self, dims: int) -> int:
+        """Return where the batch is in an activation with so many dimensions: as learned, else by the rule.
+
+        In two dimensions, batch and units, it is always the first, also below a module with batch_first=False.
+        """
+        return 0 if dims <= _ROWS_AND_UNITS else self.masking.batch_dims[self.index]
+
+    @property
+    def batch_known(self) -> bool:
+        """Tell whether the batch dimension is certain, by an enclosing module or a training pass."""
+        told = self.recipe.batch_told or self.recipe.dim == "channels"
+        return told or self.masking.learned.batch_dims[self.index] is not None
+
+    def __str__(self) -> str:
+        """Return the path as messages show it."""
+        return repr(self.recipe.path)

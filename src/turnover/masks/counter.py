@@ -1,0 +1,104 @@
+"""Counter masks, the default: every bit is a keyed hash of (seed, site, id, unit).
+
+Nothing is stored and nothing is generated in advance: work and memory depend on the batch alone,
+for any id up to 2**63 - 1. The bits of all sites are hashed in one go, because on small batches the
+number of operations is the cost.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .hashing import COUNTER_STRIDE, id_words, instance_keys, key_words, signed, stream_words
+from .keep_rate import DIGITS, biased_words
+from .packing import words_for
+from .source import Stream, check_seed
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Masks by hashing every word of 32 units on its own.
+
+    Example:
+        >>> words = Counter(seed=0).words(torch.tensor([3, 2**62]), [Stream("fc1", width=100)])
+        >>> words[0].shape
+        torch.Size([2, 4])
+    """
+
+    kind: ClassVar[str] = "counter"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a seed."""
+        check_seed(self.seed)
+
+    def words(self, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+        """Return packed words for each stream; see `MaskSource.words`."""
+        low, high = id_words(ids)
+        results: dict[int, Tensor] = {}
+        for keep, members in by_keep(streams):
+            layout = _layout(self.seed, tuple((s.site, s.width) for _, s in members), ids.device)
+            first, second = instance_keys(low.unsqueeze(1), high.unsqueeze(1), layout.keys)
+            words = counter_words(layout, first, second, keep)
+            parts = words.split_with_sizes(layout.sizes, dim=1)
+            for (place, _), part in zip(members, parts, strict=True):
+                results[place] = part
+        return [results[place] for place in range(len(streams))]
+
+    def options(self) -> dict[str, int]:
+        """Return nothing: the seed says it all."""
+        return {}
+
+    def notes(self, keep: float) -> list[str]:
+        """Return nothing: two ids never share a stream, and memory is that of the batch."""
+        return []
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the words of several sites lie side by side, as tensors on one device."""
+
+    keys: Tensor  # [8, sites]: key words of each site
+    site_of_word: Tensor  # [words]: which site a word belongs to
+    counters: Tensor  # [words]: number of the word within its site * DIGITS * COUNTER_STRIDE
+    sizes: list[int]
+
+
+@lru_cache(maxsize=64)
+def _layout(seed: int, sites: tuple[tuple[str, int], ...], device: torch.device) -> Layout:
+    keys = [key_words(Counter.kind, seed, site) for site, _ in sites]
+    sizes = [words_for(width) for _, width in sites]
+    counters = [signed(word * DIGITS * COUNTER_STRIDE) for size in sizes for word in range(size)]
+    site_of_word = [place for place, size in enumerate(sizes) for _ in range(size)]
+    # The tables outlive this call: made under inference mode they could not be used in a later
+    # training pass.
+    with torch.inference_mode(False):
+        return Layout(
+            keys=torch.tensor(keys, dtype=torch.int32, device=device).t().contiguous(),
+            site_of_word=torch.tensor(site_of_word, dtype=torch.int64, device=device),
+            counters=torch.tensor(counters, dtype=torch.int32, device=device),
+            sizes=sizes,
+        )
+
+
+def counter_words(layout: Layout, first: Tensor, second: Tensor, keep: float) -> Tensor:
+    """Return words [instances, words] with ones at rate `keep` for keys [instances, sites]."""
+    if len(layout.sizes) > 1:
+        first, second = first[:, layout.site_of_word], second[:, layout.site_of_word]
+
+    def fair_words(digit: int) -> Tensor:
+        return stream_words(first, second, layout.counters + signed(digit * COUNTER_STRIDE))
+
+    return biased_words(keep, fair_words)
+
+
+def by_keep(streams: Sequence[Stream]) -> Iterator[tuple[float, list[tuple[int, Stream]]]]:
+    """Yield streams of equal keep rate together, each with its place in the sequence."""
+    groups: dict[float, list[tuple[int, Stream]]] = {}
+    for place, stream in enumerate(streams):
+        groups.setdefault(stream.keep, []).append((place, stream))
+    yield from groups.items()

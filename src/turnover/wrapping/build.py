@@ -1,0 +1,157 @@
+"""Putting masks into a model and taking them out again."""
+
+import copy
+import warnings
+from collections.abc import Iterator
+
+from torch import nn
+
+from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
+from turnover.layers import MaskedOutput, Masking, Recipe, Site, SiteRecipe, TurnOverDropout
+from turnover.layers.root import attach, detach, find_root, remove_hooks
+from turnover.masks import MaskSource
+
+from .plan import make_plan
+from .sites import At, width_of
+
+_UNFUSED = "_turnover_unfused"
+
+
+def wrap(
+    model: nn.Module,
+    *,
+    at: At = None,
+    keep: float = 0.5,
+    seed: int = 0,
+    masks: str | MaskSource = "counter",
+    in_place: bool = False,
+) -> nn.Module:
+    """Return a copy of the model with instance masks on the outputs of the named modules.
+
+    Everything is checked before anything is changed; all problems are reported together.
+
+    Args:
+        model: any module; its parameters keep their names.
+        at: module paths or globs (`*` within one part of a path, `**` across), or a mapping from them to "features"
+            (last dimension) or "channels" (dimension 1). None: every nn.Dropout that is called as a module is replaced.
+        keep: share of units that an instance trains.
+        seed: of all masks.
+        masks: "counter", "volatile" or "codebook", or a source object with options of its own.
+        in_place: change the model itself and return it.
+
+    Example:
+        >>> import torch, turnover
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2, bias=False))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> with turnover.instances([0, 1, 2]):
+        ...     net(torch.zeros(3, 4)).shape
+        torch.Size([3, 2])
+    """
+    plan = make_plan(model, at=at, keep=keep, seed=seed, masks=masks)
+    plan.raise_problems()
+    for warning in plan.warnings:
+        warnings.warn(warning, TurnOverWarning, stacklevel=2)
+    return build(model if in_place else copy_of(model), plan.recipe)
+
+
+def build(root: nn.Module, recipe: Recipe) -> nn.Module:
+    """Put the masks of a recipe into a model, which is changed, and return it."""
+    masking = Masking(recipe)
+    for index, site in enumerate(recipe.sites):
+        module = root.get_submodule(site.path)
+        masking.learned.widths[index] = width_of(module)
+        _PLACES[site.place](root, module, Site(masking, index))
+    # The nested-tensor path of an encoder would hand its layers tensors that no mask fits.
+    for encoder in _encoders_with_sites(root, recipe.sites):
+        if getattr(encoder, "use_nested_tensor", False):
+            encoder.use_nested_tensor = False
+            encoder.__dict__[_UNFUSED] = True
+    attach(root, masking)
+    return root
+
+
+def _mask_output(root: nn.Module, module: nn.Module, site: Site) -> None:
+    module.register_forward_hook(MaskedOutput(site))
+
+
+def _replace(root: nn.Module, module: nn.Module, site: Site) -> None:
+    layer = TurnOverDropout(site.recipe.keep, site.recipe.dim).train(module.training)
+    layer.site = site
+    layer.replaced = (module,)
+    _exchange(root, module, layer)
+
+
+def _claim(root: nn.Module, module: nn.Module, site: Site) -> None:
+    assert isinstance(module, TurnOverDropout)  # the plan saw to it
+    module.site = site
+
+
+_PLACES = {"output": _mask_output, "replaced": _replace, "layer": _claim}
+
+
+def _exchange(root: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Put one module in the place of another, wherever it is registered."""
+    for parent in list(root.modules()):
+        for name, child in parent.named_children():
+            if child is old:
+                setattr(parent, name, new)
+
+
+def _encoders_with_sites(root: nn.Module, sites: tuple[SiteRecipe, ...]) -> Iterator[nn.TransformerEncoder]:
+    for path, module in root.named_modules():
+        prefix = f"{path}." if path else ""
+        if isinstance(module, nn.TransformerEncoder) and any(site.path.startswith(prefix) for site in sites):
+            yield module
+
+
+def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
+    """Return a copy of a wrapped model without masks: the full network, with its own dropouts back in place.
+
+    Example:
+        >>> import torch, turnover
+        >>> net = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.1)))
+        >>> turnover.unwrap(net)[1]
+        Dropout(p=0.1, inplace=False)
+    """
+    root = wrapped_root(model)
+    if root is not model:
+        raise NotWrappedError(
+            f"this {type(model).__name__} only contains a wrapped model. Give that one: "
+            f"turnover.unwrap(model.{_path_of(model, root)})."
+        )
+    root = model if in_place else copy_of(model)
+    for module in list(root.modules()):
+        remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput))
+        if isinstance(module, TurnOverDropout) and module.site is not None:
+            if module.replaced:
+                _exchange(root, module, module.replaced[0].train(module.training))
+            else:
+                module.site = None
+        if module.__dict__.pop(_UNFUSED, False):
+            setattr(module, "use_nested_tensor", True)  # noqa: B010 - no tensor, whatever the type checker thinks
+    detach(root)
+    return root
+
+
+def wrapped_root(model: nn.Module) -> nn.Module:
+    """Return the module that was wrapped, the model itself or below it (DDP, compile, Lightning), or raise."""
+    root = find_root(model) if isinstance(model, nn.Module) else None
+    if root is None:
+        raise NotWrappedError(
+            f"this {type(model).__name__} has no masks. Wrap it before training: turnover.wrap(model, at=[...])."
+        )
+    return root
+
+
+def copy_of(model: nn.Module) -> nn.Module:
+    """Return a deep copy, or say how to go without one."""
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:
+        raise PlanError(
+            [f"the model cannot be copied ({type(error).__name__}: {error}). Change it in place: in_place=True."]
+        ) from error
+
+
+def _path_of(model: nn.Module, wanted: nn.Module) -> str:
+    return next(path for path, module in model.named_modules() if module is wanted)

@@ -1,0 +1,74 @@
+"""A batch taken apart: inputs, target and ids; and one row of what a model gives back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from turnover.errors import AuditError, MissingIdError
+from turnover.ids.batches import split_ids
+
+Loss = Callable[[Any, Any], Tensor]
+TARGETS = ("labels", "label")
+
+
+@dataclass(frozen=True)
+class OpenBatch:
+    """A batch as a model call needs it."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    target: Any
+    ids: Tensor | None
+
+
+def open_batch(batch: Any) -> OpenBatch:
+    """Return inputs, target and ids of a batch: the last item before the id, or `labels` / `label`, is the target."""
+    ids: Tensor | None
+    try:
+        rest, ids = split_ids(batch)
+    except MissingIdError:
+        rest, ids = batch, None
+    if isinstance(rest, Mapping):
+        fields = dict(rest)
+        name = next((name for name in TARGETS if name in fields), None)
+        target = fields.pop(name) if name else None
+        return OpenBatch((), fields, target, ids)
+    if isinstance(rest, tuple | list):
+        *inputs, target = rest
+        return OpenBatch(tuple(inputs), {}, target, ids)
+    return OpenBatch((rest,), {}, None, ids)
+
+
+def logits_of(outputs: Any) -> Any:
+    """Return the tensor that a loss is made of: `.logits`, "logits", the first of a tuple, or the output itself."""
+    if hasattr(outputs, "logits"):
+        return outputs.logits
+    if isinstance(outputs, Mapping) and "logits" in outputs:
+        return outputs["logits"]
+    if isinstance(outputs, tuple | list) and outputs:
+        return outputs[0]
+    return outputs
+
+
+def row_of(values: Any, row: int) -> Any:
+    """Return one row, still as a batch."""
+    return values[row : row + 1]
+
+
+def default_loss(target: Any) -> Loss:
+    """Return cross-entropy for integer targets and squared error for floats, one value an example."""
+    if not isinstance(target, Tensor):
+        raise AuditError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
+    if target.is_floating_point():
+        return lambda outputs, targets: (outputs - targets).square().flatten(1).mean(1)
+    return _cross_entropy
+
+
+def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    # Classes are the last dimension here and dimension 1 for torch.
+    losses = functional.cross_entropy(outputs.movedim(-1, 1), targets.to(torch.int64), reduction="none")
+    return losses.flatten(1).mean(1) if losses.dim() > 1 else losses

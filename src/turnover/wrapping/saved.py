@@ -1,0 +1,122 @@
+"""Wrapped models on disk: a folder with the weights and a readable recipe.
+
+The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognised.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from turnover.errors import RecipeMismatchError, SavedModelError
+from turnover.layers import Recipe
+from turnover.layers.root import find_root, masking_of
+
+from .build import build, copy_of, wrapped_root
+
+_WEIGHTS = "weights.pt"
+_MANIFEST = "turnover.json"
+_FORMAT = 1
+
+
+def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
+    """Write a wrapped model to a folder and return its path.
+
+    Example:
+        >>> import tempfile, torch, turnover
+        >>> base = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        >>> net = turnover.wrap(base, at=["1"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     net = turnover.load(turnover.save(net, folder), model=base)
+    """
+    root = wrapped_root(model)
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        weights = target / _WEIGHTS
+        part = target / f".{_WEIGHTS}.part"
+        state = {name: value.detach().cpu() for name, value in root.state_dict().items()}
+        torch.save(state, part)
+        # Without its manifest the folder is not a saved model: first it goes, then it comes back.
+        (target / _MANIFEST).unlink(missing_ok=True)
+        part.replace(weights)
+        manifest = {
+            "format": _FORMAT,
+            "recipe": json.loads(masking_of(root).recipe.to_json()),
+            "weights_sha256": _checksum(weights),
+        }
+        part = target / f".{_MANIFEST}.part"
+        part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        part.replace(target / _MANIFEST)
+    except OSError as error:
+        raise SavedModelError(
+            f"cannot write to {str(target)!r}: {error.strerror or error}. Give a folder with room and write access."
+        ) from error
+    return target
+
+
+def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
+    """Return a copy of the plain model `model` with the masks and weights that were saved in a folder.
+
+    Args:
+        folder: written by `turnover.save`.
+        model: the architecture that was wrapped, plain (or wrapped with the same recipe).
+    """
+    source = Path(folder)
+    manifest = _manifest(source)
+    weights = source / _WEIGHTS
+    if not weights.is_file() or _checksum(weights) != manifest["weights_sha256"]:
+        raise SavedModelError(
+            f"{str(weights)!r} is missing or damaged (its checksum is not that in {_MANIFEST}). Save the model again."
+        )
+    recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
+    root = find_root(model)
+    if root is None:
+        result = _with_recipe(model, recipe)
+    elif masking_of(root).recipe != recipe:
+        raise RecipeMismatchError(
+            f"the folder {str(source)!r} holds a model with other masks.\n"
+            f"  saved: {recipe}\n  model: {masking_of(root).recipe}\n"
+            "Give the plain model; its masks come from the folder."
+        )
+    else:
+        result = copy_of(root)
+    state = torch.load(weights, map_location="cpu", weights_only=True)
+    result.load_state_dict(state)
+    return result
+
+
+def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
+    modules = dict(model.named_modules())
+    missing = [site.path for site in recipe.sites if site.path not in modules]
+    if missing:
+        raise SavedModelError(
+            f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act. "
+            "Give the architecture that was saved."
+        )
+    return build(copy_of(model), recipe)
+
+
+def _manifest(source: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SavedModelError(
+            f"{str(source)!r} is no saved model: no readable {_MANIFEST} in it. Give a folder written by turnover.save."
+        ) from error
+    if version != _FORMAT:
+        raise SavedModelError(
+            f"{str(source)!r} has format {version!r}; this version of turnover reads {_FORMAT}. "
+            "Load it with the version that wrote it."
+        )
+    return manifest
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

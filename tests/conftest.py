@@ -1,0 +1,49 @@
+"""Fixtures for all tests: fixed seeds, and the real data sets where they are at hand."""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+
+torch.set_num_threads(2)
+
+# The first call of a torch function can take a second: a deadline would report that as a failure.
+hypothesis.settings.register_profile("turnover", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+hypothesis.settings.load_profile("turnover")
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds() -> None:
+    """Every test starts from the same random state, alone or among others."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets: TURNOVER_DATA, or ./data; skips where there is none."""
+    folder = Path(os.environ.get("TURNOVER_DATA") or ROOT / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; set TURNOVER_DATA to run this test")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_file(data_folder: Path) -> Callable[[str], Path]:
+    """The path of one data file, as in `data_file("sst2/dev.tsv")`; skips where it is missing."""
+
+    def find(name: str) -> Path:
+        path = data_folder / name
+        if not path.is_file():
+            pytest.skip(f"no file {name} in {data_folder}; set TURNOVER_DATA to run this test")
+        return path
+
+    return find

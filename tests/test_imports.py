@@ -1,0 +1,44 @@
+"""What `import turnover` loads, and what it offers."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import turnover
+
+PACKAGE = Path(turnover.__file__).parent
+FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda path: path.relative_to(PACKAGE))
+
+
+def top_level_modules_after(statement: str) -> set[str]:
+    """Names of the non-standard packages that a fresh interpreter holds after a statement."""
+    code = f"{statement}; import sys; print(*{{name.split('.')[0] for name in sys.modules}})"
+    # -P: the current folder, with its tests and benchmarks, is no part of what users import.
+    answer = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
+    return set(answer.stdout.split()) - sys.stdlib_module_names
+
+
+def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm():
+    allowed = top_level_modules_after("import torch, numpy, tqdm")
+    loaded = top_level_modules_after("import torch, numpy, tqdm, turnover")
+    assert loaded - allowed == {"turnover"}
+
+
+def test_public_names_are_sorted_and_at_most_fifteen():
+    assert turnover.__all__ == sorted(turnover.__all__)
+    assert len(turnover.__all__) == len(set(turnover.__all__)) <= 15
+
+
+def test_every_public_name_resolves():
+    missing = [name for name in turnover.__all__ if not hasattr(turnover, name)]
+    assert not missing
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_folder_says_what_it_owns(folder):
+    source = folder / "__init__.py"
+    assert source.is_file(), f"{folder} has no __init__.py"
+    assert ast.get_docstring(ast.parse(source.read_text(encoding="utf-8")))

@@ -1,0 +1,176 @@
+"""The audit: what it says is what a real optimiser step does."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import turnover
+from turnover.errors import AuditError, NotWrappedError
+
+
+def clean_mlp(bias: bool = False) -> nn.Module:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3, bias=bias))
+    return turnover.wrap(net, at=["1", "3"])
+
+
+def batch(rows: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(2)
+    return torch.randn(rows, 6), torch.randint(3, (rows,)), torch.arange(100, 100 + rows)
+
+
+def flip_outputs(model: nn.Module, instance: int, queries: torch.Tensor) -> torch.Tensor:
+    model.eval()
+    with torch.no_grad(), turnover.instances([instance] * len(queries), view="flip"):
+        return model(queries)
+
+
+def step_on(model: nn.Module, x: torch.Tensor, y: torch.Tensor, ids: torch.Tensor, optimiser) -> None:
+    model.train()
+    with turnover.instances(ids):
+        loss = functional.cross_entropy(model(x), y)
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+
+
+@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.5), lambda p: torch.optim.Adam(p, lr=0.01)])
+def test_a_step_on_z_leaves_every_flip_output_of_z_bit_identical_in_a_clean_model(make):
+    model, (x, y, ids), queries = clean_mlp(), batch(1), torch.randn(50, 6)
+    assert turnover.audit(model, (x, y, ids)).clean
+    before_flip = flip_outputs(model, 100, queries)
+    before_other = flip_outputs(model, 101, queries)
+    step_on(model, x, y, ids, make(model.parameters()))
+    assert torch.equal(before_flip, flip_outputs(model, 100, queries))
+    assert not torch.equal(before_other, flip_outputs(model, 101, queries))
+
+
+def test_with_an_output_bias_the_audit_names_that_bias_and_only_that_and_a_step_confirms_it():
+    model, (x, y, ids), queries = clean_mlp(bias=True), batch(1), torch.randn(50, 6)
+    report = turnover.audit(model, (x, y, ids))
+    assert [(leak.name, leak.cause, leak.share) for leak in report.leaks] == [("4.bias", "bias without a mask", 1.0)]
+    assert 0 < report.gradient_share < 1
+    assert "4.bias (bias without a mask): use bias=False" in report.verdict
+    before = flip_outputs(model, 100, queries)
+    step_on(model, x, y, ids, torch.optim.SGD(model.parameters(), lr=0.5))
+    assert not torch.equal(before, flip_outputs(model, 100, queries))
+
+
+def test_a_frozen_bias_does_not_leak():
+    model = clean_mlp(bias=True)
+    model[4].bias.requires_grad_(False)
+    assert turnover.audit(model, batch()).clean
+
+
+def causes(model: nn.Module, inputs: torch.Tensor, classes: int) -> dict[str, str]:
+    rows = len(inputs)
+    report = turnover.audit(model, (inputs, torch.arange(rows) % classes, torch.arange(rows)))
+    return {leak.name: leak.cause for leak in report.leaks}
+
+
+def test_layers_before_the_first_site_leak():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 3, bias=False))
+    assert causes(turnover.wrap(net, at=["3"]), torch.randn(4, 6), 3) == {
+        "0.weight": "before the first site",
+        "0.bias": "before the first site",
+    }
+
+
+def test_layers_without_a_mask_on_either_side_leak():
+    net = nn.Sequential(
+        nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False)
+    )
+    assert causes(turnover.wrap(net, at=["1"]), torch.randn(4, 6), 3) == {"4.weight": "no mask near"}
+
+
+def test_a_function_that_does_not_keep_zero_leaks_into_the_next_weights():
+    net = nn.Sequential(nn.Linear(6, 64), nn.Sigmoid(), nn.Linear(64, 3, bias=False))
+    with pytest.warns(turnover.errors.TurnOverWarning, match="Sigmoid '1' follows"):
+        wrapped = turnover.wrap(net, at=["0"])
+    assert causes(wrapped, torch.randn(4, 6), 3) == {"2.weight": "zero is not kept"}
+
+
+def test_normalisation_embeddings_and_batch_statistics_are_named():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.norm = nn.Embedding(20, 8), nn.LayerNorm(8)
+            self.up, self.bn, self.act = nn.Linear(8, 64), nn.BatchNorm1d(64), nn.ReLU()
+            self.head = nn.Linear(64, 3, bias=False)
+
+        def forward(self, x):
+            return self.head(self.act(self.bn(self.up(self.norm(self.embed(x).mean(1))))))
+
+    model = turnover.wrap(Net(), at={"act": "features"}).train()
+    found = causes(model, torch.randint(20, (6, 5)), 3)
+    assert {cause for name, cause in found.items() if name.startswith("embed")} == {"embedding"}
+    assert {cause for name, cause in found.items() if name.startswith("norm")} == {"normalisation"}
+    assert found["bn.running_mean"] == found["bn.running_var"] == "BatchNorm statistics"
+    assert "bn.weight" not in found  # its channels are masked right behind it
+    model.bn.eval()
+    assert "bn.running_mean" not in causes(model, torch.randint(20, (6, 5)), 3)
+
+
+def test_the_audit_changes_nothing():
+    net = nn.Sequential(nn.Linear(6, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 3))
+    model = turnover.wrap(net, at={"2": "features"}).train()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    modes = [module.training for module in model.modules()]
+    x, y, ids = torch.zeros(5, 6), torch.zeros(5, dtype=torch.int64), torch.arange(5)
+    turnover.audit(model, (x, y, ids))
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert torch.equal(random, torch.get_rng_state())
+    assert modes == [module.training for module in model.modules()]
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_dict_batches_and_mean_losses_and_data_work():
+    model = clean_mlp(bias=True)
+    x, y, ids = batch()
+
+    class Dicts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = model
+
+        def forward(self, features):
+            return {"logits": self.net(features)}
+
+    report = turnover.audit(
+        Dicts(), {"features": x, "labels": y, "instance_id": ids}, loss=functional.cross_entropy, rows=3
+    )
+    assert report.rows == 3
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["leaks"][0]["name"] == "4.bias"
+    assert data["leaks"][0]["cure"] == "use bias=False, or freeze the bias"
+    assert "4.bias" in str(report)
+    assert "clipping by the global gradient norm" in str(report)
+
+
+def test_regression_has_squared_error_by_default():
+    torch.manual_seed(0)
+    model = turnover.wrap(nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1, bias=False)), at=["1"])
+    assert turnover.audit(model, (torch.randn(4, 3), torch.randn(4, 1), torch.arange(4))).clean
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (lambda x, y, ids: (x, y.float()), "the batch has no instance ids"),
+        (lambda x, y, ids: {"x": x, "instance_id": ids}, "the batch has no targets"),
+    ],
+)
+def test_a_batch_without_ids_or_targets_is_refused(bad, message):
+    with pytest.raises(AuditError, match=message):
+        turnover.audit(clean_mlp(), bad(*batch()))
+
+
+def test_a_plain_model_or_a_loss_without_gradient_is_refused():
+    with pytest.raises(NotWrappedError, match="has no masks"):
+        turnover.audit(nn.Linear(6, 3), batch())
+    with pytest.raises(AuditError, match="has no gradient"):
+        turnover.audit(clean_mlp(), batch(), loss=lambda outputs, targets: torch.tensor(1.0))

@@ -1,0 +1,100 @@
+"""save and load: the same model in another process, or a clear refusal."""
+
+import json
+import os
+
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.errors import NotWrappedError, RecipeMismatchError, SavedModelError
+from turnover.layers.root import masking_of
+
+
+def base(width: int = 32) -> nn.Sequential:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 3))
+
+
+def outputs(model, view="keep"):
+    model.eval()
+    with turnover.instances([5, 2**62, 7], view=view):
+        return model(torch.linspace(-1, 1, 18).view(3, 6))
+
+
+@pytest.mark.parametrize(
+    "options", [{"at": ["1"]}, {}, {"at": ["1"], "masks": "codebook", "keep": 0.7, "seed": 9}], ids=str
+)
+def test_a_saved_model_comes_back_with_the_same_masks_and_weights(tmp_path, options):
+    model = turnover.wrap(base(), **options)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    with turnover.instances([1, 2]):
+        model(torch.zeros(2, 6))
+    again = turnover.load(turnover.save(model, tmp_path / "run" / "model"), model=base())
+    for view in ("keep", "flip"):
+        assert torch.equal(outputs(model, view), outputs(again, view))
+    assert masking_of(again).learned == masking_of(model).learned
+    assert masking_of(again).learned.passes == 1
+
+
+def test_saving_again_replaces_the_model_and_leaves_nothing_else(tmp_path):
+    model = turnover.wrap(base(), at=["1"])
+    turnover.save(model, tmp_path)
+    with torch.no_grad():
+        model[0].weight.zero_()
+    turnover.save(model, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["turnover.json", "weights.pt"]
+    assert not turnover.load(tmp_path, model=base())[0].weight.any()
+
+
+def test_the_wrapped_part_of_a_larger_model_is_saved(tmp_path):
+    model = turnover.wrap(base(), at=["1"])
+    turnover.save(nn.Sequential(model), tmp_path)
+    assert torch.equal(outputs(turnover.load(tmp_path, model=base())), outputs(model))
+
+
+def test_a_damaged_or_half_written_folder_is_refused(tmp_path):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    weights = tmp_path / "weights.pt"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(SavedModelError, match="missing or damaged"):
+        turnover.load(tmp_path, model=base())
+    (tmp_path / "turnover.json").unlink()
+    with pytest.raises(SavedModelError, match="is no saved model"):
+        turnover.load(tmp_path, model=base())
+
+
+def test_another_format_is_refused_by_its_number(tmp_path):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    manifest = tmp_path / "turnover.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
+    with pytest.raises(SavedModelError, match="format 99"):
+        turnover.load(tmp_path, model=base())
+
+
+def test_another_architecture_or_recipe_is_refused(tmp_path):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    with pytest.raises(SavedModelError, match="has no modules '1'"):
+        turnover.load(tmp_path, model=nn.Linear(6, 3))
+    with pytest.raises(RecipeMismatchError, match=r"(?s)saved: counter masks, seed 0.*model: counter masks, seed 4"):
+        turnover.load(tmp_path, model=turnover.wrap(base(), at=["1"], seed=4))
+    assert torch.equal(
+        outputs(turnover.load(tmp_path, model=turnover.wrap(base(), at=["1"]))),
+        outputs(turnover.load(tmp_path, model=base())),
+    )
+
+
+def test_a_plain_model_cannot_be_saved(tmp_path):
+    with pytest.raises(NotWrappedError, match="has no masks"):
+        turnover.save(base(), tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SavedModelError, match="cannot write to"):
+        turnover.save(turnover.wrap(base(), at=["1"]), tmp_path / "file")

@@ -1,0 +1,281 @@
+"""wrap and unwrap: the right sites, a model that is otherwise the same."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.errors import AlreadyWrappedError, MaskError, NotWrappedError, PlanError, TurnOverWarning
+from turnover.layers.root import masking_of
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3, bias=False))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.act, self.down = nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(x + self.down(self.act(self.up(x))))
+
+
+def sites_of(model: nn.Module) -> list[str]:
+    return [site.path for site in masking_of(model).recipe.sites]
+
+
+def test_wrap_returns_a_copy_and_leaves_the_model_alone():
+    model = mlp()
+    before = copy.deepcopy(model.state_dict())
+    wrapped = turnover.wrap(model, at=["1"])
+    assert wrapped is not model
+    assert list(model.state_dict()) == list(before)
+    assert not model[1]._forward_hooks
+    model.train()(torch.zeros(2, 6))  # still trains without ids
+
+
+def test_in_place_changes_the_model_itself():
+    model = mlp()
+    assert turnover.wrap(model, at=["1"], in_place=True) is model
+    assert sites_of(model) == ["1"]
+
+
+def test_parameters_keep_their_names_and_the_recipe_is_the_only_added_key():
+    model = mlp()
+    wrapped = turnover.wrap(model, at=["1", "3"])
+    assert set(wrapped.state_dict()) - set(model.state_dict()) == {"turnover_recipe"}
+    assert [name for name, _ in wrapped.named_parameters()] == [name for name, _ in model.named_parameters()]
+
+
+def test_eval_mode_without_ids_is_the_plain_model_exactly():
+    model = mlp().eval()
+    x = torch.randn(5, 6)
+    assert torch.equal(turnover.wrap(model, at=["1", "3"]).eval()(x), model(x))
+
+
+@pytest.mark.parametrize("at", [["1", "3"], ["3", "1"], "[13]", {"1": "features", "3": "features"}], ids=str)
+def test_paths_globs_and_mappings_name_the_same_sites_in_the_order_of_the_model(at):
+    assert sites_of(turnover.wrap(mlp(), at=at)) == ["1", "3"]
+
+
+def test_one_star_stays_within_a_part_and_two_cross_parts():
+    model = nn.ModuleDict({"a": mlp(), "b": mlp()})
+    model.forward = lambda x: x
+    assert sites_of(turnover.wrap(model, at=["*.1"])) == ["a.1", "b.1"]
+    assert sites_of(turnover.wrap(model, at=["**.3"])) == ["a.3", "b.3"]
+    with pytest.raises(PlanError, match=r"at='3' matches no module. Near misses: 'a.3', 'b.3'"):
+        turnover.wrap(model, at=["3"])
+
+
+def test_without_at_every_dropout_is_replaced_and_keeps_its_place():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Conv1d(1, 2, 1), nn.Dropout2d(0.2))
+    wrapped = turnover.wrap(model, keep=0.7)
+    assert sites_of(wrapped) == ["1", "3"]
+    assert isinstance(wrapped[1], turnover.TurnOverDropout)
+    recipe = masking_of(wrapped).recipe
+    assert [site.dim for site in recipe.sites] == ["features", "channels"]
+    assert [site.keep for site in recipe.sites] == [0.7, 0.7]
+
+
+def test_a_dropout_shared_by_two_parents_is_replaced_in_both():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            drop = nn.Dropout()
+            self.a, self.b = nn.Sequential(nn.Linear(4, 8), drop), nn.Sequential(nn.Linear(8, 8), drop)
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    wrapped = turnover.wrap(Two())
+    assert wrapped.a[1] is wrapped.b[1]
+    assert sites_of(wrapped) == ["a.1"]
+    assert sites_of(turnover.wrap(Two(), at=["b.1"])) == ["a.1"]
+    with turnover.instances([1, 2]):
+        wrapped(torch.randn(2, 4))
+
+
+def test_a_layer_placed_by_hand_becomes_a_site_with_its_own_keep_rate():
+    model = nn.Sequential(nn.Linear(4, 8), turnover.TurnOverDropout(keep=0.3), nn.ReLU(), turnover.TurnOverDropout())
+    recipe = masking_of(turnover.wrap(model, at=["2"], keep=0.6)).recipe
+    assert [(site.path, site.place, site.keep) for site in recipe.sites] == [
+        ("1", "layer", 0.3),
+        ("2", "output", 0.6),
+        ("3", "layer", 0.6),
+    ]
+
+
+def test_attention_dropouts_that_are_read_as_numbers_are_left_alone():
+    transformers = pytest.importorskip("transformers", reason="needs the extra text")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+    )
+    model = transformers.BertForSequenceClassification(config)
+    with pytest.warns(TurnOverWarning, match="added to something else"):
+        wrapped = turnover.wrap(model)
+    left = [path for path in dict(model.named_modules()) if path.endswith("attention.self.dropout")]
+    assert left
+    assert not set(left) & set(sites_of(wrapped))
+    assert "never called as modules: " + ", ".join(left) in str(turnover.plan(model))
+    batch = {"input_ids": torch.randint(50, (3, 7)), "attention_mask": torch.ones(3, 7, dtype=torch.int64)}
+    with turnover.instances([4, 5, 6]):
+        assert wrapped(**batch).logits.shape == (3, 2)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_rnn_stacks_are_masked_after_the_module(batch_first):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.LSTM(4, 16, num_layers=2, batch_first=batch_first)
+
+        def forward(self, x):
+            return self.rnn(x)[0]
+
+    wrapped = turnover.wrap(Net(), at=["rnn"])
+    x = torch.randn(3, 5, 4) if batch_first else torch.randn(5, 3, 4)
+    with turnover.instances([1, 2, 3]):
+        out = wrapped(x)
+    zero = (out == 0).all(1 if batch_first else 0)  # the same units at every step
+    assert zero.shape == (3, 16)
+    assert 0 < zero.sum() < zero.numel()
+    assert not torch.equal(zero[0], zero[1])
+
+
+@pytest.mark.parametrize(
+    ("model", "at"),
+    [
+        (mlp(), ["1", "3"]),
+        (Residual(), ["act"]),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.25)), None),
+        (nn.Sequential(nn.Linear(4, 4), turnover.TurnOverDropout(0.3)), None),
+    ],
+    ids=["mlp", "residual", "replaced dropout", "layer by hand"],
+)
+def test_unwrap_gives_the_plain_model_back_and_it_can_be_wrapped_again(model, at):
+    wrapped = turnover.wrap(model, at=at)
+    plain = turnover.unwrap(wrapped)
+    assert repr(plain) == repr(model)
+    assert list(plain.state_dict()) == list(model.state_dict())
+    assert set(plain.__dict__) == set(model.__dict__)
+    for module, original in zip(plain.modules(), model.modules(), strict=True):
+        for hooks in ("_forward_hooks", "_forward_pre_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks"):
+            assert len(getattr(module, hooks)) == len(getattr(original, hooks))
+    assert sites_of(turnover.wrap(plain, at=at)) == sites_of(wrapped)
+
+
+def test_unwrap_switches_the_fused_encoder_path_back_on():
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1)
+    wrapped = turnover.wrap(encoder, at=["layers.0.dropout"])
+    assert wrapped.use_nested_tensor is False
+    assert turnover.unwrap(wrapped).use_nested_tensor is True
+
+
+def test_unwrap_needs_the_wrapped_model_itself():
+    with pytest.raises(NotWrappedError, match="this Linear has no masks"):
+        turnover.unwrap(nn.Linear(2, 2))
+    outer = nn.Sequential(turnover.wrap(mlp(), at=["1"]))
+    with pytest.raises(NotWrappedError, match=r"only contains a wrapped model.*turnover.unwrap\(model.0\)"):
+        turnover.unwrap(outer)
+
+
+def test_wrapping_twice_is_an_error():
+    wrapped = turnover.wrap(mlp(), at=["1"])
+    with pytest.raises(AlreadyWrappedError, match="already has masks"):
+        turnover.wrap(wrapped, at=["1"])
+    with pytest.raises(AlreadyWrappedError, match="already has masks"):
+        turnover.wrap(nn.Sequential(wrapped), at=["0"])
+
+
+def test_all_problems_are_reported_together_and_nothing_is_changed():
+    model = mlp()
+    with pytest.raises(PlanError) as caught:
+        turnover.wrap(model, at=["fc1", "1", "9.*"], keep=1.5, masks="nonsense", in_place=True)
+    text = str(caught.value)
+    assert "4 problems" in text
+    for part in ("keep=1.5", "at='fc1' matches no module", "at='9.*' matches no module", "masks='nonsense'"):
+        assert part in text
+    assert len(caught.value.problems) == 4
+    assert not model[1]._forward_hooks
+    assert "turnover_recipe" not in model.state_dict()
+
+
+def test_a_misspelt_path_lists_near_misses():
+    model = nn.Sequential()
+    model.add_module("encoder", nn.Linear(2, 2))
+    with pytest.raises(PlanError, match=r"at='encodr' matches no module. Near misses: 'encoder'"):
+        turnover.wrap(model, at=["encodr"])
+
+
+@pytest.mark.parametrize(
+    ("make", "at", "message"),
+    [
+        (mlp, None, "the model has no nn.Dropout that is called as a module and no TurnOverDropout"),
+        (mlp, [], "`at` is empty"),
+        (mlp, [3], "at=3 is no module path"),
+        (mlp, {"1": "rows"}, "give 'features' .last dimension. or 'channels'"),
+        (lambda: nn.Sequential(nn.ModuleList([nn.ReLU()])), ["0"], "is a ModuleList, which is never called itself"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_work_says_why(make, at, message):
+    with pytest.raises(PlanError, match=message):
+        turnover.wrap(make(), at=at)
+
+
+@pytest.mark.parametrize("keep", [0, 1, -0.5, 2, "half", True, float("nan")])
+def test_a_keep_rate_outside_0_and_1_is_refused(keep):
+    with pytest.raises(PlanError, match="is not a keep rate"):
+        turnover.wrap(mlp(), at=["1"], keep=keep)
+    with pytest.raises(MaskError, match="is not a keep rate"):
+        turnover.TurnOverDropout(keep=keep)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("not a model", "a str is no torch.nn.Module"),
+        (nn.DataParallel(mlp()), "DataParallel runs replicas in threads"),
+        (torch.compile(mlp()), "the model is compiled. Wrap it first"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_wrapped_says_what_to_do(model, message):
+    with pytest.raises(PlanError, match=message):
+        turnover.wrap(model, at=["1"])
+
+
+def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
+    model = mlp()
+    model.handle = open(__file__)  # noqa: SIM115 - something that deepcopy refuses
+    with pytest.raises(PlanError, match="in_place=True"):
+        turnover.wrap(model, at=["1"])
+    turnover.wrap(model, at=["1"], in_place=True)
+    model.handle.close()
+
+
+def test_another_seed_gives_other_masks_and_the_same_seed_the_same():
+    model = mlp().eval()
+    x = torch.randn(4, 6)
+
+    def outputs(seed):
+        wrapped = turnover.wrap(model, at=["1"], seed=seed)
+        with turnover.instances(range(4)):
+            return wrapped(x)
+
+    assert torch.equal(outputs(1), outputs(1))
+    assert not torch.equal(outputs(1), outputs(2))
+
+
+@pytest.mark.parametrize("masks", ["counter", "volatile", "codebook"])
+def test_every_mask_source_works_in_a_model(masks):
+    wrapped = turnover.wrap(mlp(), at=["1", "3"], masks=masks)
+    with turnover.instances([0, 5, 2**62]):
+        out = wrapped(torch.randn(3, 6))
+    out.sum().backward()
+    assert masking_of(wrapped).recipe.kind == masks
