@@ -20,7 +20,7 @@ help: ## this list
 demo: .venv/.stamp-cli ## find wrong labels among handwritten digits
 	@$(BIN)/turnover demo
 
-# One process: torch already uses both cores, and every further worker imports it again.
+# One process: torch may use both cores (see tests/conftest.py), so workers would only compete.
 test: .venv/.stamp-test ## all fast tests
 	@$(BIN)/python -m pytest --ignore=tests/browser
 

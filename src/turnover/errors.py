@@ -112,3 +112,27 @@ class MissingExtraError(TurnOverError, ImportError):
 
 class TurnOverWarning(UserWarning):
     """Something works, but scores will be less trustworthy than they could be."""
+
+
+class StoreError(TurnOverError, RuntimeError):
+    """A folder of results cannot be used as asked."""
+
+
+class StoreMismatchError(StoreError):
+    """A folder of results was made by another model, seed, data set or option; the message names what differs."""
+
+
+class StoreLockedError(StoreError):
+    """Another process is writing to this folder."""
+
+
+class StoreDamagedError(StoreError):
+    """A folder of results is damaged or half written and cannot be read."""
+
+
+class ScoresError(TurnOverError, ValueError):
+    """Scores cannot be made, combined or read as asked."""
+
+
+class InfluenceError(TurnOverError, ValueError):
+    """Influence cannot be computed with this model, loss, data or option."""

@@ -90,6 +90,11 @@ def test_strides_do_not_matter():
     assert digest(square.numpy().T) == digest(square.numpy().T.copy())
 
 
+def test_a_lazy_conjugate_counts_as_what_it_shows():
+    wave = torch.tensor([1 + 2j])
+    assert digest(wave.conj()) == digest(torch.tensor([1 - 2j])) != digest(wave)
+
+
 def test_unknown_objects_count_by_their_type():
     assert digest(Unknown()) == digest(Unknown())
 

@@ -1,6 +1,5 @@
 """Hugging Face data sets get a column, and its ids are rows of the root."""
 
-import gc
 import subprocess
 import sys
 
@@ -93,6 +92,9 @@ def test_a_cut_of_a_concatenation_is_warned_about():
     with pytest.warns(TurnOverWarning, match=r"cut out of a concatenated one.*Give ids first, then select"):
         given = with_instance_ids(data.select(range(5, 15)))
     assert ids_of(given) == list(range(10))
+    with pytest.warns(TurnOverWarning, match="cut out of a concatenated one"):
+        within_one = with_instance_ids(data.select(range(10, 14)))
+    assert ids_of(within_one) == list(range(4))
 
 
 def test_splits_do_not_share_ids():
@@ -106,6 +108,13 @@ def test_splits_do_not_share_ids():
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_splits_of_one_root_have_its_rows(shuffle):
     given = with_instance_ids(table().train_test_split(0.3, seed=0, shuffle=shuffle))
+    assert ids_of(given["train"]) == given["train"]["x"][:]
+    assert ids_of(given["test"]) == given["test"]["x"][:]
+
+
+def test_shuffled_splits_of_a_concatenation_have_its_rows():
+    root = datasets.concatenate_datasets([table(8), table(12, 8)])
+    given = with_instance_ids(root.train_test_split(0.3, seed=0))
     assert ids_of(given["train"]) == given["train"]["x"][:]
     assert ids_of(given["test"]) == given["test"]["x"][:]
 
@@ -213,6 +222,12 @@ def test_a_stream_with_ids_of_its_own_may_be_shuffled():
         assert all(row["instance_id"] == instance_id_of(row["uid"]) for row in data)
 
 
+def test_a_stream_with_ids_of_its_own_may_change_its_rows_from_epoch_to_epoch():
+    noisy = table(4).to_iterable_dataset().map(lambda row: {"noise": float(np.random.rand())})
+    data = with_instance_ids(noisy, id="x")
+    assert ids_of(data) == ids_of(data) == [0, 1, 2, 3]
+
+
 def test_two_rows_of_a_stream_with_one_id_are_an_error():
     rows = datasets.Dataset.from_dict({"uid": [4, 4], "x": [1, 2]})
     with pytest.raises(DuplicateIdError, match=r"row 0 and row 1 are different rows with one id, 4"):
@@ -230,9 +245,10 @@ def test_streams_of_several_splits_do_not_share_ids():
 
 def test_streams_under_several_workers_need_a_column():
     stream = table(4).to_iterable_dataset(num_shards=2)
+    batches = iter(DataLoader(with_instance_ids(stream), num_workers=2))
     with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column"""):
-        list(DataLoader(with_instance_ids(stream), num_workers=2))
-    gc.collect()  # ends the workers now: those below would inherit what is left of them
+        next(batches)
+    batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
     ids = [batch["instance_id"].item() for batch in DataLoader(with_instance_ids(stream, id="x"), num_workers=2)]
     assert sorted(ids) == [0, 1, 2, 3]
 

@@ -1,6 +1,5 @@
 """Rows of an iterable are counted, and refused where counting would give wrong ids."""
 
-import gc
 import pickle
 import random
 
@@ -9,7 +8,7 @@ import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
-from turnover.ids import InstanceIdIterable, instance_id_of, order, with_instance_ids
+from turnover.ids import InstanceIdIterable, instance_id_of, iterable, order, with_instance_ids
 
 
 class Stream(IterableDataset):
@@ -138,9 +137,10 @@ def test_one_worker_counts_and_several_are_refused():
     data = with_instance_ids(Stream(list(range(6))))
     batches = list(DataLoader(data, batch_size=4, num_workers=1))
     assert [ids.tolist() for _, ids in batches] == [[0, 1, 2, 3], [4, 5]]
+    batches = iter(DataLoader(data, num_workers=2))
     with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column".*use one worker"""):
-        list(DataLoader(data, num_workers=2))
-    gc.collect()  # ends the workers now: the next test's would inherit what is left of them
+        next(batches)
+    batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
 
 
 def test_with_a_column_several_workers_each_read_their_own_part():
@@ -168,6 +168,13 @@ def test_two_different_rows_with_one_id_in_one_epoch_are_an_error():
         list(with_instance_ids(Stream(rows), id="uid"))
     shared = with_instance_ids(Stream(rows), groups="uid")
     assert [row["instance_id"] for row in shared] == [4, 5, 4]
+
+
+def test_only_so_many_ids_of_an_epoch_are_remembered(monkeypatch):
+    monkeypatch.setattr(iterable, "REMEMBERED_IDS", 1)
+    rows = [{"uid": 4, "x": 0}, {"uid": 5, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
+    with pytest.raises(DuplicateIdError, match="row 0 and row 3"):
+        list(with_instance_ids(Stream(rows), id="uid"))
 
 
 def test_the_same_row_twice_in_one_epoch_is_fine():

@@ -248,6 +248,13 @@ def test_ready_batches_take_their_ids_from_a_column(kind):
     assert given[1]["instance_id"].tolist() == [instance_id_of(name) for name in "abc"]
 
 
+@pytest.mark.parametrize("kind", [list, Stream])
+def test_many_values_in_the_column_of_one_row_are_refused(kind):
+    loader = DataLoader(kind([{"uid": [4, 5]}]), batch_size=1)
+    with pytest.raises(InstanceIdError, match=r"row 0 has \[4, 5\] in column 'uid', of type list"):
+        next(iter(with_instance_ids(loader, id="uid")))
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_iterable_data_sets_are_counted(workers):
     loader = DataLoader(Stream([(x * 10, 0) for x in range(5)]), batch_size=2, num_workers=workers)

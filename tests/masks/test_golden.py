@@ -16,7 +16,7 @@ GOLDEN = json.loads((FOLDER / "format_1.json").read_text(encoding="ascii"))
 
 
 def name_of(case):
-    return f"{case['source']}-{case['seed']}-{ascii(case['site'])}-{case['keep']:.3g}"
+    return f"{case['source']}-{case['seed']}-{case['site']!a}-{case['keep']:.3g}"
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=name_of)

@@ -109,9 +109,7 @@ def test_mixer_has_the_published_inverse():
 def test_ids_enter_as_two_words_without_loss(ids):
     low, high = id_words(torch.tensor(ids))
     assert low.dtype == high.dtype == torch.int32
-    joined = [
-        (int(h) % 2**32) << 32 | int(w) % 2**32 for w, h in zip(low, high, strict=True)
-    ]
+    joined = [(int(h) % 2**32) << 32 | int(w) % 2**32 for w, h in zip(low, high, strict=True)]
     assert joined == ids
 
 

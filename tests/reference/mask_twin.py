@@ -109,14 +109,10 @@ def kept_units(rate: int, width: int, word_at: Callable[[int, int], int]) -> lis
 def counter_mask(seed: int, site: str, keep: float, number: int, width: int) -> list[bool]:
     """One instance's mask at one site."""
     a, b = instance_words(number, key_words("counter", seed, site))
-    return kept_units(
-        numerator(keep), width, lambda word, digit: stream_word(a, b, DIGITS * word + digit)
-    )
+    return kept_units(numerator(keep), width, lambda word, digit: stream_word(a, b, DIGITS * word + digit))
 
 
-def volatile_mask(
-    seed: int, site: str, keep: float, number: int, width: int, block: int = 1024
-) -> list[bool]:
+def volatile_mask(seed: int, site: str, keep: float, number: int, width: int, block: int = 1024) -> list[bool]:
     """One instance's mask at one site."""
     a, b = instance_words(number // block, key_words("volatile", seed, site))
     row = number % block
@@ -148,9 +144,7 @@ def codebook_mask(
     kept = [True] * width
     for row in codebook_rows(seed, site, number, rows, picks):
         a, b = instance_words(row, key_words("codebook", seed, None))
-        primitive = kept_units(
-            rate, width, lambda word, digit, a=a, b=b: stream_word(a, b, DIGITS * word + digit)
-        )
+        primitive = kept_units(rate, width, lambda word, digit, a=a, b=b: stream_word(a, b, DIGITS * word + digit))
         kept = [both and one for both, one in zip(kept, primitive, strict=True)]
     return kept
 

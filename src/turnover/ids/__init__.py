@@ -5,6 +5,17 @@ that users bring along. Must not know: models, masks, views or scores.
 
 A row's id is its row number in the *root* data set, so that it survives shuffling, subsetting and
 concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RESERVED_ID` - 1.
+
+| file | one idea |
+|---|---|
+| `give.py` | `with_instance_ids`: which of the kinds below serves the data |
+| `carrier.py`, `dataset.py`, `iterable.py` | data sets with ids: what they share, map-style, iterable |
+| `roots.py`, `arrow_rows.py` | from a row of a subset down to its root; Hugging Face tables |
+| `columns.py` | the user's own ids and groups: values, hashed strings, duplicates |
+| `order.py`, `content.py` | streams that are counted must keep their order; digests of rows |
+| `loader.py` | DataLoaders: all settings kept, `collate_fn` sees its rows without ids |
+| `hugging_face.py` | Hugging Face data sets get a column |
+| `batches.py`, `forms.py` | ids attached to rows and batches and taken off; the forms these have |
 """
 
 from .batches import INSTANCE_ID, split_ids

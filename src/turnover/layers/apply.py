@@ -1,16 +1,14 @@
 """The forward pass of a site: from an activation and the active instances to the masked activation.
 
-Eager code runs `_apply_eager`. A compiled training pass asks for the mask words by the custom operator
-`turnover::mask_words`, which the compiler takes as it is: the bits come from the very code that
-eager mode runs, no ids are baked into the graph and the graph does not break. Evaluation under
-compile breaks the graph at each site, because there the batch may grow and, without ids, the site is
-no work at all.
+Eager code runs `_apply_eager`. A compiled pass asks for the mask words by the custom operator `turnover::mask_words`,
+which the compiler takes as it is: the bits come from the very code that eager mode runs, no ids are baked into the
+graph and the graph does not break. It breaks only where a batch of one may grow, in eval mode: the compiler has to know
+all shapes.
 """
-
-from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from turnover.errors import (
     BatchSizeError,
@@ -22,9 +20,10 @@ from turnover.errors import (
 from turnover.masks.packing import words_for
 
 from .batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
-from .instances import FULL, Instances, active_instances, in_backward, recomputation_message
+from .instances import Instances, active_instances, in_backward, recomputation_message
 from .masking import Masking, Site
-from .scale import factors_by_shift, factors_by_table
+from .scale import factors_by_shift
+from .views import FULL
 
 _IMAGE_DIMS = 4
 
@@ -34,9 +33,13 @@ def apply_mask(x: Tensor, site: Site, *, training: bool) -> Tensor:
 
     In eval mode a batch of one grows to the number of instances here.
     """
-    if torch.compiler.is_compiling():
-        return _apply_traced(x, site) if training else _apply_untraced(x, site, training)
-    return _apply_eager(x, site, training)
+    # Unlike is_compiling, this is false in a thread that runs while another one compiles.
+    if not torch.compiler.is_dynamo_compiling():
+        return _apply_eager(x, site, training)
+    maskable = x.is_floating_point() and x.dim() > 1
+    if maskable and (training or x.shape[site.batch_dim(x.dim())] != 1):
+        return _apply_traced(x, site, training)
+    return _apply_untraced(x, site, training)
 
 
 def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
@@ -56,44 +59,47 @@ def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
         now.reach(site, training=training)
         return _grown(x, len(now), batch_dim)
     width = x.shape[mask_dim]
-    words = now.words(site, x.device, width)[:, : words_for(width)]
-    views = now.one_view if now.one_view is not None else now.views_on(x.device)
-    factors = factors_by_table(words, width, views, site.recipe.keep, x.dtype)
+    factors = now.factors(site, x, width)
     now.reach(site, training=training)
     return x * _spread(factors, x.dim(), batch_dim, mask_dim)
 
 
 # Like torch.compiler.disable, but without importing the compiler, which would double the time of `import turnover`.
-_apply_untraced = torch._disable_dynamo(_apply_eager)
+_apply_untraced = _disable_dynamo(_apply_eager)
 
 
-def _apply_traced(x: Tensor, site: Site) -> Tensor:
+def _apply_traced(x: Tensor, site: Site, training: bool) -> Tensor:
     batch_dim, mask_dim = site.batch_dim(x.dim()), mask_dim_of(x, site)
-    words, views = mask_words(x.detach(), site.masking.handle, site.index, batch_dim, mask_dim)
+    words, views = mask_words(x.detach(), site.masking.handle, site.index, batch_dim, mask_dim, training)
     factors = factors_by_shift(words, x.shape[mask_dim], views, site.recipe.keep, x.dtype)
     return x * _spread(factors, x.dim(), batch_dim, mask_dim)
 
 
 # A replayed CUDA graph would not ask for the instances again, hence the tag.
 @torch.library.custom_op("turnover::mask_words", mutates_args=(), tags=[torch.Tag.cudagraph_unsafe])
-def mask_words(x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int) -> tuple[Tensor, Tensor]:
+def mask_words(
+    x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int, training: bool
+) -> tuple[Tensor, Tensor]:
     """Return the mask words and view codes of the instances that are active when the graph runs."""
     site = Site(Masking.living(handle), index)
     now = active_instances()
+    rows, width = x.shape[batch_dim], x.shape[mask_dim]
     if now is None:
-        raise _missing(site)
+        if training:
+            raise _missing(site)
+        words = torch.zeros((rows, words_for(width)), dtype=torch.int32, device=x.device)
+        return words, torch.full((rows,), FULL, dtype=torch.int32, device=x.device)
     _check(x, site, now)
-    confirm_batch_dim(site, x, now, batch_dim)
-    _check_rows(x, site, now, batch_dim, training=True)
-    width = x.shape[mask_dim]
+    confirm_batch_dim(site, x, now, batch_dim, training=training)
+    _check_rows(x, site, now, batch_dim, training=training)
     words = now.words(site, x.device, width)[:, : words_for(width)]
-    now.reach(site, training=True)
+    now.reach(site, training=training)
     # Clones: the compiler may write into what an operator hands out.
     return words.clone(memory_format=torch.contiguous_format), now.views_on(x.device).clone()
 
 
 @mask_words.register_fake
-def _(x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int) -> tuple[Tensor, Tensor]:
+def _(x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int, training: bool) -> tuple[Tensor, Tensor]:
     rows = x.shape[batch_dim]
     words = x.new_empty((rows, words_for(x.shape[mask_dim])), dtype=torch.int32)
     return words, x.new_empty((rows,), dtype=torch.int32)

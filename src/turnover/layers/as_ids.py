@@ -55,7 +55,7 @@ def _from_sequence(ids: Any) -> Tensor:
         raise InstanceIdError(f"instance ids are of type {array.dtype}, but must be integers in [0, 2**63). {_CURE}")
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise _too_large(int(array.max()))
-    return torch.from_numpy(np.ascontiguousarray(array.astype(np.int64)))
+    return torch.from_numpy(array.astype(np.int64, order="C"))
 
 
 def _too_large(number: int) -> InstanceIdError:

@@ -51,13 +51,14 @@ def batch_dim_of(site: Site, x: Tensor, now: Instances, *, training: bool) -> in
     return fitting[0]
 
 
-def confirm_batch_dim(site: Site, x: Tensor, now: Instances, batch_dim: int) -> None:
-    """Check the batch dimension that a compiled training pass was made for, and learn it."""
+def confirm_batch_dim(site: Site, x: Tensor, now: Instances, batch_dim: int, *, training: bool) -> None:
+    """Check the batch dimension that a compiled pass was made for; learn it in training mode."""
     if site.batch_known or x.dim() < _SEQUENCE_DIMS:
         return
-    fitting = _fitting(x, now, training=True)
+    fitting = _fitting(x, now, training=True)  # compiled passes do not grow
     if fitting == [batch_dim]:
-        site.masking.learn_batch_dim(site.index, batch_dim)
+        if training:
+            site.masking.learn_batch_dim(site.index, batch_dim)
     elif fitting and not _all_alike(x, now):
         raise _unclear(site, x, now, f"{_RUN_ONCE}, or {_SAY_SO}")
 

@@ -4,10 +4,10 @@ The active instances live in a context variable, so threads and asyncio tasks do
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,16 +18,15 @@ from turnover.errors import (
     RecomputationError,
     RepeatBeforeForwardError,
     SiteNotReachedError,
-    ViewError,
 )
 from turnover.masks import Stream
+from turnover.masks.packing import words_for
 
 from .as_ids import as_ids
 from .masking import Masking, Site
+from .scale import factors_by_table
+from .views import FULL, KEEP, View, view_codes
 
-View = Literal["keep", "flip", "full"]
-VIEWS: tuple[View, ...] = ("keep", "flip", "full")
-KEEP, FLIP, FULL = range(3)
 Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
 
@@ -65,7 +64,7 @@ class Instances:
         """Check the view against the ids."""
         self.ids = ids
         self.view = view
-        self._views = _view_codes(view, len(ids))
+        self._views = view_codes(view, len(ids))
         self._trains = bool(np.any(np.asarray(self._views) == KEEP))
         self._recomputing = False
         self._token: Token[Instances | None] | None = None
@@ -163,6 +162,12 @@ class Instances:
             (words,) = masking.source.words(self._on(device), [stream])
             known[site.index] = words
         return words
+
+    def factors(self, site: Site, x: Tensor, width: int) -> Tensor:
+        """Return what the units of a site are multiplied by [instances, width]."""
+        words = self.words(site, x.device, width)[:, : words_for(width)]
+        views = self.views_on(x.device) if self.one_view is None else self.one_view
+        return factors_by_table(words, width, views, site.recipe.keep, x.dtype)
 
     def _on(self, device: torch.device) -> Tensor:
         if device not in self._ids_on:
@@ -265,21 +270,3 @@ def check_all_reached(masking: Masking, reached: set[int]) -> None:
             "dropout.p as a number, a fused encoder path), a branch was skipped, or only a part of the model was "
             "called. Leave these modules out of `at`; turnover.plan(model, at=..., example=x) shows which sites run."
         )
-
-
-def _view_codes(view: Any, rows: int) -> int | Tensor:
-    if isinstance(view, str) and view in VIEWS:
-        return VIEWS.index(view)
-    if isinstance(view, str) or not isinstance(view, Iterable):
-        raise ViewError(f"view={view!r} is no view. Give 'keep', 'flip' or 'full', or one of them for every row.")
-    views = list(view)
-    unknown = sorted({repr(v) for v in views if v not in VIEWS})
-    if unknown or len(views) != rows:
-        raise ViewError(
-            f"view has {len(views)} entries for {rows} ids"
-            + (f", among them {', '.join(unknown)}" if unknown else "")
-            + ". Give 'keep', 'flip' or 'full', or a list with one of them for every id."
-        )
-    if len(set(views)) == 1:
-        return VIEWS.index(views[0])
-    return torch.tensor([VIEWS.index(v) for v in views], dtype=torch.int32)

@@ -60,7 +60,7 @@ def remove_hooks(hooks: dict[int, Any], ours: Callable[[Any], bool]) -> None:
 
 
 def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return
     now = active_instances()
     if now is not None:
@@ -70,7 +70,7 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 
 
 def _end(root: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return
     now = active_instances()
     if now is not None:

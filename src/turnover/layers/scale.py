@@ -15,7 +15,7 @@ from torch.nn import functional
 from turnover.masks.keep_rate import rounded_keep
 from turnover.masks.packing import WORD_BITS
 
-from .instances import FLIP, FULL, KEEP
+from .views import FLIP, KEEP
 
 _BYTE = 8
 _BYTE_VALUES = 1 << _BYTE
@@ -63,9 +63,13 @@ def factors_by_shift(words: Tensor, width: int, views: Tensor, keep: float, dtyp
     keep_scale, flip_scale = scales(keep)
     places = torch.arange(WORD_BITS, device=words.device, dtype=torch.int32)
     bits = ((words.unsqueeze(-1) >> places) & 1).flatten(-2)[:, :width].to(dtype)
-    # The scales enter as factors, not by torch.where, which would round them to float32.
-    kept, flipped = (views == KEEP).to(dtype) * keep_scale, (views == FLIP).to(dtype) * flip_scale
-    slope, offset = kept - flipped, flipped + (views == FULL).to(dtype)
+
+    def number(value: float) -> Tensor:  # as a tensor: a plain number in torch.where is rounded to float32
+        return torch.full((), value, dtype=dtype, device=words.device)
+
+    zero, is_keep, is_flip = number(0.0), views == KEEP, views == FLIP
+    slope = torch.where(is_keep, number(keep_scale), torch.where(is_flip, number(-flip_scale), zero))
+    offset = torch.where(is_keep, zero, torch.where(is_flip, number(flip_scale), number(1.0)))
     return bits * slope.unsqueeze(1) + offset.unsqueeze(1)
 
 

@@ -25,7 +25,7 @@ CASES: list[tuple[str, dict[str, int], int, str, float, int]] = [
     ("counter", {}, 2**64 + 3, "encoder.layer.11.adapter", 0.9, 64),
     ("counter", {}, 42, "größe.层.😀", 0.75, 33),
     ("counter", {}, 42, "", 2.0**-24, 64),
-    ("counter", {}, 42, "quote\"backslash\\tab\t", 1 - 2.0**-24, 64),
+    ("counter", {}, 42, 'quote"backslash\\tab\t', 1 - 2.0**-24, 64),
     ("volatile", {"block": 1024}, 0, "fc1", 0.5, 70),
     ("volatile", {"block": 1024}, -7, "fc1", 0.1, 64),
     ("volatile", {"block": 1}, 0, "fc1", 0.5, 64),
@@ -43,9 +43,7 @@ def main() -> None:
         raise SystemExit(f"{PATH} exists. Golden bits never change; raise FORMAT for new ones.")
     cases: list[dict[str, object]] = []
     for source, options, seed, site, keep, width in CASES:
-        bits = twin_bits(
-            source, seed=seed, site=site, keep=keep, ids=IDS, width=width, options=options
-        )
+        bits = twin_bits(source, seed=seed, site=site, keep=keep, ids=IDS, width=width, options=options)
         cases.append(
             {
                 "source": source,

@@ -1,0 +1,156 @@
+"""The generic path: one query, many instances, both views, one forward pass.
+
+The query enters as a batch of one and grows at the first site; everything before it runs once. Where the model does not
+let it grow (torch.cat with something that stayed at one row, padding masks of nn.TransformerEncoder, additions in place), the
+query is repeated before the model instead. Which of the two is right is found out on the first chunk, by comparing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from turnover.errors import InfluenceError, TurnOverError
+from turnover.layers.views import View
+from turnover.wrapping.rows import logits_of
+
+from .chunk import Chunk
+from .measures import Goodness
+from .members import Member, precision
+from .queries import Batch
+from .shortcut import Shortcut, find_shortcut, shortcut_in
+
+How = Literal["grown", "repeated"]
+TOLERANCE = 1e-4
+_TRIAL = 4
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How the rows of one model are computed."""
+
+    member: Member
+    goodness: Goodness
+    against: Literal["keep", "full"]
+    sites: frozenset[int] | None
+    dtype: torch.dtype | None
+    how: How = "grown"
+    shortcut: Shortcut | None = None
+    call: Any = None
+
+    @property
+    def path(self) -> str:
+        """Return the path as scores name it."""
+        name = {"grown": "grown at the first site", "repeated": "repeated before the model"}[self.how]
+        return f"{name}, first product shared" if self.shortcut else name
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Return the views that every instance is seen in; the full network is the same for all."""
+        return ("keep", "flip") if self.against == "keep" else ("flip",)
+
+
+@contextmanager
+def chunk(work: Pass, ids: Tensor) -> Iterator[Chunk]:
+    """Make a chunk of instances active: kept rows first, then flipped ones."""
+    with Chunk(ids, work.views, flip_sites=work.sites) as now, shortcut_in(now, work.shortcut):
+        yield now
+
+
+def outputs_of(work: Pass, query: Batch, now: Chunk) -> Tensor:
+    """Return the model's outputs [rows, ...] for one query and the active chunk."""
+    rows = len(now)
+    args, kwargs = (query.args, query.kwargs) if work.how == "grown" else _repeated(query, rows)
+    with precision(work.member.device, work.dtype):
+        outputs = logits_of((work.call or work.member.model)(*args, **kwargs))
+    return check_outputs(outputs, rows)
+
+
+def check_outputs(outputs: Any, rows: int) -> Tensor:
+    """Return the outputs, or say what is wrong with them."""
+    if not isinstance(outputs, Tensor):
+        raise InfluenceError(
+            f"the model returned a {type(outputs).__name__}. Return a tensor, a tuple that begins with one, or something "
+            "with .logits."
+        )
+    if outputs.dim() == 0 or outputs.shape[0] != rows:
+        raise InfluenceError(
+            f"the model returned outputs of shape {list(outputs.shape)} for {rows} rows. "
+            "Their first dimension must be the batch."
+        )
+    return outputs
+
+
+def base_goodness(work: Pass, query: Batch) -> Tensor | None:
+    """Return the full network's goodness on a query where scores are taken against it."""
+    if work.against == "keep":
+        return None
+    with precision(work.member.device, work.dtype):
+        outputs = logits_of(work.member.model(*query.args, **query.kwargs))
+    return work.goodness(outputs, query.target)
+
+
+def scores_of(work: Pass, query: Batch, base: Tensor | None, now: Chunk) -> Tensor:
+    """Return the scores [instances] of one query in the active chunk: positive where the instance helps."""
+    outputs = outputs_of(work, query, now)
+    goodness = work.goodness(outputs, _expanded(query.target, len(outputs)))
+    if base is not None:
+        return base - goodness
+    return goodness[: now.count] - goodness[now.count :]
+
+
+def predicted(work: Pass, query: Batch) -> Batch:
+    """Return the query with the label that the full network gives it as its target."""
+    outputs = logits_of(work.member.model(*query.args, **query.kwargs))
+    if not isinstance(outputs, Tensor) or outputs.dim() < 2:  # noqa: PLR2004
+        raise InfluenceError("at_label='predicted' needs class scores [rows, classes]. Give the queries targets.")
+    return replace(query, target=outputs.argmax(-1))
+
+
+def settle(work: Pass, query: Batch, ids: Tensor) -> Pass:
+    """Return how to compute: grown where that equals the repeated batch, with the shortcut where that is equal too."""
+    trial = ids[:_TRIAL]
+    base = base_goodness(work, query)
+    repeated = replace(work, how="repeated", shortcut=None)
+    with chunk(repeated, trial) as now:
+        wanted = scores_of(repeated, query, base, now)
+    if not _equal(replace(work, how="grown", shortcut=None), query, base, trial, wanted):
+        return repeated
+    grown = replace(work, how="grown", shortcut=None)
+    found = find_shortcut(grown.member, query) if work.against == "keep" and work.sites is None else None
+    if found is not None and _equal(replace(grown, shortcut=found), query, base, trial, wanted):
+        return replace(grown, shortcut=found)
+    return grown
+
+
+def _equal(work: Pass, query: Batch, base: Tensor | None, ids: Tensor, wanted: Tensor) -> bool:
+    """Tell whether a faster way gives the wanted scores; one that raises does not."""
+    try:
+        with chunk(work, ids) as now:
+            found = scores_of(work, query, base, now)
+    except (RuntimeError, ValueError, TypeError, IndexError, TurnOverError):
+        return False
+    tolerance = TOLERANCE if work.dtype in (None, torch.float32, torch.float64) else 0.1
+    return torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _repeated(query: Batch, rows: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return _expanded(query.args, rows), _expanded(query.kwargs, rows)
+
+
+def _expanded(value: Any, rows: int) -> Any:
+    """Return the value with every tensor of one row repeated."""
+    if isinstance(value, Tensor):
+        if value.dim() > 0 and value.shape[0] == 1:
+            return value.expand(rows, *value.shape[1:]).contiguous()
+        return value
+    if isinstance(value, dict):
+        return {name: _expanded(item, rows) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(_expanded(item, rows) for item in value)
+    return value
+
+

@@ -1,0 +1,72 @@
+"""Scores of all members on a block of queries: centred by the null, averaged, with their spread.
+
+A tile is a range of instances on a block of queries; its scores are a pure function of (models, queries, ids).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnover.ids import FIRST_RESERVED_ID
+
+from .options import NULL_IDS
+from .queries import Batch
+from .route import Route
+
+
+def null_ids(count: int) -> Tensor:
+    """Return ids that no training ever saw."""
+    return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A range of instances, by their place in the list of ids, on a block of queries."""
+
+    start: int
+    stop: int
+
+
+class Block:
+    """A block of queries, ready to score any instances."""
+
+    def __init__(self, routes: Sequence[Route], queries: Sequence[Batch], *, center: bool, nulls: int = NULL_IDS) -> None:
+        """Score the never-trained ids: their mean is the offset of each query, their spread its noise."""
+        self._scorers = [route.scorer(queries) for route in routes]
+        raw = np.stack([scorer.scores(null_ids(nulls)).numpy() for scorer in self._scorers])  # [members, nulls, queries]
+        # In float64: a mean over a thousand values must not depend on how they are added up.
+        means = raw.astype(np.float64).mean(1)
+        self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)
+        self.offset = self._offsets.mean(0)
+        self.member_nulls = raw - self._offsets[:, None, :]
+
+    @property
+    def null(self) -> np.ndarray:
+        """Return the scores [nulls, queries] of never-trained ids, averaged over members."""
+        return self.member_nulls.mean(0)
+
+    def members(self, ids: Tensor) -> np.ndarray:
+        """Return centred scores [members, ids, queries]."""
+        return np.stack(
+            [scorer.scores(ids).numpy() - offset for scorer, offset in zip(self._scorers, self._offsets, strict=True)]
+        )
+
+    def mean_and_stderr(self, ids: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return scores [ids, queries] averaged over members, and their standard error where there are several."""
+        return average(self.members(ids))
+
+
+def average(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the mean over members (dimension 0) and its standard error; None for one member."""
+    if len(values) == 1:
+        return values[0], None
+    spread = values.std(0, ddof=1) / np.sqrt(len(values))
+    return values.mean(0), spread.astype(np.float32)
+
+
+def spread_of(null: np.ndarray) -> np.ndarray:
+    """Return the spread of never-trained ids (dimension 0): the noise of a single replica."""
+    return null.astype(np.float64).std(0, ddof=1).astype(np.float32)

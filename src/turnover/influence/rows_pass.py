@@ -1,0 +1,73 @@
+"""One pass over the training data with both views of every row: self-influence and out-of-sample predictions."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turnover.errors import InfluenceError
+from turnover.layers.views import View
+from turnover.wrapping.rows import logits_of
+
+from .chunk import Chunk
+from .forward import Pass, check_outputs
+from .members import precision
+from .pairs import null_ids
+from .queries import Batch
+
+Predict = Callable[[Tensor], Tensor]
+
+
+def self_scores(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
+    """Return the score of every row on itself [rows], under the masks of the given ids."""
+    if batch.target is None:
+        raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
+    rows = len(ids)
+    if work.against == "keep":
+        goodness = work.goodness(_outputs(work, batch, ids, work.views), _twice(batch.target, 2, rows))
+        return (goodness[:rows] - goodness[rows:]).cpu()
+    with precision(work.member.device, work.dtype):
+        full = work.goodness(logits_of(work.member.model(*batch.args, **batch.kwargs)), batch.target)
+    return (full - work.goodness(_outputs(work, batch, ids, work.views), batch.target)).cpu()
+
+
+def unseen_outputs(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
+    """Return the outputs [rows, ...] of the part of the network that never learned each row."""
+    return _outputs(work, batch, ids, ("flip",))
+
+
+def _outputs(work: Pass, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> Tensor:
+    args, kwargs = _twice(batch.args, len(views), batch.rows), _twice(batch.kwargs, len(views), batch.rows)
+    with Chunk(ids, views, flip_sites=work.sites) as now, precision(work.member.device, work.dtype):
+        outputs = logits_of(work.member.model(*args, **kwargs))
+    return check_outputs(outputs, len(now))
+
+
+def _twice(value: Any, copies: int, rows: int) -> Any:
+    """Return the value with every tensor of `rows` rows repeated as a whole."""
+    if copies == 1:
+        return value
+    if isinstance(value, Tensor):
+        return torch.cat([value] * copies) if value.dim() > 0 and value.shape[0] == rows else value
+    if isinstance(value, dict):
+        return {name: _twice(item, copies, rows) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(_twice(item, copies, rows) for item in value)
+    return value
+
+
+def null_for(rows: int, start: int) -> Tensor:
+    """Return a never-trained id for every row, another one for each."""
+    return null_ids(start + rows)[start:]
+
+
+def check_ids(batches: Iterator[Batch]) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield batches with their ids, or raise where they have none."""
+    for batch in batches:
+        if batch.ids is None:
+            raise InfluenceError(
+                "the data has no instance ids, so it is not known which mask each row trained. "
+                "Give turnover.with_instance_ids(dataset), or a loader made of it."
+            )
+        yield batch, batch.ids

@@ -1,0 +1,87 @@
+"""The first-site shortcut: where the first site feeds a Linear or a convolution, the flipped product is free.
+
+The kept and the flipped part of an activation add up to the whole, so the product of the flipped part with the weights is
+the product of the whole (one row) minus that of the kept part. Only kept rows go through the product; the flipped rows are
+added behind it. Equal up to rounding, and half of the work of what is often the most expensive layer.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from turnover.layers.scale import scales
+from turnover.masks.keep_rate import rounded_keep
+
+from .chunk import Chunk
+from .members import Member
+from .queries import Batch
+from .watch import Seen, watch_sites
+
+_PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """The first site and the module whose product it shares."""
+
+    site: int
+    keep: float
+    module: nn.Module
+
+
+def find_shortcut(member: Member, query: Batch) -> Shortcut | None:
+    """Return the shortcut of a model: its first site's output is directly the input of a product."""
+    seen: Seen = watch_sites(member, query, consumers=_PRODUCTS)
+    if not seen.order:
+        return None
+    first = seen.order[0]
+    module = seen.consumer.get(first)
+    if module is None or seen.order.count(first) > 1:
+        return None
+    return Shortcut(first, member.masking.recipe.sites[first].keep, module)
+
+
+@contextmanager
+def shortcut_in(now: Chunk, shortcut: Shortcut | None) -> Iterator[None]:
+    """Let the first site hand on kept rows only, and add the flipped rows behind the product."""
+    if shortcut is None:
+        yield
+        return
+    now.half_site = shortcut.site
+    rate, (_, flip_scale) = rounded_keep(shortcut.keep), scales(shortcut.keep)
+
+    def add_flipped(module: nn.Module, args: tuple[Any, ...], kept: Tensor) -> Tensor | None:
+        if now.unmasked is None:
+            return None
+        whole, now.unmasked = now.unmasked, None
+        bias = _bias(module, kept)
+        total = module.forward(whole) if bias is None else module.forward(whole) - bias
+        flipped = torch.empty((2 * kept.shape[0], *kept.shape[1:]), dtype=kept.dtype, device=kept.device)
+        count = kept.shape[0]
+        flipped[:count] = kept
+        part = kept if bias is None else kept - bias
+        torch.sub(total, part, alpha=rate, out=flipped[count:])
+        flipped[count:].mul_(flip_scale)
+        if bias is not None:
+            flipped[count:].add_(bias)
+        return flipped
+
+    handle = shortcut.module.register_forward_hook(add_flipped)
+    try:
+        yield
+    finally:
+        handle.remove()
+        now.half_site = None
+
+
+def _bias(module: nn.Module, output: Tensor) -> Tensor | None:
+    """Return the bias in a shape that broadcasts against the output."""
+    bias = getattr(module, "bias", None)
+    if not isinstance(bias, Tensor):
+        return None
+    bias = bias.to(output.dtype)
+    return bias if isinstance(module, nn.Linear) else bias.view(-1, *[1] * (output.dim() - 2))

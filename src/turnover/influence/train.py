@@ -1,0 +1,77 @@
+"""The training rows that an `Influence` knows: their ids, labels and batches."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnover.errors import InfluenceError
+from turnover.ids.known import ids_of
+
+from .queries import Batch, batches_of
+
+_SHOWN = 5
+
+
+class TrainRows:
+    """Training data with ids; ids and labels are read once, when they are needed."""
+
+    def __init__(self, data: Any, targets: str | None) -> None:
+        """Keep the data; nothing is read yet."""
+        self._data, self._targets = data, targets
+        self._ids: Tensor | None = None
+        self._labels: dict[int, Any] | None = None
+
+    @property
+    def length(self) -> int | None:
+        """Return the number of rows where it is known."""
+        data = getattr(self._data, "dataset", self._data)
+        try:
+            return len(data)
+        except TypeError:
+            return None
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows in batches."""
+        return batches_of(self._data, targets=self._targets)
+
+    @property
+    def ids(self) -> Tensor:
+        """Return every instance's id once, in the order of the data."""
+        if self._ids is None:
+            known = ids_of(self._data)
+            if known is None:
+                parts = [batch.ids for batch in self.batches()]
+                if not parts or any(part is None for part in parts):
+                    raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
+                known = torch.cat([part for part in parts if part is not None])
+            self._ids = _first_of_each(known)
+        return self._ids
+
+    def check_known(self, ids: Tensor) -> None:
+        """Raise for ids that are not in the training data."""
+        unknown = ids[~torch.isin(ids, self.ids)]
+        if len(unknown):
+            shown = ", ".join(str(int(i)) for i in unknown[:_SHOWN])
+            more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+            raise InfluenceError(
+                f"ids {shown}{more} are not in train. Give ids of training rows, or leave `train` out to score any id."
+            )
+
+    def labels_of(self, ids: Tensor) -> np.ndarray:
+        """Return the label of each instance."""
+        if self._labels is None:
+            self._labels = {}
+            for batch in self.batches():
+                if batch.ids is None or not isinstance(batch.target, Tensor):
+                    raise InfluenceError("train has no labels. Give labels=[...], one for each instance.")
+                self._labels.update(zip(batch.ids.tolist(), batch.target.tolist(), strict=True))
+        return np.array([self._labels[i] for i in ids.tolist()])
+
+
+def _first_of_each(ids: Tensor) -> Tensor:
+    """Return ids without repetitions, in the order of their first appearance."""
+    values, first = np.unique(ids.cpu().numpy(), return_index=True)
+    return torch.from_numpy(values[np.argsort(first)])

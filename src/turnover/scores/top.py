@@ -1,0 +1,219 @@
+"""The most helpful and the most harmful training instances of every query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnover.errors import ScoresError
+
+from .about import Name, about, agreed, names, told_by
+from .arrays import Floats, Ints, close, floats, near, same, whole_numbers
+from .lists import Entries, Lists, merged
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Top:
+    """The k most helpful and the k most harmful training instances of every query.
+
+    Both lists come from one order: from the largest score to the smallest whatever the sign, among equals the smaller
+    id first. The harmful list is the end of that order, the last first, so that an instance stands in both lists only
+    where there are fewer than 2k. Arrays are closed to writing.
+
+    Attributes:
+        helpful_ids: instance ids [m, k], the most helpful first; −1 where there are fewer than k.
+        helpful_scores: their scores [m, k]; NaN where there are fewer than k.
+        helpful_stderr: their standard errors [m, k]; None: not known.
+        harmful_ids: instance ids [m, k], the most harmful first; −1 where there are fewer than k.
+        harmful_scores: their scores [m, k]; NaN where there are fewer than k.
+        harmful_stderr: their standard errors [m, k]; None: not known.
+        counts: how many scores each query's lists were chosen from [m]; failed pairs do not count.
+        null_spread: standard deviation of the scores of never-trained ids, for each query [m]; None: not known.
+        queries: names of the queries; None: the one list is not about a query, as for a mean or self-influence.
+        unit: what scores are differences of.
+        path: how they were computed.
+        replicas: over how many networks they are averaged.
+        provenance: all that they depend on.
+
+    Example:
+        >>> from turnover.scores import Scores
+        >>> top = Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1)
+        >>> top.helpful_ids, top.harmful_ids
+        (array([[9]]), array([[8]]))
+    """
+
+    helpful_ids: Ints
+    helpful_scores: Floats
+    harmful_ids: Ints
+    harmful_scores: Floats
+    helpful_stderr: Floats | None = None
+    harmful_stderr: Floats | None = None
+    counts: Ints
+    null_spread: Floats | None = None
+    queries: tuple[Name, ...] | None = None
+    unit: str = "loss"
+    path: str = ""
+    replicas: int = 1
+    provenance: Mapping[str, Any] = field(default_factory=_nothing)
+
+    def __post_init__(self) -> None:
+        lists, k = _shape(self.helpful_ids)
+        checked: dict[str, Any] = {
+            "counts": whole_numbers(self.counts, "counts"),
+            "provenance": about(self.unit, self.path, self.replicas, self.provenance).provenance,
+        }
+        for name in ("helpful_ids", "harmful_ids"):
+            checked[name] = whole_numbers(getattr(self, name), name, dims=2)
+        for name in ("helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr", "null_spread"):
+            if getattr(self, name) is not None:
+                checked[name] = floats(getattr(self, name), name)
+        for name in checked.keys() - {"provenance"}:
+            needed = (lists,) if name in ("counts", "null_spread") else (lists, k)
+            if checked[name].shape != needed:
+                raise ScoresError(
+                    f"{name} have shape {list(checked[name].shape)}, which does not fit helpful_ids [{lists}, {k}]; "
+                    f"give {list(needed)}."
+                )
+        if self.queries is not None:
+            checked["queries"] = names(self.queries, lists)
+        elif lists != 1:
+            raise ScoresError(f"there are {lists} pairs of lists; give the names of their queries as queries=.")
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def merge(cls, *tops: "Top") -> "Top":
+        """Return the lists of all instances together, from the lists of disjoint sets of instances.
+
+        The result is that of one call over all instances, in whatever order the parts come.
+
+        Args:
+            tops: results for the same queries with the same k, each over other training instances.
+
+        Raises:
+            ScoresError: the parts differ in k, queries, unit or provenance, or share an instance.
+
+        Example:
+            >>> from turnover.scores import Scores, Top
+            >>> scores = Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9])
+            >>> first, rest = scores.select(ids=[7]), scores.select(ids=[8, 9])
+            >>> Top.merge(first.top(1), rest.top(1)).equals(scores.top(1))
+            True
+        """
+        if not tops:
+            raise ScoresError("there is nothing to merge; give one Top or more.")
+        first = tops[0]
+        told = agreed([told_by(top) for top in tops], "ids")
+        for place, top in enumerate(tops):
+            for what in ("k", "queries"):
+                if getattr(top, what) != getattr(first, what):
+                    raise ScoresError(f"{what} of part {place} differs from that of part 0; merge lists of a kind.")
+            for what in ("null_spread", "helpful_stderr"):
+                if (getattr(top, what) is None) != (getattr(first, what) is None):
+                    raise ScoresError(f"{what} is known for some of the parts only; merge lists of a kind.")
+            if not near(first.null_spread, top.null_spread):
+                raise ScoresError(f"null_spread of part {place} differs from that of part 0: another model or null.")
+        _refuse_shared(tops)
+        return cls.of(
+            merged([top._lists for top in tops], first.k),
+            queries=first.queries,
+            null_spread=first.null_spread,
+            **vars(told),
+        )
+
+    @classmethod
+    def of(cls, lists: Lists, **rest: Any) -> "Top":
+        """Return the result with these lists; the rest as for the class."""
+        return cls(
+            helpful_ids=lists.helpful.ids,
+            helpful_scores=lists.helpful.scores,
+            helpful_stderr=lists.helpful.stderr,
+            harmful_ids=lists.harmful.ids,
+            harmful_scores=lists.harmful.scores,
+            harmful_stderr=lists.harmful.stderr,
+            counts=lists.counts,
+            **rest,
+        )
+
+    @property
+    def k(self) -> int:
+        """Return the length of each list."""
+        return self.helpful_ids.shape[1]
+
+    def equals(self, other: object) -> bool:
+        """Tell whether all is the same in both, NaN equal to NaN."""
+        if not isinstance(other, Top):
+            return False
+        pairs = [(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)]
+        return all(
+            same(mine, its) if isinstance(mine, np.ndarray) or isinstance(its, np.ndarray) else mine == its
+            for mine, its in pairs
+        )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return one row an entry: query, side, place, instance, score and, where known, stderr.
+
+        Needs pandas: pip install 'turnover[store]'.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1).to_pandas()
+               query     side  place  instance  score
+            0      0  helpful      0         9    2.0
+            1      0  harmful      0         8   -1.0
+        """
+        from .tables import top_table
+
+        return top_table(self)
+
+    def __repr__(self) -> str:
+        """Return a table of the first entries that a person can read."""
+        from .text import top_text
+
+        return top_text(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(close(state))
+
+    @property
+    def _lists(self) -> Lists:
+        return Lists(
+            Entries(self.helpful_ids, self.helpful_scores, self.helpful_stderr),
+            Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr),
+            self.counts,
+        )
+
+
+def _shape(ids: Any) -> tuple[int, int]:
+    shape = np.shape(ids)
+    if len(shape) != 2:
+        raise ScoresError(f"helpful_ids have shape {list(shape)}; give [queries, k].")
+    return shape[0], shape[1]
+
+
+def _refuse_shared(tops: Sequence[Top]) -> None:
+    """Raise if an instance stands in two parts: it was scored twice and would be listed twice."""
+    for side in ("helpful_ids", "harmful_ids"):
+        together = np.sort(np.concatenate([_each_once(getattr(top, side)) for top in tops], axis=1), axis=1)
+        twice = (together[:, 1:] == together[:, :-1]) & (together[:, 1:] >= 0)
+        if twice.any():
+            query, place = np.argwhere(twice)[0]
+            raise ScoresError(
+                f"instance {together[query, place]} stands in more than one part; "
+                "merge results over disjoint sets of training instances."
+            )
+
+
+def _each_once(ids: Ints) -> Ints:
+    """Return each list's ids without repetition (rows of a group share one), filled up with −1."""
+    result = np.sort(ids, axis=1)
+    result[:, 1:][result[:, 1:] == result[:, :-1]] = -1
+    return result

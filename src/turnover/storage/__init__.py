@@ -1,0 +1,50 @@
+"""Named arrays in a folder, written tile by tile, resumable and verified.
+
+Owns: run folders, their manifests, tiles, done marks, checksums and the writer's lock. Must not know: scores, models,
+torch.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from turnover.storage import ArraySpec, TileStore
+    >>> folder = tempfile.mkdtemp()
+    >>> spec = ArraySpec(shape=(5, 3), dtype="float32", tile=(2, 3))
+    >>> with TileStore.open_for_writing(folder, identity={"seed": 0}, arrays={"values": spec}) as store:
+    ...     for tile in store.pending():                        # all of them, or what an earlier run left
+    ...         rows, columns = store.region("values", tile)
+    ...         part = np.arange(rows.start, rows.stop, dtype="float32")[:, None].repeat(3, axis=1)
+    ...         store.write(tile, {"values": part})
+    ...     if not store.complete:
+    ...         store.finish({"unit": "nats"}, whole={"offset": np.zeros(3)})
+    >>> stored = TileStore.open_for_reading(folder)
+    >>> stored.complete, stored.identity, stored.attributes, sorted(stored.arrays)
+    (True, {'seed': 0}, {'unit': 'nats'}, ['offset', 'values'])
+    >>> stored.read("values")[:, 0].tolist()                    # checksums verified
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    >>> float(stored.array("values")[4, 2])                     # lazily, through zarr
+    4.0
+
+**Identity.** What determines the content is given as JSON and fixed before the first tile. A folder of another identity
+or geometry, of another format, or with content of its own is refused. **Resuming.** A tile is done when its files and,
+after them, its mark with their SHA-256 are on the disk. `open_for_writing` verifies all of that; what is missing,
+truncated or altered is pending again. A run that was killed and resumed any number of times ends with the same bytes as
+one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process. Readers need
+none.
+
+A folder is a zarr 3 group with these files beside the arrays:
+
+| file | content | there |
+| --- | --- | --- |
+| `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
+| `done.jsonl` | a line with the checksums of each tile that is done | until complete |
+| `complete.json` | attributes, whole arrays, all checksums | when complete |
+| `writer.lock` | process and host of the writer | while written |
+
+zarr is in the extra `store` and imported on use.
+"""
+
+from .geometry import ArraySpec
+from .json_values import Json
+from .reading import StoredArrays
+from .writing import TileStore
+
+__all__ = ["ArraySpec", "Json", "StoredArrays", "TileStore"]

@@ -1,0 +1,138 @@
+"""Files that are there whole or not at all, and what the disk's refusals mean to the user."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from turnover.errors import StoreError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that survives a power failure; until it is whole, the old one stays."""
+    make_folder(path.parent)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        # On a full disk the rest of a file would be in the way of making room.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def append_file(path: Path, data: bytes) -> None:
+    """Append to a file and wait until the disk has it; a kill may leave a beginning of the data."""
+    new = not path.exists()
+    with path.open("ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync_folder(path.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file if it is there, for good."""
+    if path.exists():
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it where they are missing, for good."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the disk has the names in a folder."""
+    if os.name == "nt":
+        return  # Windows opens no folders, and keeps names in order by itself.
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network drives cannot
+            raise
+    finally:
+        os.close(fd)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what `write_file` left behind where it was killed."""
+    for part in folder.rglob(".*.part"):
+        part.unlink()
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return a file's content, or None where it is missing."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def sha256_of(data: bytes) -> str:
+    """Return the checksum that marks carry."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def holds(path: Path, checksum: str | None) -> bool:
+    """Tell whether a file is there, readable, and has this checksum."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == checksum
+    except OSError:
+        return False
+
+
+@contextmanager
+def disk_errors(folder: Path, *, needs: Callable[[], str] | None = None) -> Generator[None]:
+    """Turn the disk's errors within the block into ones that say what to do.
+
+    Args:
+        folder: the store that the block works on.
+        needs: says how much room is missing and what was kept so far; asked for only on a full disk.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _FULL:
+            raise StoreError(
+                f"there is no room left for {str(folder)!r} ({reason}){needs() if needs else ''}. Make room and run "
+                "the same call again with this folder: it goes on from there."
+            ) from error
+        if error.errno in _FORBIDDEN:
+            raise StoreError(
+                f"cannot write to {str(folder)!r}: {reason}. Give a folder that you may write to."
+            ) from error
+        raise StoreError(f"cannot use {str(folder)!r}: {error}.") from error
+
+
+def readable(size: int) -> str:
+    """Return a number of bytes as people write it.
+
+    Example:
+        >>> readable(999), readable(1_234_567)
+        ('999 bytes', '1.2 MB')
+    """
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

@@ -1,0 +1,116 @@
+"""How an array is cut into tiles: the numbering of tiles, the region of each, its file and its size."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnover.errors import StoreError
+
+DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(),
+)
+_CRC_BYTES = 4
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Shape, element type and tile shape of one stored array.
+
+    Tiles are numbered row by row, the last dimension fastest. Those at the upper edges may be smaller than `tile`.
+
+    Args:
+        shape: of the whole array; a dimension may be 0.
+        dtype: one of numpy's names for booleans, integers and floats of up to 64 bits.
+        tile: shape of a tile, as many dimensions as `shape`, each at least 1.
+
+    Example:
+        >>> spec = ArraySpec(shape=(5, 4), dtype="float32", tile=(2, 3))
+        >>> spec.grid, spec.tiles
+        ((3, 2), 6)
+        >>> spec.region(5)
+        (slice(4, 5, None), slice(3, 4, None))
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    tile: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise StoreError(f"dtype {self.dtype!r} cannot be stored. Use one of {', '.join(sorted(DTYPES))}.")
+        # Plain integers, so that the sizes of a torch.Size or of numpy end up as such in the manifest.
+        object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
+        object.__setattr__(self, "tile", tuple(int(size) for size in self.tile))
+        if len(self.tile) != len(self.shape) or min(self.tile, default=1) < 1 or min(self.shape, default=0) < 0:
+            raise StoreError(
+                f"shape {self.shape} cannot be cut into tiles of {self.tile}. "
+                "Give as many dimensions for both, and tiles of at least 1 in each."
+            )
+
+    @classmethod
+    def whole(cls, array: np.ndarray) -> "ArraySpec":
+        """Return the specification of an array that is stored as a single tile."""
+        return cls(array.shape, array.dtype.name, tuple(max(1, size) for size in array.shape))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The number of tiles along each dimension."""
+        return tuple(-(-size // step) for size, step in zip(self.shape, self.tile, strict=True))
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return math.prod(self.grid)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of a tile's file; zarr fills the tiles at the edges up to full size."""
+        return math.prod(self.tile) * np.dtype(self.dtype).itemsize + _CRC_BYTES
+
+    def region(self, tile: int) -> tuple[slice, ...]:
+        """Return where a tile lies in the array."""
+        return tuple(
+            slice(place * step, min((place + 1) * step, size))
+            for place, step, size in zip(self._place(tile), self.tile, self.shape, strict=True)
+        )
+
+    def part_shape(self, tile: int) -> tuple[int, ...]:
+        """Return the shape of the part of the array that a tile covers."""
+        return tuple(where.stop - where.start for where in self.region(tile))
+
+    def key(self, tile: int) -> str:
+        """Return the path of a tile's file below its array's folder."""
+        return "/".join(["c", *map(str, self._place(tile))])
+
+    def _place(self, tile: int) -> tuple[int, ...]:
+        if not 0 <= tile < self.tiles:
+            raise StoreError(f"tile {tile} does not exist: tiles are numbered from 0, and there are {self.tiles}.")
+        place: list[int] = []
+        for count in reversed(self.grid):
+            tile, index = divmod(tile, count)
+            place.append(index)
+        return tuple(reversed(place))
+
+
+def tiles_of(arrays: Mapping[str, ArraySpec]) -> int:
+    """Return the number of tiles that all arrays share; 0 where there is no array.
+
+    Grids are the same if they differ in trailing ones only, so rows [n] may lie beside values [n, m] that are cut
+    along n alone.
+    """
+    grids = {name: _without_trailing_ones(spec.grid) for name, spec in arrays.items()}
+    if len(set(grids.values())) > 1:
+        shown = ", ".join(f"{name!r} {arrays[name].grid}" for name in grids)
+        raise StoreError(
+            f"all arrays of a store must be cut into the same grid of tiles, got {shown}. "
+            "Choose fitting tiles, or hand small arrays to finish(whole=...)."
+        )
+    return next((spec.tiles for spec in arrays.values()), 0)
+
+
+def _without_trailing_ones(grid: tuple[int, ...]) -> tuple[int, ...]:
+    while grid and grid[-1] == 1:
+        grid = grid[:-1]
+    return grid

@@ -1,0 +1,123 @@
+"""Values that JSON can hold: checking them, comparing them by name, and records that carry their own checksum."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from turnover.errors import StoreError
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+_CHECKSUM = "checksum"
+_SHOWN = 60
+_ABSENT = object()
+
+
+def plain(value: object, *, where: str) -> Any:
+    """Return a copy of a value made of dict, list, str, int, float, bool and None only.
+
+    Args:
+        value: what JSON can hold; tuples become lists and numpy scalars become numbers.
+        where: name of the value, for the error message.
+
+    Example:
+        >>> plain({"keep": (0.5, 1)}, where="identity")
+        {'keep': [0.5, 1]}
+    """
+    if isinstance(value, np.generic):
+        value = cast("object", value.item())
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise StoreError(f"{where} is {value}, which JSON cannot hold. Give a finite number, None or a string.")
+            return kind(value)
+    if isinstance(value, Mapping):
+        result: dict[str, Any] = {}
+        for key, inner in cast("Mapping[object, object]", value).items():
+            if not isinstance(key, str):
+                raise StoreError(f"{where} has the key {key!r}; keys must be strings.")
+            result[str(key)] = plain(inner, where=f"{where}.{key}")
+        return result
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return [plain(inner, where=f"{where}[{place}]") for place, inner in enumerate(items)]
+    raise StoreError(
+        f"{where} is a {type(value).__name__}, which JSON cannot hold. Give numbers, strings, lists and dicts."
+    )
+
+
+def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
+    """Return one line for each entry in which two plain values differ.
+
+    Example:
+        >>> differences({"model": {"seed": 0}, "keep": 0.5}, {"model": {"seed": 1}, "keep": 0.5})
+        ['model.seed: stored 0, given 1']
+    """
+    if isinstance(stored, dict) and isinstance(given, dict):
+        old, new = cast("dict[str, Any]", stored), cast("dict[str, Any]", given)
+        return [
+            line
+            for key in dict.fromkeys([*old, *new])
+            for line in differences(
+                old.get(key, _ABSENT), new.get(key, _ABSENT), where=f"{where}.{key}" if where else key
+            )
+        ]
+    if isinstance(stored, list) and isinstance(given, list):
+        before, after = cast("list[Any]", stored), cast("list[Any]", given)
+        if len(before) == len(after):
+            pairs = enumerate(zip(before, after, strict=True))
+            return [line for place, (x, y) in pairs for line in differences(x, y, where=f"{where}[{place}]")]
+    # In Python True equals 1, in JSON it does not.
+    elif isinstance(stored, bool) == isinstance(given, bool) and stored == given:
+        return []
+    old_text, new_text = _shown(cast("object", stored), cast("object", given))
+    return [f"{where}: stored {old_text}, given {new_text}"]
+
+
+def to_record(content: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+    """Return plain content as JSON, with a checksum of itself; equal content gives equal bytes."""
+    whole = {**content, _CHECKSUM: _checksum(content)}
+    return json.dumps(whole, sort_keys=True, indent=indent, allow_nan=False).encode() + b"\n"
+
+
+def parse(data: bytes) -> dict[str, Any] | None:
+    """Return a JSON object, without a look at its checksum, or None where there is none."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+
+
+def from_record(data: bytes) -> dict[str, Any] | None:
+    """Return what `to_record` was given, or None if the bytes are damaged."""
+    content = parse(data)
+    if content is None:
+        return None
+    checksum = content.pop(_CHECKSUM, None)
+    return content if checksum == _checksum(content) else None
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _shown(stored: object, given: object) -> tuple[str, str]:
+    """Return both values as short texts that show where they differ."""
+    texts = ["nothing" if value is _ABSENT else json.dumps(value, sort_keys=True) for value in (stored, given)]
+    if max(map(len, texts)) <= _SHOWN:
+        return texts[0], texts[1]
+    same = next((place for place, (x, y) in enumerate(zip(*texts, strict=False)) if x != y), min(map(len, texts)))
+    start = max(0, same - _SHOWN // 2)
+    return _cut(texts[0], start), _cut(texts[1], start)
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _SHOWN
+    return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")

@@ -1,0 +1,274 @@
+"""Writing a store: make or resume a folder, write tiles in any order, finish."""
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from turnover.errors import StoreDamagedError, StoreError
+
+from .files import (
+    disk_errors,
+    holds,
+    make_folder,
+    read_bytes,
+    readable,
+    remove_file,
+    remove_parts,
+    sha256_of,
+    write_file,
+)
+from .geometry import ArraySpec
+from .json_values import Json, plain
+from .lock import WriterLock
+from .manifest import COMPLETE_NAME, Complete, Manifest, check_name, check_same, read_complete, read_manifest
+from .marks import add_mark, read_marks, remove_marks, rewrite_marks
+from .reading import StoredArrays
+from .zarr_files import METADATA_NAME, array_metadata, group_metadata, require_zarr, tile_bytes
+
+
+class TileStore:
+    """A folder of named arrays, open for one writer; see `open_for_writing`.
+
+    Attributes:
+        folder: where it is.
+        arrays: names and geometry of the tiled arrays.
+        tiles: the number of tiles that every tiled array has.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, lock: WriterLock) -> None:
+        self.folder = folder
+        self.arrays = manifest.arrays
+        self.tiles = manifest.tiles
+        self._manifest = manifest
+        self._lock = lock
+        self._one_at_a_time = threading.RLock()
+        try:
+            end = read_complete(folder)
+        except StoreDamagedError:
+            end = None
+        marks = read_marks(folder) if end is None else end.marks
+        self._marks = {tile: sums for tile, sums in marks.items() if self._tile_holds(tile, sums)}
+        self._complete = end is not None and not self.pending() and self._rest_holds(end)
+        self._tidy()
+
+    @classmethod
+    def open_for_writing(
+        cls, folder: str | os.PathLike[str], *, identity: Mapping[str, Json], arrays: Mapping[str, ArraySpec]
+    ) -> Self:
+        """Return a new store, or the one in the folder with all its intact tiles, locked for this writer.
+
+        All tiles that are marked done are verified; a missing or damaged one becomes pending again.
+
+        Args:
+            folder: new, empty, or a store of the same identity and geometry.
+            identity: all that determines the content, as JSON: another identity is refused.
+            arrays: the arrays that are written tile by tile, all cut into the same grid.
+
+        Raises:
+            StoreMismatchError: the folder was made for another identity or geometry; the message names the entries.
+            StoreLockedError: another writer has the folder.
+            StoreDamagedError: the folder's manifest cannot be read.
+            StoreError: the folder holds something else, cannot be written, or has no room for what is pending.
+            MissingExtraError: zarr is not installed.
+
+        Example:
+            >>> import tempfile
+            >>> arrays = {"values": ArraySpec(shape=(5, 4), dtype="float32", tile=(2, 4))}
+            >>> with TileStore.open_for_writing(tempfile.mkdtemp(), identity={"seed": 0}, arrays=arrays) as store:
+            ...     store.write(1, {"values": np.ones((2, 4), np.float32)})
+            ...     store.pending()
+            [0, 2]
+        """
+        require_zarr()
+        given = Manifest.of(identity, arrays)
+        path = Path(folder)
+        with disk_errors(path):
+            # Once before anything is touched, and once more when no other writer can come in between.
+            _exists(path, given)
+            make_folder(path)
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            lock = WriterLock(path)
+            try:
+                if not _exists(path, given):
+                    given.write(path)
+                store = cls(path, given, lock)
+                store._check_room()
+            except BaseException:
+                lock.release()
+                raise
+        return store
+
+    @classmethod
+    def open_for_reading(cls, folder: str | os.PathLike[str]) -> StoredArrays:
+        """Return the arrays in a folder, complete or not; needs no lock."""
+        return StoredArrays(folder)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the store is finished and intact."""
+        return self._complete
+
+    def pending(self) -> list[int]:
+        """Return the numbers of all tiles that are not done, lowest first."""
+        return [tile for tile in range(self.tiles) if tile not in self._marks]
+
+    def region(self, name: str, tile: int) -> tuple[slice, ...]:
+        """Return where a tile lies in an array."""
+        return self.arrays[name].region(tile)
+
+    def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
+        """Write one tile of every array, then mark it done; both are on the disk on return.
+
+        May be called from several threads.
+
+        Args:
+            tile: its number.
+            parts: for each array what belongs in the tile's region, of the array's own dtype.
+        """
+        with self._one_at_a_time:
+            self._check_open()
+            if self._complete:
+                raise StoreError(f"{str(self.folder)!r} is complete; no tile of it can be written.")
+            self._check_parts(tile, parts)
+            self._marks.pop(tile, None)
+            checksums: dict[str, str] = {}
+            with disk_errors(self.folder, needs=self._needs):
+                for name, spec in self.arrays.items():
+                    checksums[name] = self._write_tile(name, spec, tile, parts[name])
+                add_mark(self.folder, tile, checksums)
+            self._marks[tile] = checksums
+
+    def finish(self, attributes: Mapping[str, Json], *, whole: Mapping[str, np.ndarray] | None = None) -> None:
+        """Add what is known only at the end, and mark the store complete.
+
+        Args:
+            attributes: anything that JSON can hold, for `StoredArrays.attributes`.
+            whole: small arrays, each stored in one piece.
+        """
+        with self._one_at_a_time:
+            self._check_open()
+            pending = self.pending()
+            if pending:
+                raise StoreError(
+                    f"{str(self.folder)!r} cannot be finished: {len(pending)} of {self.tiles} tiles are pending, "
+                    f"the first is {pending[0]}. Write them first."
+                )
+            content = plain(attributes, where="attributes")
+            extra = dict(whole or {})
+            specs = {name: self._whole_spec(name, array) for name, array in extra.items()}
+            checksums: dict[str, str] = {}
+            with disk_errors(self.folder, needs=self._needs):
+                for name, spec in specs.items():
+                    write_file(self.folder / name / METADATA_NAME, array_metadata(spec))
+                    if spec.tiles:
+                        checksums[name] = self._write_tile(name, spec, 0, extra[name])
+                Complete(content, self._marks, specs, checksums).write(self.folder)
+                self._complete = True
+                remove_marks(self.folder)
+
+    def close(self) -> None:
+        """Let other writers in."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write_tile(self, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
+        data = tile_bytes(spec, part)
+        write_file(self.folder / name / spec.key(tile), data)
+        # Of the bytes that were meant, not of those that are found on the disk.
+        return sha256_of(data)
+
+    def _tile_holds(self, tile: int, checksums: Mapping[str, str]) -> bool:
+        files = [(self.folder / name / spec.key(tile), checksums.get(name)) for name, spec in self.arrays.items()]
+        return all(holds(file, checksum) for file, checksum in files)
+
+    def _rest_holds(self, end: Complete) -> bool:
+        files = [(self.folder / name / end.whole[name].key(0), sha) for name, sha in end.whole_checksums.items()]
+        return all(holds(file, checksum) for file, checksum in files) and all(
+            read_bytes(path) == data for path, data in self._metadata({**self.arrays, **end.whole}).items()
+        )
+
+    def _metadata(self, arrays: Mapping[str, ArraySpec]) -> dict[Path, bytes]:
+        by_array = {self.folder / name / METADATA_NAME: array_metadata(spec) for name, spec in arrays.items()}
+        return {self.folder / METADATA_NAME: group_metadata(), **by_array}
+
+    def _tidy(self) -> None:
+        """Bring the folder into the state that was found: a killed writer may have left it between two."""
+        remove_parts(self.folder)
+        if self._complete:
+            remove_marks(self.folder)
+            return
+        # The marks are there before the other list of checksums goes.
+        rewrite_marks(self.folder, self._marks)
+        remove_file(self.folder / COMPLETE_NAME)
+        for tile in self.pending():
+            for name, spec in self.arrays.items():
+                (self.folder / name / spec.key(tile)).unlink(missing_ok=True)
+        for path, data in self._metadata(self.arrays).items():
+            if read_bytes(path) != data:
+                write_file(path, data)
+
+    def _check_open(self) -> None:
+        if not self._lock.held:
+            raise StoreError(
+                f"the store {str(self.folder)!r} is closed, or was opened by another process. "
+                "Write within `with TileStore.open_for_writing(...)`, in the process that opened it."
+            )
+
+    def _check_parts(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
+        if parts.keys() != self.arrays.keys():
+            raise StoreError(f"tile {tile} needs parts of {sorted(self.arrays)}, got {sorted(parts)}.")
+        for name, spec in self.arrays.items():
+            needed, part = spec.part_shape(tile), parts[name]
+            if part.shape != needed or part.dtype != np.dtype(spec.dtype):
+                raise StoreError(
+                    f"tile {tile} of {name!r} needs {spec.dtype} of shape {needed}, "
+                    f"got {part.dtype} of shape {part.shape}."
+                )
+
+    def _whole_spec(self, name: str, array: np.ndarray) -> ArraySpec:
+        check_name(name)
+        if name in self.arrays:
+            raise StoreError(f"array {name!r} is written tile by tile and cannot be given whole. Use another name.")
+        if not array.dtype.isnative:
+            raise StoreError(f"array {name!r} has {array.dtype.str}, a foreign byte order. Use .astype first.")
+        return ArraySpec.whole(array)
+
+    def _room(self) -> int:
+        return len(self.pending()) * sum(spec.file_bytes for spec in self.arrays.values())
+
+    def _needs(self) -> str:
+        free = shutil.disk_usage(self.folder).free
+        kept = f"the {len(self._marks)} tiles that are done are kept"
+        return f": {readable(self._room())} are still to be written and {readable(free)} are free; {kept}"
+
+    def _check_room(self) -> None:
+        """Say so now if the disk cannot hold what is pending, and not after hours of work."""
+        usage = shutil.disk_usage(self.folder)
+        # Some network drives report nothing.
+        if usage.total > 0 and self._room() > usage.free:
+            raise StoreError(
+                f"there is no room for {str(self.folder)!r}{self._needs()}. Make room and run the same call again."
+            )
+
+
+def _exists(folder: Path, given: Manifest) -> bool:
+    """Tell whether the folder already is the store that is asked for; refuse every other content."""
+    stored = read_manifest(folder)
+    if stored is not None:
+        check_same(folder, stored, given)
+    return stored is not None

@@ -1,0 +1,112 @@
+"""Small models and a view of what their sites let through, for the tests of the layers."""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import turnover
+
+IDS = [5, 0, 7, 2**62 - 1, 123_456_789_012]
+
+
+def mlp(width: int = 40) -> nn.Sequential:
+    """Two hidden layers; sites are meant to be at "relu1" and "relu2"."""
+    net = nn.Sequential()
+    net.add_module("fc1", nn.Linear(6, width))
+    net.add_module("relu1", nn.ReLU())
+    net.add_module("fc2", nn.Linear(width, width + 30))
+    net.add_module("relu2", nn.Tanh())
+    net.add_module("out", nn.Linear(width + 30, 3))
+    return net
+
+
+def wrapped_mlp(keep: float = 0.5, seed: int = 0, masks: str = "counter") -> nn.Module:
+    """The same with hooks at both sites."""
+    return turnover.wrap(mlp(), at=["relu1", "relu2"], keep=keep, seed=seed, masks=masks)
+
+
+def dropout_mlp() -> nn.Module:
+    """A wrapped model with a layer placed by hand and a replaced dropout."""
+    net = nn.Sequential(
+        nn.Linear(6, 40),
+        nn.ReLU(),
+        turnover.TurnOverDropout(keep=0.3),
+        nn.Linear(40, 70),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(70, 3),
+    )
+    return turnover.wrap(net)
+
+
+def both_kinds() -> nn.Module:
+    """A wrapped model with one hook site and one TurnOverDropout."""
+    net = nn.Sequential(
+        nn.Linear(6, 40), nn.ReLU(), turnover.TurnOverDropout(), nn.Linear(40, 70), nn.Tanh(), nn.Linear(70, 3)
+    )
+    return turnover.wrap(net, at=["4"])
+
+
+class Branch(nn.Module):
+    """Skips its second site when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor, skip: bool = False) -> Tensor:
+        h = torch.relu(self.first(x))
+        if not skip:
+            h = torch.relu(self.second(h))
+        return self.out(h)
+
+
+@contextmanager
+def watched(model: nn.Module, *paths: str) -> Iterator[dict[str, Tensor]]:
+    """Yield a dict that fills with the outputs of modules, as they are after the masks."""
+    seen: dict[str, Tensor] = {}
+
+    def keep_output(path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            seen[path] = (output if isinstance(output, Tensor) else output[0]).detach().clone()
+
+        return hook
+
+    handles = [model.get_submodule(path).register_forward_hook(keep_output(path)) for path in paths]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def kept_units(model: nn.Module, ids: Any, path: str, width: int, rows: int, inputs: int = 6) -> Tensor:
+    """Return which units of a site get through for the ids, with weights that make every activation 1."""
+    probe = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in probe.parameters():
+            parameter.fill_(0.5)
+    x = torch.ones(rows, inputs, dtype=next(probe.parameters()).dtype)
+    with watched(probe, path) as seen, turnover.instances(ids), torch.no_grad():
+        probe(x)
+    assert seen[path].shape[-1] == width
+    return seen[path] != 0
+
+
+def gradients(model: nn.Module) -> list[Tensor]:
+    """Return copies of all gradients and clear them."""
+    found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    return found
+
+
+def assert_same(left: Sequence[Tensor], right: Sequence[Tensor], **tolerance: float) -> None:
+    """Check that two lists of tensors are equal, exactly unless a tolerance is given."""
+    tolerance = tolerance or {"rtol": 0.0, "atol": 0.0}
+    assert len(left) == len(right)
+    for a, b in zip(left, right, strict=True):
+        torch.testing.assert_close(a, b, **tolerance)

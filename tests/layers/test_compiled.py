@@ -1,0 +1,333 @@
+"""torch.compile: the same bits as eager, with changing ids, without recompiling."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch._dynamo
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.utils.checkpoint import checkpoint
+
+import turnover
+from tests.layers.models import IDS, Branch, assert_same, both_kinds, dropout_mlp, gradients, wrapped_mlp
+from turnover.errors import (
+    BatchSizeError,
+    MissingInstancesError,
+    RecomputationError,
+    SiteNotReachedError,
+    SiteOutputError,
+)
+from turnover.layers.apply import mask_words
+from turnover.layers.root import masking_of
+
+# torch's own: the compiler looks at every tensor that enters a graph, also at those within a model.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+
+MODELS = [wrapped_mlp, dropout_mlp, both_kinds]
+BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(model: nn.Module, backend: str = "aot_eager", **options) -> tuple[nn.Module, CompileCounterWithBackend]:
+    counter = CompileCounterWithBackend(backend)
+    return torch.compile(model, backend=counter, **options), counter
+
+
+def outputs_and_gradients(model: nn.Module, x: Tensor, ids: Tensor, view="keep") -> list[Tensor]:
+    """One training pass, its backward pass outside of the context."""
+    with turnover.instances(ids, view=view):
+        output = model(x)
+    output.square().sum().backward()
+    return [output.detach(), *gradients(model)]
+
+
+def check_training(make, backend: str) -> None:
+    model = make().train()
+    fast, counter = compiled(model, backend, fullgraph=True)
+    small = {"rtol": 1e-5, "atol": 1e-6}
+    for batch in range(4):
+        x, ids = torch.randn(5, 6), torch.randint(0, 2**62, (5,))
+        view = ["keep", "flip", ["keep", "flip", "full", "flip", "keep"], "full"][batch]
+        assert_same(outputs_and_gradients(fast, x, ids, view), outputs_and_gradients(model, x, ids, view), **small)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_compiled_training_pass_equals_eager_in_one_graph_for_changing_ids_and_views(make):
+    check_training(make, "aot_eager")
+
+
+def test_inductor_equals_eager_in_one_graph_for_changing_ids_and_views():
+    check_training(both_kinds, "inductor")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", MODELS)
+def test_inductor_equals_eager_for_every_kind_of_site(make):
+    check_training(make, "inductor")
+
+
+class Ones(nn.Module):
+    """Hands out the activations of both sites; without masks they are all 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Identity(), nn.Identity()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.first(x), self.second(torch.ones_like(x))
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.3])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_bits_are_the_eager_bits_at_both_sites(backend, keep):
+    model = turnover.wrap(Ones(), at=["first", "second"], keep=keep).train()
+    fast, counter = compiled(model, backend)
+    x = torch.ones(7, 100)
+    for _ in range(3):
+        ids = torch.randint(0, 2**62, (7,))
+        for view in ("keep", "flip"):
+            with turnover.instances(ids, view=view):
+                found = fast(x)
+            with turnover.instances(ids, view=view):
+                wanted = model(x)
+            assert_same(found, wanted)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_bits_do_not_depend_on_the_type(backend):
+    model = turnover.wrap(Ones(), at=["first", "second"], keep=0.3).train()
+    fast, _ = compiled(model, backend)
+    patterns = []
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        with turnover.instances(range(7)):
+            patterns.append([part == 0 for part in fast(torch.ones(7, 100, dtype=dtype))])
+    for other in patterns[1:]:
+        assert_same(other, patterns[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_smaller_last_batch_works(backend):
+    model = both_kinds().train()
+    fast, counter = compiled(model, backend)
+    for rows in (5, 5, 3, 4, 1, 5):
+        x, ids = torch.randn(rows, 6), torch.randint(0, 2**62, (rows,))
+        found, wanted = outputs_and_gradients(fast, x, ids), outputs_and_gradients(model, x, ids)
+        assert_same(found, wanted, rtol=1e-5, atol=1e-6)
+    assert counter.frame_count <= 3  # the first size, any size, one
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_evaluation_equals_eager_in_one_graph_for_changing_ids_and_views(backend):
+    model = both_kinds().eval()
+    fast, counter = compiled(model, backend, fullgraph=True)
+    x = torch.randn(5, 6)
+    for view in ("keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]):
+        ids = torch.randint(0, 2**62, (5,))
+        with turnover.instances(ids, view=view):
+            found = fast(x)
+        with turnover.instances(ids, view=view):
+            torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(fast(x), turnover.unwrap(model)(x), rtol=1e-5, atol=1e-6)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_of_one_grows_in_a_compiled_model_without_recompiling(backend):
+    model = both_kinds().eval()
+    fast, counter = compiled(model, backend)
+    x = torch.randn(1, 6)
+    graphs = []
+    for view in ("keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]):
+        ids = torch.randint(0, 2**62, (5,))
+        with turnover.instances(ids, view=view):
+            found = fast(x)
+        with turnover.instances(ids, view=view):
+            torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-6)
+        graphs.append(counter.frame_count)
+    assert graphs == graphs[:1] * 4
+    assert torch.equal(fast(x), turnover.unwrap(model)(x))
+
+
+def test_a_compiled_batch_of_one_does_not_grow_in_training_mode():
+    fast, _ = compiled(both_kinds().train(), "eager")
+    with (
+        pytest.raises(BatchSizeError, match="5 instance ids, but site '2' got a batch of 1 rows"),
+        turnover.instances(IDS),
+    ):
+        fast(torch.randn(1, 6))
+
+
+def test_compiled_training_stays_one_graph_after_evaluation():
+    model = both_kinds()
+    runs: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, example: list[Tensor]):
+        def run(*args):
+            runs.append(len(graph.graph.nodes))
+            return graph(*args)
+
+        return run
+
+    fast = torch.compile(model, backend=backend)
+    x = torch.randn(5, 6)
+    trained = []
+    for _ in range(3):
+        runs.clear()
+        with turnover.instances(IDS):
+            fast.train()(x).sum().backward()
+        trained.append(list(runs))
+        fast.eval()
+        with turnover.instances(IDS, view="flip"):
+            fast(x[:1])
+        with turnover.instances(IDS, view="flip"):
+            fast(x)
+        fast(x)
+    assert len(trained[0]) == 1
+    assert trained == trained[:1] * 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_compiled_model_without_ids_in_training_mode_raises_our_error(backend):
+    model = wrapped_mlp().train()
+    fast, _ = compiled(model, backend)
+    x = torch.randn(5, 6)
+    with pytest.raises(MissingInstancesError, match="site 'relu1' ran in training mode without instance ids"):
+        fast(x)
+    with turnover.instances(IDS):
+        fast(x)
+    with pytest.raises(MissingInstancesError, match="site 'relu1'"):
+        fast(x)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_compiled_model_checks_the_number_of_ids(training):
+    fast, _ = compiled(wrapped_mlp().train(training), "eager")
+    with (
+        pytest.raises(BatchSizeError, match="5 instance ids, but site 'relu1' got a batch of 4 rows"),
+        turnover.instances(IDS),
+    ):
+        fast(torch.randn(4, 6))
+    with turnover.instances(IDS):
+        fast(torch.randn(5, 6))
+
+
+def test_a_compiled_model_that_skips_a_site_raises():
+    fast, _ = compiled(turnover.wrap(Branch(), at=["first", "second"]).train(), "eager")
+    x = torch.randn(5, 6)
+    with turnover.instances(IDS):
+        fast(x)
+    with (
+        pytest.raises(SiteNotReachedError, match="1 of 2 sites did not run in this forward pass: 'second'"),
+        turnover.instances(IDS),
+    ):
+        fast(x, skip=True)
+
+
+def test_a_compiled_model_refuses_integer_activations():
+    class Integers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.site = nn.Identity()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.site(x.long())
+
+    fast, _ = compiled(turnover.wrap(Integers(), at=["site"]).train(), "eager")
+    with pytest.raises(SiteOutputError, match=r"torch.int64.*need a floating-point tensor"), turnover.instances(IDS):
+        fast(torch.ones(5, 6))
+
+
+def test_two_copies_of_a_compiled_model_have_masks_of_their_own():
+    first, second = wrapped_mlp(seed=1).train(), wrapped_mlp(seed=2).train()
+    second.load_state_dict({k: v for k, v in first.state_dict().items() if "recipe" not in k}, strict=False)
+    x = torch.randn(5, 6)
+    fast_first, fast_second = torch.compile(first, backend="eager"), torch.compile(second, backend="eager")
+    for _ in range(2):
+        results = []
+        for fast, model in ((fast_first, first), (fast_second, second)):
+            with turnover.instances(IDS):
+                results.append(fast(x))
+            with turnover.instances(IDS):
+                torch.testing.assert_close(results[-1], model(x))
+        assert not torch.allclose(*results)
+
+
+def test_a_compiled_part_of_a_model_equals_eager():
+    model = wrapped_mlp().train()
+    x = torch.randn(5, 6)
+    with turnover.instances(IDS):
+        wanted = model(x)
+    model.relu2.compile(backend="aot_eager", fullgraph=True)
+    with turnover.instances(IDS):
+        torch.testing.assert_close(model(x), wanted)
+
+
+def test_an_eager_pass_between_compiled_ones_causes_no_recompilation():
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), at=["0", "1"]).train()
+    fast, counter = compiled(model, "eager")
+    for _ in range(2):
+        for net in (fast, model):
+            with turnover.instances(IDS):
+                net(torch.randn(5, 4, 6)).sum().backward()
+    assert counter.frame_count == 1
+
+
+def test_a_compiled_training_pass_is_counted():
+    model = wrapped_mlp().train()
+    fast, _ = compiled(model, "eager")
+    for view in ("keep", "flip", "keep", "full"):
+        with turnover.instances(IDS, view=view):
+            fast(torch.randn(5, 6))
+    assert masking_of(model).learned.passes == 2
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, **options) -> None:
+        super().__init__()
+        self.first, self.second, self.options = nn.Linear(6, 40), nn.Linear(40, 3), options
+
+    def forward(self, x: Tensor) -> Tensor:
+        def part(h: Tensor) -> Tensor:
+            return torch.relu(self.second(torch.relu(self.first(h))))
+
+        return checkpoint(part, x, use_reentrant=False, **self.options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_checkpoints_equal_eager_ones_with_checkpoint_contexts(backend, recwarn):
+    model = turnover.wrap(Checkpointed(context_fn=turnover.checkpoint_contexts), at=["first", "second"]).train()
+    fast, counter = compiled(model, backend)
+    for batch in range(3):
+        x, ids = torch.randn(5, 6), torch.arange(5) + 10 * batch
+        assert_same(outputs_and_gradients(fast, x, ids), outputs_and_gradients(model, x, ids), rtol=1e-5, atol=1e-6)
+    assert counter.frame_count == 1
+
+
+def test_compiled_checkpoints_without_checkpoint_contexts_raise():
+    fast, _ = compiled(turnover.wrap(Checkpointed(), at=["first", "second"]).train())
+    with turnover.instances(IDS):
+        loss = fast(torch.randn(5, 6)).sum()
+    with pytest.raises(RecomputationError, match=r"context_fn=turnover\.checkpoint_contexts"):
+        loss.backward()
+
+
+def test_the_operator_keeps_what_it_promises_the_compiler():
+    model = wrapped_mlp().train()
+    handle = masking_of(model).handle
+    with turnover.instances(IDS):
+        for training in (True, False):
+            torch.library.opcheck(mask_words, (torch.randn(5, 40), handle, 0, 0, 1, training))
+        model(torch.randn(5, 6))
+
+
+def test_cuda_graphs_never_replay_the_operator():
+    assert torch.Tag.cudagraph_unsafe in torch.ops.turnover.mask_words.default.tags

@@ -1,0 +1,199 @@
+"""What `turnover.instances` takes, what it refuses, and `repeat`."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import turnover
+from tests.layers.models import wrapped_mlp
+from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ViewError
+from turnover.layers.root import masking_of
+
+SAME = {
+    "list": [3, 4, 5],
+    "range": range(3, 6),
+    "tuple": (3, 4, 5),
+    "generator": iter([3, 4, 5]),
+    "list of tensors": list(torch.tensor([3, 4, 5])),
+    "list of numpy ints": list(np.array([3, 4, 5])),
+    "int64 array": np.array([3, 4, 5]),
+    "uint8 array": np.array([3, 4, 5], dtype=np.uint8),
+    "uint64 array": np.array([3, 4, 5], dtype=np.uint64),
+    "big-endian array": np.array([3, 4, 5], dtype=">i4"),
+    "strided array": np.array([3, 0, 4, 0, 5])[::2],
+    "read-only array": np.frombuffer(np.array([3, 4, 5]).tobytes(), dtype=np.int64),
+    "int64 tensor": torch.tensor([3, 4, 5]),
+    "int32 tensor": torch.tensor([3, 4, 5], dtype=torch.int32),
+    "uint8 tensor": torch.tensor([3, 4, 5], dtype=torch.uint8),
+    "uint64 tensor": torch.tensor([3, 4, 5], dtype=torch.uint64),
+    "strided tensor": torch.tensor([3, 0, 4, 0, 5])[::2],
+}
+
+BAD = {
+    "float list": ([1.0, 2.0], "float64, but must be integers"),
+    "float tensor": (torch.tensor([1.0]), "torch.float32, but must be integers"),
+    "half tensor": (torch.tensor([1.0]).half(), "torch.float16, but must be integers"),
+    "complex tensor": (torch.tensor([1j]), "torch.complex64, but must be integers"),
+    "bool list": ([True, False], "bool, but must be integers"),
+    "bool tensor": (torch.tensor([True]), "torch.bool, but must be integers"),
+    "strings": (["a", "b"], "<U1, but must be integers"),
+    "one string": ("ab", "<U1, but must be integers"),
+    "None in a list": ([1, None], "object, but must be integers"),
+    "None": (None, "ids=None is not a sequence"),
+    "a number": (7, "ids=7 is not a sequence"),
+    "negative": ([3, -2], "instance id -2 is negative"),
+    "negative tensor": (torch.tensor([3, -7]), "instance id -7 is negative"),
+    "two dimensions": (torch.zeros(2, 3, dtype=torch.long), "shape [2, 3], but must have one dimension"),
+    "two dimensions, list": ([[1, 2], [3, 4]], "shape [2, 2], but must have one dimension"),
+    "no dimension": (torch.tensor(3), "shape [], but must have one dimension"),
+    "no dimension, array": (np.array(3), "shape [], but must have one dimension"),
+    "ragged": ([[1], [2, 3]], "ragged list"),
+    "empty list": ([], "the list is empty"),
+    "empty tensor": (torch.tensor([], dtype=torch.long), "the list is empty"),
+    "2**63": ([1, 2**63], f"instance id {2**63} is beyond 2**63 - 1"),
+    "2**64": ([2**64 + 1], f"instance id {2**64 + 1} is beyond 2**63 - 1"),
+    "uint64 array": (np.array([1, 2**63], dtype=np.uint64), f"instance id {2**63} is beyond 2**63 - 1"),
+    "uint64 tensor": (torch.tensor([1, 2**63], dtype=torch.uint64), f"instance id {2**63} is beyond 2**63 - 1"),
+}
+
+
+@pytest.mark.parametrize("ids", SAME.values(), ids=SAME)
+def test_every_form_of_ids_gives_the_same_masks(ids):
+    model = wrapped_mlp().eval()
+    x = torch.randn(3, 6)
+    with turnover.instances(torch.tensor([3, 4, 5])):
+        wanted = model(x)
+    with turnover.instances(ids):
+        assert torch.equal(model(x), wanted)
+
+
+@pytest.mark.parametrize(("ids", "message"), BAD.values(), ids=BAD)
+def test_bad_ids_raise_and_say_what_was_given(ids, message):
+    with pytest.raises(InstanceIdError, match=re.escape(message)):
+        turnover.instances(ids)
+
+
+def test_the_error_says_what_to_type():
+    with pytest.raises(InstanceIdError, match=r"turnover\.with_instance_ids\(dataset\)"):
+        turnover.instances([-1])
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=6))
+def test_any_63_bit_ids_also_repeated_are_taken_as_they_are(ids):
+    assert turnover.instances(ids).ids.tolist() == ids
+
+
+def test_repeated_ids_have_the_same_mask():
+    model = wrapped_mlp().eval()
+    x = torch.randn(1, 6).expand(4, 6)
+    with turnover.instances([9, 2**63 - 1, 9, 2**63 - 1]):
+        output = model(x)
+    torch.testing.assert_close(output[:2], output[2:])
+    assert not torch.allclose(output[0], output[1])
+
+
+def test_the_number_of_ids_must_be_that_of_the_rows():
+    model = wrapped_mlp().train()
+    message = r"3 instance ids, but site 'relu1' got a batch of 4 rows \(shape \[4, 40\], batch in dimension 0\)"
+    with pytest.raises(BatchSizeError, match=message), turnover.instances([1, 2, 3]):
+        model(torch.randn(4, 6))
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        ("kept", "view='kept' is no view. Give 'keep', 'flip' or 'full'"),
+        ("", "view='' is no view"),
+        (None, "view=None is no view"),
+        (3, "view=3 is no view"),
+        (["keep"], "view has 1 entries for 2 ids"),
+        ([], "view has 0 entries for 2 ids"),
+        (["keep", "kept"], "view has 2 entries for 2 ids, among them 'kept'"),
+        (["keep", None], "among them None"),
+        (torch.tensor([0, 1]), "among them tensor(0), tensor(1)"),
+    ],
+)
+def test_bad_views_raise_and_say_what_was_given(view, message):
+    with pytest.raises(ViewError, match=re.escape(message)):
+        turnover.instances([1, 2], view=view)
+
+
+@pytest.mark.parametrize("view", [("keep", "flip"), np.array(["keep", "flip"]), iter(["keep", "flip"])], ids=str)
+def test_views_may_come_in_any_sequence(view):
+    model = wrapped_mlp().eval()
+    x = torch.randn(2, 6)
+    with turnover.instances([1, 2], view=["keep", "flip"]):
+        wanted = model(x)
+    with turnover.instances([1, 2], view=view):
+        assert torch.equal(model(x), wanted)
+
+
+def test_repeat_gives_targets_back_after_a_forward_pass():
+    model = wrapped_mlp().train()
+    targets = torch.arange(3)
+    with turnover.instances([1, 2, 3]) as now:
+        model(torch.randn(3, 6))
+        assert now.repeat(targets) is targets
+    assert now.repeat(targets) is targets
+
+
+def test_repeat_before_a_forward_pass_raises():
+    message = r"before a forward pass.*Call the model first"
+    with turnover.instances([1, 2, 3], view="full") as now, pytest.raises(RepeatBeforeForwardError, match=message):
+        now.repeat(torch.arange(3))
+
+
+def test_a_context_can_be_entered_again():
+    model = wrapped_mlp().train()
+    x = torch.randn(3, 6)
+    now = turnover.instances([1, 2, 3])
+    with now:
+        wanted = model(x)
+    with now:
+        with pytest.raises(RepeatBeforeForwardError):
+            now.repeat(x)
+        assert torch.equal(model(x), wanted)
+
+
+def test_two_models_in_one_context_have_masks_of_their_own():
+    first, second = wrapped_mlp(seed=1).eval(), wrapped_mlp(seed=2).eval()
+    second.load_state_dict({k: v for k, v in first.state_dict().items() if "recipe" not in k}, strict=False)
+    x = torch.randn(3, 6)
+    alone = []
+    for model in (first, second):
+        with turnover.instances([1, 2, 3]):
+            alone.append(model(x))
+    with turnover.instances([1, 2, 3]):
+        assert torch.equal(first(x), alone[0])
+        assert torch.equal(second(x), alone[1])
+    assert not torch.allclose(*alone)
+
+
+def test_only_training_passes_with_kept_rows_are_counted():
+    model = wrapped_mlp()
+    passes = masking_of(model).learned
+    x = torch.randn(2, 6)
+    for training, view, wanted in [
+        (True, "keep", 1),
+        (True, "flip", 1),
+        (True, "full", 1),
+        (True, ["flip", "full"], 1),
+        (False, "keep", 1),
+        (True, ["keep", "flip"], 2),
+        (True, "keep", 3),
+    ]:
+        with turnover.instances([1, 2], view=view):
+            model.train(training)(x)
+        assert passes.passes == wanted
+
+
+def test_every_pass_in_one_context_is_counted():
+    model = wrapped_mlp().train()
+    with turnover.instances([1, 2]):
+        for _ in range(3):
+            model(torch.randn(2, 6))
+    assert masking_of(model).learned.passes == 3

@@ -1,0 +1,103 @@
+"""Threads and asyncio tasks have active instances of their own."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import turnover
+from tests.layers.models import IDS, wrapped_mlp
+from turnover.errors import MissingInstancesError, NestedInstancesError
+from turnover.layers.instances import active_instances
+
+OTHERS = [11, 12, 13, 14, 15]
+
+
+def test_two_threads_with_different_ids_do_not_see_each_other():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    wanted = []
+    for ids in (IDS, OTHERS):
+        with turnover.instances(ids):
+            wanted.append(model(x))
+    inside = threading.Barrier(2)
+
+    def run(ids: list[int]) -> list[torch.Tensor]:
+        outputs = []
+        for _ in range(20):
+            with turnover.instances(ids):
+                inside.wait()
+                outputs.append(model(x))
+                inside.wait()
+        return outputs
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(run, (IDS, OTHERS)))
+    for outputs, output in zip(found, wanted, strict=True):
+        assert all(torch.equal(one, output) for one in outputs)
+
+
+def test_a_thread_without_a_context_sees_the_full_network():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    plain = model(x)
+    with ThreadPoolExecutor(1) as pool, turnover.instances(IDS):
+        model(x)
+        assert torch.equal(pool.submit(model, x).result(), plain)
+
+
+def test_a_thread_without_a_context_raises_in_training_mode():
+    model = wrapped_mlp().train()
+    x = torch.randn(5, 6)
+    with ThreadPoolExecutor(1) as pool, turnover.instances(IDS):
+        model(x)
+        with pytest.raises(MissingInstancesError, match="site 'relu1'"):
+            pool.submit(model, x).result()
+
+
+def test_tasks_with_different_ids_do_not_see_each_other():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    plain = model(x)
+    wanted = []
+    for ids in (IDS, OTHERS):
+        with turnover.instances(ids):
+            wanted.append(model(x))
+
+    async def run(ids: list[int]) -> torch.Tensor:
+        with turnover.instances(ids):
+            await asyncio.sleep(0.01)
+            output = model(x)
+            await asyncio.sleep(0.01)
+        return output
+
+    async def without() -> torch.Tensor:
+        await asyncio.sleep(0.005)
+        return model(x)
+
+    async def main() -> list[torch.Tensor]:
+        return await asyncio.gather(run(IDS), run(OTHERS), without())
+
+    found = asyncio.run(main())
+    assert all(torch.equal(a, b) for a, b in zip(found, [*wanted, plain], strict=True))
+
+
+def test_leaving_a_context_restores_none():
+    with turnover.instances(IDS, view="full"):
+        assert active_instances() is not None
+    assert active_instances() is None
+
+
+def test_a_nested_context_raises_and_leaves_the_outer_one_active():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    with turnover.instances(IDS):
+        wanted = model(x)
+        with (
+            pytest.raises(NestedInstancesError, match=r"inside another one.*one view a row"),
+            turnover.instances(OTHERS),
+        ):
+            pass
+        assert torch.equal(model(x), wanted)

@@ -1,0 +1,228 @@
+"""Keep, flip, full and mixed views, growth of a batch of one, and what happens without ids."""
+
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, watched, wrapped_mlp
+from tests.reference import forward_twin
+from turnover.errors import BatchSizeError, MissingInstancesError
+from turnover.masks import Codebook, Counter, Volatile
+
+VIEWS = ["keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]]
+SITES = ["relu1", "relu2"]
+
+
+def cnn() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(2, 33, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(33, 5, 2), nn.Tanh(), nn.Flatten(), nn.Linear(20, 3)
+    )
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize("keep", [0.5, 0.1, 0.75, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_feature_masks_equal_the_slow_twin(view, keep, dtype):
+    plain = mlp().to(dtype)
+    model = turnover.wrap(plain, at=SITES, keep=keep)
+    x = torch.randn(5, 6, dtype=dtype)
+    with turnover.instances(IDS, view=view):
+        found = model(x)
+    wanted = forward_twin.forward(plain, x, ids=IDS, views=view, sites=dict.fromkeys(SITES, ("features", keep)))
+    small = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(found, wanted, rtol=small, atol=small)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize("keep", [0.5, 0.8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_channel_masks_equal_the_slow_twin(view, keep, dtype):
+    plain = cnn().to(dtype)
+    model = turnover.wrap(plain, at={"1": "channels", "4": "channels"}, keep=keep)
+    x = torch.randn(5, 2, 8, 8, dtype=dtype)
+    with turnover.instances(IDS, view=view):
+        found = model(x)
+    sites = {"1": ("channels", keep), "4": ("channels", keep)}
+    small = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(
+        found, forward_twin.forward(plain, x, ids=IDS, views=view, sites=sites), rtol=small, atol=small
+    )
+
+
+@pytest.mark.parametrize("source", [Counter(3), Volatile(3, block=16), Codebook(3, rows=64, picks=2)], ids=str)
+def test_every_mask_source_equals_the_slow_twin(source):
+    plain = mlp()
+    model = turnover.wrap(plain, at=SITES, masks=source, keep=0.6)
+    x = torch.randn(5, 6)
+    views = VIEWS[-1]
+    with turnover.instances(IDS, view=views):
+        found = model(x)
+    sites = dict.fromkeys(SITES, ("features", 0.6))
+    torch.testing.assert_close(found, forward_twin.forward(plain, x, ids=IDS, views=views, sites=sites, source=source))
+
+
+def test_sites_may_have_keep_rates_of_their_own():
+    plain = nn.Sequential(nn.Linear(6, 40), turnover.TurnOverDropout(0.2), nn.Linear(40, 70), nn.ReLU())
+    model = turnover.wrap(plain, at=["3"], keep=0.7)
+    x = torch.randn(5, 6)
+    with turnover.instances(IDS, view="flip"):
+        found = model(x)
+    sites = {"1": ("features", 0.2), "3": ("features", 0.7)}
+    torch.testing.assert_close(found, forward_twin.forward(plain.eval(), x, ids=IDS, views="flip", sites=sites))
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.25, 0.9])
+def test_keep_and_flip_are_exact_complements_with_the_right_scale(keep):
+    model = wrapped_mlp(keep).eval()
+    x = torch.randn(5, 6).abs() + 0.1
+    parts = {}
+    for view in ("keep", "flip", "full"):
+        with watched(model, "relu1") as seen, turnover.instances(IDS, view=view):
+            model(x)
+        parts[view] = seen["relu1"]
+    on, off = parts["keep"] != 0, parts["flip"] != 0
+    alive = parts["full"] != 0
+    assert torch.equal(on ^ off, alive)
+    scaled = torch.where(on, parts["full"] / keep, parts["full"] / (1 - keep)) * alive
+    torch.testing.assert_close(parts["keep"] + parts["flip"], scaled)
+
+
+def test_mixed_views_equal_the_rows_of_single_views():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    rows = {}
+    for view in ("keep", "flip", "full"):
+        with turnover.instances(IDS, view=view):
+            rows[view] = model(x)
+    mixed = VIEWS[-1]
+    with turnover.instances(IDS, view=mixed):
+        found = model(x)
+    torch.testing.assert_close(found, torch.stack([rows[view][i] for i, view in enumerate(mixed)]))
+
+
+def test_all_positions_of_an_instance_have_one_mask():
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 50), nn.Identity()), at=["0", "1"])
+    with watched(model, "0") as seen, turnover.instances(IDS):
+        model(torch.randn(5, 9, 6))
+    on = seen["0"] != 0
+    assert torch.equal(on, on[:, :1].expand_as(on))
+    assert len({tuple(row.tolist()) for row in on[:, 0]}) == len(IDS)
+
+
+def test_two_sites_have_different_masks():
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 64), nn.Linear(64, 64)), at=["0", "1"])
+    with watched(model, "0", "1") as seen, turnover.instances(IDS):
+        model(torch.randn(5, 6))
+    agreement = ((seen["0"] != 0) == (seen["1"] != 0)).float().mean()
+    assert 0.3 < agreement < 0.7
+
+
+@pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp, both_kinds])
+def test_eval_without_ids_is_the_plain_model_exactly(make):
+    model = make().eval()
+    x = torch.randn(5, 6)
+    assert torch.equal(model(x), turnover.unwrap(model)(x))
+
+
+@pytest.mark.parametrize(("make", "site"), [(wrapped_mlp, "relu1"), (dropout_mlp, "2"), (both_kinds, "2")])
+def test_training_without_ids_raises_and_names_the_site(make, site):
+    model = make().train()
+    with pytest.raises(MissingInstancesError, match=rf"site '{site}' ran in training mode without instance ids.*with"):
+        model(torch.randn(5, 6))
+
+
+def test_the_second_site_is_named_when_only_it_is_in_training_mode():
+    model = dropout_mlp().eval()
+    model[5].train()
+    with pytest.raises(MissingInstancesError, match="site '5'"):
+        model(torch.randn(5, 6))
+
+
+def test_a_layer_that_was_never_wrapped_raises_in_training_and_passes_in_eval():
+    layer = turnover.TurnOverDropout()
+    x = torch.randn(2, 3)
+    with pytest.raises(MissingInstancesError, match=r"belongs to no wrapped model.*turnover\.wrap"):
+        layer(x)
+    assert layer.eval()(x) is x
+
+
+def test_masks_do_not_depend_on_the_random_state():
+    model = wrapped_mlp().train()
+    x = torch.randn(5, 6)
+    outputs = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        with turnover.instances(IDS):
+            outputs.append(model(x))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(*outputs)
+
+
+def test_masks_do_not_depend_on_batch_order_or_company():
+    model = wrapped_mlp().eval()
+    x = torch.randn(5, 6)
+    order = torch.tensor([3, 1, 4, 0, 2])
+    with turnover.instances(IDS):
+        whole = model(x)
+    with turnover.instances(torch.tensor(IDS)[order]):
+        torch.testing.assert_close(model(x[order]), whole[order])
+    with turnover.instances(IDS[2:4]):
+        torch.testing.assert_close(model(x[2:4]), whole[2:4])
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp])
+def test_a_batch_of_one_grows_in_eval_mode_and_equals_the_repeated_batch(make, view):
+    model = make().eval()
+    x = torch.randn(1, 6)
+    with turnover.instances(IDS, view=view):
+        grown = model(x)
+    with turnover.instances(IDS, view=view):
+        repeated = model(x.expand(5, 6).contiguous())
+    torch.testing.assert_close(grown, repeated, rtol=1e-6, atol=1e-6)
+
+
+def test_channels_and_positions_grow_too():
+    model = turnover.wrap(cnn(), at={"1": "channels", "4": "channels"}).eval()
+    x = torch.randn(1, 2, 8, 8)
+    for view in ("flip", "full"):
+        with turnover.instances(IDS, view=view):
+            grown = model(x)
+        with turnover.instances(IDS, view=view):
+            torch.testing.assert_close(grown, model(x.expand(5, 2, 8, 8)), rtol=1e-5, atol=1e-6)
+
+
+def test_an_activation_that_has_grown_may_be_changed_in_place():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Identity(), nn.ReLU(inplace=True))
+    model = turnover.wrap(net, at=["1"]).eval()
+    with torch.no_grad(), turnover.instances(IDS, view="full"):
+        assert model(torch.randn(1, 6)).shape == (5, 8)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_batch_of_one_does_not_grow_in_training_mode(view):
+    model = wrapped_mlp().train()
+    with (
+        pytest.raises(BatchSizeError, match=r"5 instance ids.*site 'relu1'.*1 rows.*one id for every row\."),
+        turnover.instances(IDS, view=view),
+    ):
+        model(torch.randn(1, 6))
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_batch_of_another_size_raises_in_eval_mode(view):
+    model = wrapped_mlp().eval()
+    with (
+        pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which grows"),
+        turnover.instances(IDS, view=view),
+    ):
+        model(torch.randn(4, 6))
+
+
+def test_the_full_view_in_training_mode_is_the_plain_model():
+    model = wrapped_mlp().train()
+    x = torch.randn(5, 6)
+    with turnover.instances(IDS, view="full"):
+        assert torch.equal(model(x), turnover.unwrap(model)(x))

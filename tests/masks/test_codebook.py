@@ -1,0 +1,146 @@
+"""The codebook has the rates that theory gives for its number of rows and picks.
+
+A codebook is one draw of rows * width bits that all ids share, so rates scatter from codebook to
+codebook. The units of one wide codebook are independent draws: the spread over units gives the
+standard error of every mean over them.
+"""
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+import torch
+
+from tests.reference import mask_twin
+from turnover.masks import Codebook, Stream
+from turnover.masks.codebook import collision_rate, mean_correlation, primitive_keep
+from turnover.masks.hashing import id_words
+
+SHAPES = [(16, 2), (12, 3), (32, 4), (24, 1)]  # (rows, picks)
+BOUND = NormalDist().inv_cdf(1 - 1e-5 / 2)  # 4.4 standard errors
+each_shape = pytest.mark.parametrize(("rows", "picks"), SHAPES)
+
+
+def words_of(source, ids, width, site="fc1", keep=0.5):
+    (words,) = source.words(torch.as_tensor(ids), [Stream(site, width, keep)])
+    return words.numpy().astype("<i4", copy=False)
+
+
+def bits_of(*args, **kwargs):
+    return np.unpackbits(words_of(*args, **kwargs).view(np.uint8), axis=1, bitorder="little")
+
+
+def assert_mean_is(per_unit, theory):
+    error = per_unit.std(ddof=1) / np.sqrt(len(per_unit))
+    assert abs(per_unit.mean() - theory) < BOUND * error
+
+
+def correlation_per_unit(a, b, keep):
+    both, ones = (a & b).mean(0), a.mean(0) + b.mean(0)
+    return (both - keep * ones + keep**2) / (keep * (1 - keep))
+
+
+@each_shape
+def test_ids_share_a_mask_as_often_as_theory_says(rows, picks):
+    # Twelve words are enough to tell any two combinations of rows apart.
+    pairs = 50_000
+    masks = words_of(Codebook(seed=0, rows=rows, picks=picks), range(2 * pairs), width=384)
+    shared = (masks[:pairs] == masks[pairs:]).all(1).sum()
+    rate = collision_rate(rows, picks)
+    assert abs(shared - pairs * rate) < BOUND * np.sqrt(pairs * rate * (1 - rate))
+
+
+@each_shape
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_rate_of_ones_is_keep(rows, picks, keep):
+    bits = bits_of(Codebook(seed=1, rows=rows, picks=picks), range(512), 2**15, keep=keep)
+    assert bits.size >= 10**7
+    assert_mean_is(bits.mean(0), keep)
+
+
+@each_shape
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_ids_correlate_as_theory_says(rows, picks, keep):
+    bits = bits_of(Codebook(seed=2, rows=rows, picks=picks), range(1024), 2**14, keep=keep)
+    measured = correlation_per_unit(bits[:512], bits[512:], keep)
+    # Which ids share rows is chance, too, and the same for all units: count those pairs exactly.
+    low, high = id_words(torch.arange(1024))
+    picked = Codebook(seed=2, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    shared = (picked[:512] == picked[512:]).sum(1).numpy()
+    q = primitive_keep(keep, picks)
+    given_picks = ((q ** (2.0 * picks - shared)).mean() - keep**2) / (keep * (1 - keep))
+    assert_mean_is(measured, given_picks)
+
+
+@each_shape
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+def test_formula_of_the_mean_correlation_fits_the_picks_of_many_ids(rows, picks, keep):
+    pairs = 100_000
+    low, high = id_words(torch.arange(2 * pairs))
+    picked = Codebook(seed=3, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    shared = (picked[:pairs] == picked[pairs:]).sum(1).numpy()
+    q = primitive_keep(keep, picks)
+    per_pair = (q ** (2.0 * picks - shared) - keep**2) / (keep * (1 - keep))
+    assert_mean_is(per_pair, mean_correlation(keep, rows, picks))
+
+
+def test_sites_pick_their_rows_independently():
+    rows, picks = 16, 2
+    source, ids = Codebook(seed=4, rows=rows, picks=picks), torch.arange(100_000)
+    low, high = id_words(ids)
+    one, other = (source._picked_rows(low, high, site) for site in ("fc1", "fc2"))
+    share = (one == other).double().mean().item()
+    expected = picks / rows
+    assert abs(share - expected) < BOUND * np.sqrt(expected * (1 - expected) / one.numel())
+
+
+def test_seeds_give_unrelated_codebooks():
+    a, b = (bits_of(Codebook(seed=seed, rows=64, picks=2), range(512), 2**15) for seed in (5, 6))
+    assert_mean_is(correlation_per_unit(a, b, 0.5), 0.0)
+
+
+@pytest.mark.parametrize(("rows", "picks"), [(4096, 4), (12, 3), (5, 5), (7, 1)])
+def test_each_pick_is_from_a_shelf_of_its_own_and_all_its_rows_are_used(rows, picks):
+    low, high = id_words(torch.arange(100_000))
+    picked = Codebook(seed=7, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    shelf = rows // picks
+    assert torch.equal(picked // shelf, torch.arange(picks).expand_as(picked))
+    counts = torch.bincount(picked.flatten(), minlength=rows).double().numpy()
+    expected = len(picked) / shelf
+    # Each shelf's counts are one multinomial draw with shelf - 1 degrees of freedom.
+    chi2, df = ((counts - expected) ** 2 / expected).sum(), rows - picks
+    assert abs(chi2 - df) <= BOUND * np.sqrt(2 * df) + 10
+
+
+def test_picked_rows_equal_twin():
+    ids = [0, 5, 2**31, 2**53 + 1, 2**63 - 1]
+    low, high = id_words(torch.tensor(ids))
+    picked = Codebook(seed=8, rows=4096, picks=4)._picked_rows(low, high, "größe")
+    assert picked.tolist() == [mask_twin.codebook_rows(8, "größe", i, 4096, 4) for i in ids]
+
+
+def test_default_codebook_is_stated_in_the_notes():
+    (note,) = Codebook().notes(0.5)
+    assert "4,096 rows, 4 picked" in note
+    assert f"probability {(4 / 4096) ** 4:.3g} per site" in note
+    assert f"correlate by {mean_correlation(0.5, 4096, 4):.3g} on average" in note
+    assert mean_correlation(0.5, 4096, 4) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
+
+
+def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows():
+    # One primitive row picked at one rate: the mask is the row itself, whatever else is asked for.
+    source = Codebook(seed=9, rows=8, picks=1)
+    alone = words_of(source, range(50), 64)
+    asked = [Stream("fc1", 64), Stream("wide", 1000), Stream("fc1", 64, keep=0.9)]
+    among = source.words(torch.arange(50), asked)
+    assert np.array_equal(among[0].numpy(), alone)
+    assert len(np.unique(alone, axis=0)) == 8
+    assert not (alone & ~among[2].numpy()).any()
+
+
+@pytest.mark.parametrize("picks", [1, 2, 4, 64])
+@pytest.mark.parametrize("keep", [1e-9, 0.1, 0.5, 0.9, 1 - 1e-9])
+def test_primitive_rate_lies_strictly_between_0_and_1_and_its_power_is_keep(keep, picks):
+    q = primitive_keep(keep, picks)
+    assert 0 < q < 1
+    assert q**picks == pytest.approx(keep, abs=picks * 2**-24)

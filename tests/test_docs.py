@@ -1,0 +1,64 @@
+"""What the docs show runs: README and docs snippets, examples in docstrings, links between pages."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import turnover
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(turnover.__path__, "turnover.")
+    if not name.startswith("turnover.cli")  # needs an extra; its output is tested in tests/cli
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_of_a_page_run_one_after_the_other(page):
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_readme_shows_a_first_result_in_about_twenty_lines():
+    block = re.search(r"## Twenty lines\n\n```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert block is not None
+    assert len([line for line in block[1].splitlines() if line.strip()]) <= 25
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_hold(name):
+    module = importlib.import_module(name)
+    torch.manual_seed(0)
+    result = doctest.testmod(module, extraglobs={"torch": torch, "turnover": turnover})
+    assert result.failed == 0
+
+
+def test_every_public_function_has_an_example():
+    for name in turnover.__all__:
+        thing = getattr(turnover, name)
+        if not (isinstance(thing, type) and issubclass(thing, Exception)) and name != "load":  # save shows load
+            assert ">>>" in (thing.__doc__ or ""), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_architecture_names_every_file_of_the_lower_floors():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for folder in ("masks", "layers", "wrapping"):
+        for file in (ROOT / "src/turnover" / folder).glob("*.py"):
+            if file.name != "__init__.py":
+                assert file.name in text, f"{folder}/{file.name}"
