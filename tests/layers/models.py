@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
+from turnover.layers.batch_dim import probed_shapes
 
 IDS = [5, 0, 7, 2**62 - 1, 123_456_789_012]
 
@@ -72,7 +73,8 @@ def watched(model: nn.Module, *paths: str) -> Iterator[dict[str, Tensor]]:
 
     def keep_output(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
-            seen[path] = (output if isinstance(output, Tensor) else output[0]).detach().clone()
+            if probed_shapes() is None:  # not in a dry run
+                seen[path] = (output if isinstance(output, Tensor) else output[0]).detach().clone()
 
         return hook
 

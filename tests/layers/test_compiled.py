@@ -271,6 +271,25 @@ def test_a_compiled_part_of_a_model_equals_eager():
         torch.testing.assert_close(model(x), wanted)
 
 
+def test_a_context_inside_a_compiled_function_has_the_right_ids():
+    model = both_kinds().train()
+    counter = CompileCounterWithBackend("eager")
+
+    @torch.compile(backend=counter)
+    def step(x: Tensor, ids: Tensor) -> Tensor:
+        with turnover.instances(ids):
+            return model(x).square().sum()
+
+    graphs = []
+    for _ in range(3):
+        x, ids = torch.randn(5, 6), torch.randint(0, 2**62, (5,))
+        found = step(x, ids)
+        with turnover.instances(ids):
+            torch.testing.assert_close(found, model(x).square().sum())
+        graphs.append(counter.frame_count)
+    assert graphs == graphs[:1] * 3
+
+
 def test_an_eager_pass_between_compiled_ones_causes_no_recompilation():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), at=["0", "1"]).train()
     fast, counter = compiled(model, "eager")

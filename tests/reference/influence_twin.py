@@ -14,7 +14,8 @@ from turnover.layers.root import find_root, masking_of
 
 @lru_cache(maxsize=100_000)
 def _bits(kind: str, seed: int, site: str, keep: float, number: int, width: int, options: tuple) -> tuple[bool, ...]:
-    return tuple(twin_bits(kind, seed=seed, site=site, keep=keep, number=number, width=width, **dict(options)))
+    found = twin_bits(kind, seed=seed, site=site, keep=keep, ids=[number], width=width, options=dict(options))
+    return tuple(found[0].tolist())
 
 
 class TwinModel:
@@ -38,9 +39,7 @@ class TwinModel:
             first = output[0] if isinstance(output, tuple) else output
             axis = 1 if site.dim == "channels" else first.dim() - 1
             options = tuple(sorted(self._recipe.options.items()))
-            bits = _bits(
-                self._recipe.kind, self._recipe.seed, site.path, site.keep, number, first.shape[axis], options
-            )
+            bits = _bits(self._recipe.kind, self._recipe.seed, site.path, site.keep, number, first.shape[axis], options)
             rate = round(site.keep * 2**24) / 2**24
             on, off = (1 / rate, 0.0) if view == "keep" else (0.0, 1 / (1 - rate))
             factors = torch.tensor([on if bit else off for bit in bits], dtype=torch.float64).to(first.dtype)

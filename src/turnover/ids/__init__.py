@@ -13,6 +13,7 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `roots.py`, `arrow_rows.py` | from a row of a subset down to its root; Hugging Face tables |
 | `columns.py` | the user's own ids and groups: values, hashed strings, duplicates |
 | `order.py`, `content.py` | streams that are counted must keep their order; digests of rows |
+| `known.py` | what is known of ids without reading rows |
 | `loader.py` | DataLoaders: all settings kept, `collate_fn` sees its rows without ids |
 | `hugging_face.py` | Hugging Face data sets get a column |
 | `batches.py`, `forms.py` | ids attached to rows and batches and taken off; the forms these have |

@@ -45,6 +45,10 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
             self._all_named = True
         return dict(self._names)
 
+    def numbers(self) -> list[int]:
+        """Return the ids of all rows where they are row numbers; no row is read."""
+        return [self._roots.number(index) for index in range(len(self))]
+
     def __getitem__(self, index: Any) -> Any:
         """Return a row with its id, or for many indices what the data set gives, with their ids."""
         many = _positions(index, self.dataset)

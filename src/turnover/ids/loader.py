@@ -28,7 +28,7 @@ def loader_with_ids(loader: Any, column: Column | None) -> Any:
             "Give ids to the DataLoader first, then prepare it."
         )
     data: Any = loader.dataset
-    if _carries_ids(data) and not _is_own(column):
+    if data_carries_ids(data) and not _is_own(column):
         if column is not None:
             raise InstanceIdError(
                 f"the data set of this loader already carries ids, so {column} has no use. "
@@ -98,7 +98,7 @@ def _refuse_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> Non
         )
 
 
-def _carries_ids(data: Any) -> bool:
+def data_carries_ids(data: Any) -> bool:
     """Tell whether all parts of the data set have ids; raise if they do not fit together."""
     parts = list(leaves(data))
     having = [isinstance(part, Carrier) or _has_id_column(part) for part in parts]

@@ -16,16 +16,18 @@ from turnover.wrapping.rows import Loss
 
 from .executor import Executor, LocalExecutor
 from .findings import warn_of_nan
+from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
 from .measures import Goodness, Measure
 from .members import call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes
 from .pairs import Block, Tile, average, null_ids, spread_of
 from .progress import Progress
-from .queries import Batch, batches_of, single_queries
+from .queries import Batch, single_queries
 from .route import Route, find_route, site_numbers
-from .rows_pass import check_ids, null_for, self_scores, unseen_outputs
+from .rows_pass import check_ids, class_labels, null_for, self_scores, unseen_outputs
 from .stored import store_pairs
+from .tops import joined
 from .train import TrainRows
 
 AtLabel = Literal["given", "predicted"]
@@ -76,7 +78,7 @@ class Influence:
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         memory: int | None = None,
-        compile: bool = False,  # noqa: A002 - the name users know
+        compile: bool = False,
         executor: Executor | None = None,
     ) -> None:
         """Check everything that can be checked before the first query."""
@@ -115,10 +117,19 @@ class Influence:
             opened, routes = self._open(queries, at_label, wanted)
             bar = Progress(len(wanted) * len(opened), progress, "pairs")
             if out is not None:
+                provenance = self._provenance(routes, opened, wanted)
                 result = store_pairs(
-                    out, routes, opened, wanted, self._options, self._executor, bar, self._provenance(routes, opened, wanted),
-                    unit=self._goodness.unit, names=_names(opened),
-                )  # fmt: skip
+                    out,
+                    ids=wanted,
+                    names=_names(opened),
+                    members=len(routes),
+                    queries_per_block=QUERIES_PER_BLOCK,
+                    block_at=lambda start: self._block(opened, routes, start),
+                    identity={**provenance, "chunks": [route.ids_per_chunk for route in routes]},
+                    about={"unit": self._goodness.unit, "path": routes[0].path, "provenance": provenance},
+                    centred=self._options.center,
+                    bar=bar,
+                )
             else:
                 result = self._pairs(opened, routes, wanted, bar)
         warn_of_nan(result)
@@ -144,10 +155,11 @@ class Influence:
             ids=ids.numpy(),
             queries=_names(queries),
             unit=self._goodness.unit,
-            stderr=spread_of(null) if errors is None else errors,
+            stderr=errors,
             offset=np.concatenate(offsets) if self._options.center else None,
             null=null,
             path=routes[0].path,
+            replicas=len(routes),
             provenance=self._provenance(routes, queries, ids),
         )
 
@@ -177,10 +189,11 @@ class Influence:
                 ids=wanted.numpy(),
                 queries=None,
                 unit=self._goodness.unit,
-                stderr=spread_of(null) if errors is None else errors,
+                stderr=errors,
                 offset=np.float32(offset / len(opened)) if self._options.center else None,
                 null=null,
                 path=routes[0].path,
+                replicas=len(routes),
                 provenance=self._provenance(routes, opened, wanted),
             )
         warn_of_nan(result)
@@ -220,7 +233,7 @@ class Influence:
             opened, routes = self._open(queries, at_label, wanted)
             only = self._only_labels(label, opened, routes)
             bar = Progress(len(wanted) * len(opened), progress, "pairs")
-            tops = []
+            tops, names = [], _names(opened)
             for start, block in self._blocks(opened, routes):
                 best: Top | None = None
                 for tile, (mean, stderr) in self._tiles(block, wanted):
@@ -230,16 +243,19 @@ class Influence:
                     some = Scores(
                         values=mean,
                         ids=wanted[tile.start : tile.stop].numpy(),
-                        queries=_names(opened[start : start + mean.shape[1]]),
+                        queries=names[start : start + mean.shape[1]],
                         unit=self._goodness.unit,
-                        stderr=spread_of(block.null) if stderr is None else stderr,
+                        stderr=stderr,
+                        null_spread=spread_of(block.null),
                         path=routes[0].path,
+                        replicas=len(routes),
                     ).top(k)
                     best = some if best is None else Top.merge(best, some)
                     bar.add(mean.size)
-                tops.append(best)
+                if best is not None:
+                    tops.append(best)
             bar.close()
-        return Top.concat(tops)
+        return joined(tops)
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of ids that were never trained: what pure noise looks like."""
@@ -280,10 +296,11 @@ class Influence:
             ids=torch.cat(ids).numpy(),
             queries=None,
             unit=self._goodness.unit,
-            stderr=spread_of(null) if stderr is None else stderr,
+            stderr=stderr,
             offset=offsets.mean() if self._options.center else None,
             null=null,
             path="both views of each row",
+            replicas=len(self._members),
             provenance=self._provenance([], [], torch.cat(ids)),
         )
         warn_of_nan(result)
@@ -314,11 +331,13 @@ class Influence:
         bar.close()
         if not ids:
             raise InfluenceError("there are no rows: the data is empty.")
-        known = all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in labels)
+        predictions = np.concatenate(replicas, 1)
         return OutOfSample(
-            replicas=np.concatenate(replicas, 1),
+            replicas=predictions,
             ids=torch.cat(ids).numpy(),
-            labels=torch.cat(labels).cpu().numpy() if known else None,
+            labels=class_labels(labels, predictions.shape[-1]),
+            path="flipped view of each row",
+            provenance=self._provenance([], [], torch.cat(ids)),
         )
 
     # Inside
@@ -337,7 +356,9 @@ class Influence:
     def _ids(self, ids: Any) -> Tensor:
         if ids is None:
             if self._train is None:
-                raise InfluenceError("which instances? Give ids=..., or the training data: Influence(model, train=data).")
+                raise InfluenceError(
+                    "which instances? Give ids=..., or the training data: Influence(model, train=data)."
+                )
             return self._train.ids
         wanted = as_ids(ids).cpu()
         if self._train is not None:
@@ -371,8 +392,11 @@ class Influence:
     def _blocks(self, queries: list[Batch], routes: list[Route]) -> Iterator[tuple[int, Block]]:
         """Yield blocks of queries with their place."""
         for start in range(0, len(queries), QUERIES_PER_BLOCK):
-            part = queries[start : start + QUERIES_PER_BLOCK]
-            yield start, Block(routes, part, center=self._options.center)
+            yield start, self._block(queries, routes, start)
+
+    def _block(self, queries: list[Batch], routes: list[Route], start: int) -> Block:
+        """Return the block of queries that begins at a place."""
+        return Block(routes, queries[start : start + QUERIES_PER_BLOCK], center=self._options.center)
 
     def _tiles(self, block: Block, ids: Tensor) -> Iterator[tuple[Tile, tuple[np.ndarray, np.ndarray | None]]]:
         """Yield the scores of one block, tile by tile."""
@@ -387,12 +411,16 @@ class Influence:
         everyone = self._ids(ids)
         if labels is None:
             if self._train is None:
-                raise InfluenceError("label= needs the labels of the instances. Give labels=[...] or Influence(train=data).")
+                raise InfluenceError(
+                    "label= needs the labels of the instances. Give labels=[...] or Influence(train=data)."
+                )
             found = self._train.labels_of(everyone)
         else:
             found = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
         if len(found) != len(everyone):
-            raise InfluenceError(f"{len(found)} labels for {len(everyone)} instances. Give one label for each, in their order.")
+            raise InfluenceError(
+                f"{len(found)} labels for {len(everyone)} instances. Give one label for each, in their order."
+            )
         return found if exclude is None else found[~torch.isin(everyone, as_ids(exclude)).numpy()]
 
     def _only_labels(self, label: Any, queries: list[Batch], routes: list[Route]) -> np.ndarray | None:
@@ -404,8 +432,6 @@ class Influence:
         return np.full(len(queries), label)
 
     def _provenance(self, routes: Sequence[Route], queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:
-        from .fingerprint import fingerprint_of
-
         return {
             "turnover": turnover.__version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
@@ -420,5 +446,6 @@ class Influence:
 
 
 def _names(queries: Sequence[Batch]) -> tuple[int | str, ...]:
-    """Return the name of each query: its id where it has one, else its place."""
-    return tuple(place if q.ids is None else int(q.ids[0]) for place, q in enumerate(queries))
+    """Return the name of each query: its id where all have one of their own, else its place."""
+    ids = [int(query.ids[0]) for query in queries if query.ids is not None]
+    return tuple(ids) if len(set(ids)) == len(queries) else tuple(range(len(queries)))

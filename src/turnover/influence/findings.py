@@ -21,8 +21,8 @@ def warn_of_nan(scores: Scores) -> None:
     ]
     more = f" and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
     warnings.warn(
-        f"{len(bad):,} of {scores.values.size:,} scores are not finite: {', '.join(named)}{more}. The model's outputs or "
-        "the loss were NaN or infinite there; all other scores are finished.",
+        f"{len(bad):,} of {scores.values.size:,} scores are not finite: {', '.join(named)}{more}. The model's "
+        "outputs or the loss were NaN or infinite there; all other scores are finished.",
         TurnOverWarning,
         stacklevel=3,
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 
@@ -19,7 +20,7 @@ def _feed(whole: Any, value: Any) -> None:
     if isinstance(value, Tensor):
         value = value.detach().cpu()
         whole.update(f"tensor {value.dtype} {list(value.shape)}".encode())
-        whole.update(value.contiguous().flatten().view(_bytes()).numpy().tobytes() if value.numel() else b"")
+        whole.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes() if value.numel() else b"")
     elif isinstance(value, np.ndarray):
         whole.update(f"array {value.dtype} {list(value.shape)}".encode())
         whole.update(np.ascontiguousarray(value).tobytes())
@@ -33,9 +34,3 @@ def _feed(whole: Any, value: Any) -> None:
             _feed(whole, item)
     else:
         whole.update(f"{type(value).__name__} {value!r}".encode())
-
-
-def _bytes() -> Any:
-    import torch
-
-    return torch.uint8

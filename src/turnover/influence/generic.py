@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-
 import torch
 from torch import Tensor
 
@@ -12,8 +11,6 @@ from .queries import Batch
 
 MOST_IDS = 1024
 _SMALL, _LARGE = 4, 12
-
-
 
 
 def fit_chunk(work: Pass, query: Batch, ids: Tensor, memory: int) -> int:

@@ -1,8 +1,8 @@
 """The last-layer path: where the only site feeds the final Linear, all pairs are one matrix product.
 
-The logits of instance i on query q under the mask of i are bits(i) @ (h(q) * W) / keep + bias, and those under the flipped mask are
-(the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + bias: one product of mask bits [instances, units] with
-[units, classes * queries] gives both views of every pair.
+The logits of instance i on query q under the mask of i are bits(i) @ (h(q) * W) / keep + bias, and those under the
+flipped mask are (the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + bias: one product of mask bits
+[instances, units] with [units, classes * queries] gives both views of every pair.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def find_last_layer(work: Pass, query: Batch) -> LastLayer | None:
     seen = watch_sites(work.member, query, consumers=(nn.Linear,))
     linear = seen.consumer.get(0)
     right = seen.order == [0] and isinstance(linear, nn.Linear) and seen.last is linear
-    if not right or seen.site_input[0].dim() != 2 or type(linear) is not nn.Linear:  # noqa: PLR2004
+    if not right or seen.site_input[0].dim() != 2 or type(linear) is not nn.Linear:
         return None
     return LastLayer(Site(masking, 0), linear)
 
@@ -64,7 +64,9 @@ class LastLayerScorer:
         self._total = product.sum(-1)
         bias = last.linear.bias
         self._bias = None if bias is None else bias.to(hidden.dtype).view(-1, 1)
-        self._targets = torch.cat([torch.as_tensor(query.target) for query in queries]) if queries[0].target is not None else None
+        self._targets = (
+            torch.cat([torch.as_tensor(query.target) for query in queries]) if queries[0].target is not None else None
+        )
         bases = [base_goodness(work, query) for query in queries]
         self._base = None if bases[0] is None else torch.cat([base for base in bases if base is not None])
         per_id = 4 * (_COPIES * self._classes * self._queries + 2 * self._width)

@@ -1,7 +1,8 @@
 """How good an output is for its target: the loss turned round, a probability, a margin, or a function of the user's.
 
-Inside the engine larger is always better ("goodness"), so that a score is the same difference for all of them: goodness with the
-instance minus goodness without. For the loss this is loss(flipped) - loss(kept), Eq. 2 of the paper.
+Inside the engine larger is always better ("goodness"), so that a score is the same difference for all of them:
+goodness with the instance minus goodness without. For the loss this is loss(flipped) - loss(kept), Eq. 2 of the
+paper.
 """
 
 from collections.abc import Callable

@@ -14,6 +14,8 @@ from turnover.layers import Masking
 from turnover.layers.root import masking_of
 from turnover.wrapping.build import wrapped_root
 
+from .fingerprint import fingerprint_of
+
 
 class Member:
     """One trained model."""
@@ -39,9 +41,7 @@ class Member:
         whole = hashlib.sha256(self.masking.recipe.to_json().encode())
         for name, value in self.root.state_dict().items():
             if not name.endswith("turnover_recipe"):
-                whole.update(name.encode())
-                whole.update(str(value.dtype).encode())
-                whole.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+                whole.update(f"{name} {fingerprint_of(value)}".encode())
         return whole.hexdigest()
 
 
@@ -49,7 +49,9 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
     """Return the models to ask, moved to `device`, or raise where they do not fit together."""
     models = [model] if isinstance(model, nn.Module) else list(model)
     if not models:
-        raise InfluenceError("an empty list of models was given. Give a wrapped model, or several with different seeds.")
+        raise InfluenceError(
+            "an empty list of models was given. Give a wrapped model, or several with different seeds."
+        )
     members = tuple(Member(one if device is None else one.to(device)) for one in models)
     seeds: dict[int, int] = {}
     for place, member in enumerate(members):
@@ -121,9 +123,11 @@ def _code_bytes(code: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return f"tensor {hashlib.sha256(value.detach().cpu().contiguous().numpy().tobytes()).hexdigest()}"
+        return f"tensor {fingerprint_of(value)}"
     return value if callable(value) or isinstance(value, str | int | float | bool | None) else repr(type(value))
 
 
 def _state(value: Any) -> str:
-    return repr(sorted((name, repr(_plain(item))) for name, item in vars(value).items()) if hasattr(value, "__dict__") else [])
+    return repr(
+        sorted((name, repr(_plain(item))) for name, item in vars(value).items()) if hasattr(value, "__dict__") else []
+    )

@@ -33,10 +33,14 @@ class Tile:
 class Block:
     """A block of queries, ready to score any instances."""
 
-    def __init__(self, routes: Sequence[Route], queries: Sequence[Batch], *, center: bool, nulls: int = NULL_IDS) -> None:
+    def __init__(
+        self, routes: Sequence[Route], queries: Sequence[Batch], *, center: bool, nulls: int = NULL_IDS
+    ) -> None:
         """Score the never-trained ids: their mean is the offset of each query, their spread its noise."""
         self._scorers = [route.scorer(queries) for route in routes]
-        raw = np.stack([scorer.scores(null_ids(nulls)).numpy() for scorer in self._scorers])  # [members, nulls, queries]
+        raw = np.stack(
+            [scorer.scores(null_ids(nulls)).numpy() for scorer in self._scorers]
+        )  # [members, nulls, queries]
         # In float64: a mean over a thousand values must not depend on how they are added up.
         means = raw.astype(np.float64).mean(1)
         self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)

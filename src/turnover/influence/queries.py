@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from turnover.errors import InfluenceError, MissingIdError
+from turnover.errors import InfluenceError
 from turnover.ids.batches import split_ids
-from turnover.ids.carrier import carries_ids
+from turnover.ids.known import carries_ids
 
 TARGET_NAMES = ("labels", "label")
 
@@ -33,7 +33,9 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with every tensor on a device; the ids stay where they are."""
-        return Batch(_move(self.args, device), _move(self.kwargs, device), _move(self.target, device), self.ids, self.rows)
+        return Batch(
+            _move(self.args, device), _move(self.kwargs, device), _move(self.target, device), self.ids, self.rows
+        )
 
 
 class _Cut:
@@ -80,7 +82,9 @@ def open_batch(batch: Any, *, targets: str | None, with_ids: bool) -> Batch:
         names = TARGET_NAMES if targets is None else (targets,)
         found = next((name for name in names if name in kwargs), None)
         if targets is not None and found is None:
-            raise InfluenceError(f"the batch has no {targets!r}; it has {', '.join(map(repr, kwargs))}. Name its target: targets=...")
+            raise InfluenceError(
+                f"the batch has no {targets!r}; it has {', '.join(map(repr, kwargs))}. Name its target: targets=..."
+            )
         target = kwargs.pop(found) if found else None
     elif isinstance(batch, tuple | list) and len(batch) > 1:
         *inputs, target = batch
@@ -96,21 +100,34 @@ def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.dim() > 0:
             return value.shape[0]
-    raise InfluenceError("no tensor with rows was found among the inputs. Give tensors, a dict of tensors, a Dataset or a DataLoader.")
+    raise InfluenceError(
+        "no tensor with rows was found among the inputs. Give tensors, a dict of tensors, a Dataset or a DataLoader."
+    )
 
 
-def batches_of(data: Any, *, targets: str | None, batch_size: int = 64) -> Iterator[Batch]:
-    """Yield batches of a data set, loader, tensors, tuple or dict."""
+def batches_of(data: Any, *, targets: str | None, training_rows: bool, batch_size: int = 64) -> Iterator[Batch]:
+    """Yield batches of a data set, loader, tensors, tuple or dict.
+
+    Args:
+        data: the rows.
+        targets: name of the target in a dict.
+        training_rows: a tuple given by hand ends with ids, (x, y, ids); else with the target.
+        batch_size: rows at a time where the data is not batched yet.
+    """
     if isinstance(data, DataLoader):
         with_ids = carries_ids(data)
         for batch in data:
             yield open_batch(batch, targets=targets, with_ids=with_ids)
     elif isinstance(data, Tensor | Mapping | tuple) and not isinstance(data, Dataset):
-        yield open_batch(data, targets=targets, with_ids=_looks_like_ids(data))
+        yield open_batch(
+            data, targets=targets, with_ids=training_rows if isinstance(data, tuple) else _has_id_key(data)
+        )
     elif isinstance(data, Dataset | IterableDataset) or hasattr(data, "__getitem__") or isinstance(data, Iterable):
         yield from _rows_in_batches(data, targets, batch_size)
     else:
-        raise InfluenceError(f"a {type(data).__name__} holds no rows. Give tensors, a dict of tensors, a Dataset or a DataLoader.")
+        raise InfluenceError(
+            f"a {type(data).__name__} holds no rows. Give tensors, a dict of tensors, a Dataset or a DataLoader."
+        )
 
 
 def _rows_in_batches(data: Any, targets: str | None, batch_size: int) -> Iterator[Batch]:
@@ -141,22 +158,13 @@ def _has_id_key(row: Any) -> bool:
     return isinstance(row, Mapping) and "instance_id" in row
 
 
-def _looks_like_ids(data: Any) -> bool:
-    """Tell whether a batch given by hand is (x, y, ids) or a dict with "instance_id"."""
-    if isinstance(data, Mapping):
-        return "instance_id" in data
-    if not isinstance(data, tuple) or len(data) < 3:  # noqa: PLR2004
-        return False
-    try:
-        split_ids(data)
-    except MissingIdError:
-        return False
-    return True
-
-
 def single_queries(data: Any, *, targets: str | None, device: torch.device) -> list[Batch]:
     """Return every query as a batch of one on a device, or raise where there is none."""
-    queries = [batch.row(index).to(device) for batch in batches_of(data, targets=targets) for index in range(batch.rows)]
+    queries = [
+        batch.row(index).to(device)
+        for batch in batches_of(data, targets=targets, training_rows=False)
+        for index in range(batch.rows)
+    ]
     if not queries:
         raise InfluenceError("there are no queries: the data is empty. Give at least one row.")
     return queries

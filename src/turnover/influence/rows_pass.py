@@ -1,8 +1,9 @@
 """One pass over the training data with both views of every row: self-influence and out-of-sample predictions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,3 +72,11 @@ def check_ids(batches: Iterator[Batch]) -> Iterator[tuple[Batch, Tensor]]:
                 "Give turnover.with_instance_ids(dataset), or a loader made of it."
             )
         yield batch, batch.ids
+
+
+def class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:
+    """Return the targets of all rows where they are classes of the predictions, else None."""
+    if not all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in targets):
+        return None
+    labels = torch.cat(list(targets)).cpu().numpy()
+    return labels if labels.min() >= 0 and labels.max() < classes else None

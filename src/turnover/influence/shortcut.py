@@ -1,8 +1,9 @@
 """The first-site shortcut: where the first site feeds a Linear or a convolution, the flipped product is free.
 
-The kept and the flipped part of an activation add up to the whole, so the product of the flipped part with the weights is
-the product of the whole (one row) minus that of the kept part. Only kept rows go through the product; the flipped rows are
-added behind it. Equal up to rounding, and half of the work of what is often the most expensive layer.
+The kept and the flipped part of an activation add up to the whole, so the product of the flipped part with the
+weights is the product of the whole (one row) minus that of the kept part. Only kept rows go through the product; the
+flipped rows are added behind it. Equal up to rounding, and half of the work of what is often the most expensive
+layer.
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ class TrainRows:
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in batches."""
-        return batches_of(self._data, targets=self._targets)
+        return batches_of(self._data, targets=self._targets, training_rows=True)
 
     @property
     def ids(self) -> Tensor:

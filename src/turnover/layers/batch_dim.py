@@ -10,6 +10,7 @@ A compiled pass can confirm the rule but has no second run; where the shapes lea
 """
 
 import copy
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -86,7 +87,7 @@ def _unclear(site: Site, x: Tensor, now: Instances, cure: str) -> BatchSizeError
 
 
 def _after_dry_run(fitting: list[int], site: Site, x: Tensor, now: Instances) -> list[int]:
-    """Return the dimensions that shrink to 1 when the model sees one row; all where it cannot run."""
+    """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be found out."""
     call = now.calls.get(site.masking)
     shape = shapes_for_one_row(*call, rows=len(now)).get(site.index) if call else None
     if shape is None or len(shape) != x.dim():
@@ -95,16 +96,34 @@ def _after_dry_run(fitting: list[int], site: Site, x: Tensor, now: Instances) ->
 
 
 def shapes_for_one_row(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int) -> Shapes:
-    """Return the shape at each site when the model sees only the first of `rows` rows.
+    """Return the shape at each site when the model sees one row: the first of `rows`, or the one that is to grow.
 
-    The rows of the inputs are dimension 0, unless a module inside that has `batch_first` got a
+    The rows of the inputs are dimension 0, unless none is as long, or a module inside that has `batch_first` got a
     sequence of one instead of a batch of one: then they are dimension 1.
     """
+    if _lengths((args, kwargs), 0) == {1}:
+        rows = 1
     for dim in (0, 1):
-        shapes, sequence_shrank = _dry_run(root, args, kwargs, rows, dim)
-        if not sequence_shrank:
-            return shapes
+        if rows in _lengths((args, kwargs), dim):
+            shapes, sequence_shrank = _dry_run(root, args, kwargs, rows, dim)
+            if not sequence_shrank:
+                return shapes
     return {}
+
+
+def _lengths(inputs: Any, dim: int) -> set[int]:
+    """Return how long the inputs are in a dimension; tensors of one dimension count where there are no others."""
+    tensors = list(_tensors(inputs))
+    tensors = [tensor for tensor in tensors if tensor.dim() > 1] or tensors
+    return {tensor.shape[dim] for tensor in tensors if tensor.dim() > dim}
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(item)
 
 
 def _dry_run(
@@ -149,8 +168,8 @@ def _dry_run(
 def first_row(value: Any, rows: int, dim: int) -> Any:
     """Return the value with every tensor of `rows` rows cut to its first row."""
     if isinstance(value, Tensor):
-        has_rows = value.dim() > dim and value.shape[dim] == rows
-        return value.narrow(dim, 0, 1) if has_rows else value
+        dim = min(dim, value.dim() - 1)
+        return value.narrow(dim, 0, 1) if dim >= 0 and value.shape[dim] == rows else value
     if isinstance(value, dict):
         cut = copy.copy(value)
         cut.update({key: first_row(item, rows, dim) for key, item in value.items()})

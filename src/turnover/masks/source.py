@@ -76,7 +76,8 @@ def source_named(masks: str | MaskSource, seed: int) -> MaskSource:
     """Return the source that `turnover.wrap(masks=...)` asks for, by name or as an object."""
     if isinstance(masks, str):
         return source_from(masks, seed, {})
-    if not isinstance(masks, MaskSource):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if type(masks) not in _sources().values():
+        # A source of the user's own could not be made again from a recipe.
         raise MaskError(f"masks={masks!r} is no mask source. Give one of {_names()}, or a source object.")
     return masks
 

@@ -73,6 +73,13 @@ def names(given: Sequence[Name] | None, count: int) -> tuple[Name, ...]:
     return result
 
 
+def all_names(parts: Sequence[tuple[Name, ...]]) -> tuple[Name, ...]:
+    """Return the names of the queries of all parts; queries that are numbered in every part are numbered anew."""
+    together = tuple(name for part in parts for name in part)
+    numbered = all(part == tuple(range(len(part))) for part in parts)
+    return tuple(range(len(together))) if numbered else together
+
+
 def agreed(parts: Sequence[About], over: Over) -> About:
     """Return what all parts say together; raise where they are results of different things.
 

@@ -49,7 +49,9 @@ def whole_numbers(given: ArrayLike, name: str, dims: int = 1) -> Ints:
     """
     array = _array(given, name)
     if array.ndim != dims:
-        raise ScoresError(f"{name} have shape {list(array.shape)}; give {'[n]' if dims == 1 else f'{dims} dimensions'}.")
+        raise ScoresError(
+            f"{name} have shape {list(array.shape)}; give {'[n]' if dims == 1 else f'{dims} dimensions'}."
+        )
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

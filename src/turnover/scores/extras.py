@@ -8,7 +8,7 @@ from turnover.errors import MissingExtraError
 def load_pandas() -> Any:
     """Return the package pandas."""
     try:
-        import pandas
+        import pandas  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise MissingExtraError("tables need pandas: pip install 'turnover[store]'.") from error
     return pandas

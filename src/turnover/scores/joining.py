@@ -1,21 +1,19 @@
 """Several results as one: more queries for the same instances, or more instances for the same queries."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from turnover.errors import ScoresError
 
-from .about import Name, Over, agreed, told_by
+from .about import Over, agreed, all_names, told_by
 from .arrays import Floats, closed, near, same
+from .content import Content
 from .per_query import is_per_row
 
-if TYPE_CHECKING:
-    from .scores import Scores
 
-
-def joined(parts: Sequence["Scores"], over: Over) -> dict[str, Any]:
+def joined(parts: Sequence[Content], over: Over) -> dict[str, Any]:
     """Return what the class `Scores` takes for all parts together."""
     if over not in ("queries", "ids"):
         raise ScoresError(f'over={over!r}; give "queries" or "ids".')
@@ -26,7 +24,7 @@ def joined(parts: Sequence["Scores"], over: Over) -> dict[str, Any]:
     return {**told, **(_over_queries(parts) if over == "queries" else _over_ids(parts))}
 
 
-def _over_queries(parts: Sequence["Scores"]) -> dict[str, Any]:
+def _over_queries(parts: Sequence[Content]) -> dict[str, Any]:
     first = parts[0]
     for place, part in enumerate(parts):
         if part.queries is None:
@@ -44,15 +42,15 @@ def _over_queries(parts: Sequence["Scores"]) -> dict[str, Any]:
     return {
         "values": _side_by_side([part.values for part in parts]),
         "ids": first.ids,
-        "queries": _all_names([part.queries or () for part in parts]),
-        "stderr": _side_by_side([part.replica_stderr for part in parts]),
+        "queries": all_names([part.queries or () for part in parts]),
+        "stderr": _side_by_side([_known(part, "stderr") for part in parts]),
         "null": _side_by_side([part.null for part in parts]),
         "null_spread": _side_by_side([part.null_spread for part in parts]),
         "offset": _side_by_side([part.offset for part in parts]),
     }
 
 
-def _over_ids(parts: Sequence["Scores"]) -> dict[str, Any]:
+def _over_ids(parts: Sequence[Content]) -> dict[str, Any]:
     first = parts[0]
     for place, part in enumerate(parts):
         if part.queries != first.queries:
@@ -65,32 +63,33 @@ def _over_ids(parts: Sequence["Scores"]) -> dict[str, Any]:
         "values": _below([part.values for part in parts]),
         "ids": ids,
         "queries": first.queries,
-        "stderr": _below([part.replica_stderr for part in parts]),
+        "stderr": _below([_known(part, "stderr") for part in parts]),
         "null": first.null,
         "null_spread": _one_for_all(parts, "null_spread"),
         "offset": _one_for_all(parts, "offset"),
     }
 
 
-def _check_known(parts: Sequence["Scores"]) -> None:
+def _known(part: Content, what: str) -> Floats | None:
+    """Return what a part was given; standard errors that are the spread of never-trained ids are not stderr."""
+    if what == "stderr":
+        return part.sources["stderr"].whole if "stderr" in part.sources else None
+    return getattr(part, what)
+
+
+def _check_known(parts: Sequence[Content]) -> None:
     """Raise if something is known of some parts only: it would be lost for the others without a word."""
-    problems = [
-        f"{what} is {'not ' if getattr(parts[0], what) is None else ''}known of part 0, unlike part {place}"
-        for what in ("replica_stderr", "null", "null_spread", "offset")
-        for place, part in enumerate(parts)
-        if (getattr(part, what) is None) != (getattr(parts[0], what) is None)
-    ]
+    problems: list[str] = []
+    for what in ("stderr", "null", "null_spread", "offset"):
+        known = [place for place, part in enumerate(parts) if _known(part, what) is not None]
+        if 0 < len(known) < len(parts):
+            other = next(place for place in range(len(parts)) if place not in known)
+            problems.append(f"{what} is there in part {known[0]} and not in part {other}")
     if problems:
-        raise ScoresError("; ".join(problems).replace("replica_stderr", "stderr") + ". Compute all parts the same way.")
+        raise ScoresError("; ".join(problems) + ". Compute all parts the same way.")
 
 
-def _all_names(parts: Sequence[tuple[Name, ...]]) -> tuple[Name, ...] | None:
-    if all(names == tuple(range(len(names))) for names in parts):
-        return None
-    return tuple(name for names in parts for name in names)
-
-
-def _refuse_shared(parts: Sequence["Scores"]) -> None:
+def _refuse_shared(parts: Sequence[Content]) -> None:
     # Within a part rows of a group share an id; between parts a shared id was scored twice.
     together = np.sort(np.concatenate([np.unique(part.ids) for part in parts]))
     twice = together[1:][together[1:] == together[:-1]]
@@ -100,7 +99,7 @@ def _refuse_shared(parts: Sequence["Scores"]) -> None:
         )
 
 
-def _one_for_all(parts: Sequence["Scores"], what: str) -> Floats | None:
+def _one_for_all(parts: Sequence[Content], what: str) -> Floats | None:
     """Return what must be the same in all parts, being about queries; or all of it, where each row is its query."""
     arrays: list[Floats | None] = [getattr(part, what) for part in parts]
     if any(is_per_row(array, part.shape) for array, part in zip(arrays, parts, strict=True)):

@@ -1,7 +1,7 @@
 """Scores as an xarray Dataset and back; nothing is lost."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,15 +9,13 @@ from turnover.errors import ScoresError
 
 from .about import SIGN, name_of
 from .arrays import Floats
+from .content import Content
 from .extras import load_xarray
-
-if TYPE_CHECKING:
-    from .scores import Scores
 
 _REPLICAS, _NULL = "replicas", "never-trained ids"
 
 
-def to_dataset(scores: "Scores") -> Any:
+def to_dataset(scores: Content) -> Any:
     """Return a Dataset over instance and query."""
     xarray = load_xarray()
     dims = ("instance", "query")[: len(scores.shape)]
@@ -27,7 +25,7 @@ def to_dataset(scores: "Scores") -> Any:
         coords["query"] = np.array(scores.queries, None if scores.queries and same_type else object)
     variables: dict[str, Any] = {"score": (dims, scores.values)}
     if scores.stderr is not None:
-        origin = _NULL if scores.replica_stderr is None else _REPLICAS
+        origin = _REPLICAS if "stderr" in scores.sources else _NULL
         variables["stderr"] = (dims, scores.stderr, {"from": origin})
     for name in ("offset", "null_spread"):
         array: Floats | None = getattr(scores, name)

@@ -31,7 +31,9 @@ class Entries:
             stderr = None if self.stderr is None else np.full(places.shape, np.nan, np.float32)
             return Entries(np.full(places.shape, -1, np.int64), np.full(places.shape, np.nan, np.float32), stderr)
         ids = np.where(none, -1, np.take_along_axis(self.ids, places, axis=1))
-        return Entries(ids, _at(self.scores, places, none), None if self.stderr is None else _at(self.stderr, places, none))
+        return Entries(
+            ids, _at(self.scores, places, none), None if self.stderr is None else _at(self.stderr, places, none)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def merged(parts: Sequence[Lists], k: int) -> Lists:
     return Lists(
         helpful.at(most_helpful(helpful.scores, helpful.ids, k)),
         harmful.at(most_harmful(harmful.scores, harmful.ids, k)),
-        np.sum([part.counts for part in parts], axis=0, dtype=np.int64),
+        np.stack([part.counts for part in parts]).sum(axis=0),
     )
 
 

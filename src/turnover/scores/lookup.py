@@ -7,7 +7,7 @@ import numpy as np
 
 from turnover.errors import ScoresError
 
-from .about import Name, name_of
+from .about import Name
 from .arrays import Ints
 
 _MOST_NAMED = 5
@@ -24,7 +24,7 @@ def rows_of(wanted: Ints, ids: Ints) -> Ints:
         listed = ", ".join(str(one) for one in unknown[:_MOST_NAMED])
         raise ScoresError(f"there are no scores of instance {listed}{more}; see .ids for those there are.")
     # The r-th row of an id that starts at place p of the order is order[p + r].
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return order[np.repeat(first, counts) + within].astype(np.int64)
 
 
@@ -34,7 +34,7 @@ def columns_of(wanted: Sequence[Name], queries: tuple[Name, ...] | None) -> Ints
         raise ScoresError("these are one score an instance; there are no queries to choose from.")
     columns = {name: column for column, name in enumerate(queries)}
     result: list[int] = []
-    for name in map(name_of, wanted):
+    for name in wanted:
         if name not in columns:
             near = difflib.get_close_matches(str(name), [str(one) for one in queries], n=1)
             hint = f"did you mean {near[0]!r}?" if near else "see .queries for those there are."

@@ -12,7 +12,7 @@ from .about import plain_provenance
 from .arrays import Floats, Ints, close, closed, floats, instance_ids, same, whole_numbers
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 
 class OutOfSample:
@@ -117,10 +117,9 @@ class OutOfSample:
         Needs pandas: pip install 'turnover[store]'.
 
         Example:
-            >>> OutOfSample([[0.75, 0.25]], ids=[7], labels=[0]).to_pandas()
-                      label  label_quality  prob_0  prob_1
-            instance                                      
-            7             0           0.75    0.75    0.25
+            >>> OutOfSample([[0.75, 0.25]], ids=[7], labels=[0]).to_pandas().reset_index()
+               instance  label  label_quality  prob_0  prob_1
+            0         7      0           0.75    0.75    0.25
         """
         from .tables import out_of_sample_table
 
@@ -137,7 +136,7 @@ class OutOfSample:
         return out_of_sample_text(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(close(state))
+        vars(self).update(close(state))
 
 
 def _check_labels(labels: Ints, rows: int, classes: int) -> None:
@@ -146,6 +145,6 @@ def _check_labels(labels: Ints, rows: int, classes: int) -> None:
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if bad.size:
         raise ScoresError(
-            f"row {bad[0]} has the label {labels[bad[0]]} and predictions are of {classes} classes; labels go from 0 to "
+            f"row {bad[0]} has the label {labels[bad[0]]} and there are {classes} classes; labels go from 0 to "
             f"{classes - 1}. Where a network has one output for two classes, predict= has to return both probabilities."
         )

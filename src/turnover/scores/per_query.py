@@ -1,7 +1,7 @@
 """Numbers that belong to queries, such as the offset: [m] for pairs; one number, or one a row, for scores [n]."""
 
-from numpy.typing import ArrayLike
 import numpy as np
+from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 

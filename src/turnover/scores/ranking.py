@@ -51,9 +51,8 @@ def most_harmful(values: Floats, ids: Ints, k: int) -> NDArray[np.intp]:
 
 def _first(keys: Floats, ties: Ints, k: int) -> NDArray[np.intp]:
     """Return the positions [m, k] of the k smallest keys of each row, smaller `ties` first among equals, never NaN."""
-    m, n = keys.shape
-    result = np.full((m, k), -1, np.intp)
-    if n > k:
+    result = np.full((len(keys), k), -1, np.intp)
+    if keys.shape[1] > k:
         # Finding the k-th key takes linear time; only what is not beyond it has to be sorted. NaN counts as largest.
         limit = np.partition(keys, k - 1, axis=1)[:, k - 1]
         candidates = keys <= np.where(np.isnan(limit), np.float32(np.inf), limit)[:, None]
@@ -62,7 +61,8 @@ def _first(keys: Floats, ties: Ints, k: int) -> NDArray[np.intp]:
     rows, columns = np.nonzero(candidates)
     order = np.lexsort((ties[rows, columns], keys[rows, columns], rows))
     rows, columns = rows[order], columns[order]
-    places = np.arange(len(rows)) - np.searchsorted(rows, np.arange(m))[rows]
+    starts = np.searchsorted(rows, np.arange(len(keys)))
+    places = np.arange(len(rows)) - starts[rows]
     kept = places < k
     result[rows[kept], places[kept]] = columns[kept]
     return result

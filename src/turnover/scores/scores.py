@@ -1,31 +1,37 @@
 """Scores of training instances: on every query, or one each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
-from .about import Name, Over, about, names
-from .arrays import Floats, Ints, close, closed, instance_ids, same
-from .averages import mean_over_queries, mean_without_failed, spread
+from . import stored
+from .about import Name, Over, name_of
+from .arrays import Floats, Ints, closed, instance_ids
+from .averages import mean_over_queries, mean_without_failed
+from .content import Content
+from .joining import joined
+from .labelled import from_dataset, to_dataset
 from .lists import Lists, lists_of, merged
 from .lookup import columns_of, rows_of
-from .per_query import is_per_row, null_scores, part_of, per_query
+from .per_query import is_per_row, part_of
 from .ranking import ranks
-from .source import Source, blocks, source_of
+from .source import blocks
+from .tables import from_table, long_table, wide_table
+from .text import counted, scores_text
 from .top import Top
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
     import xarray
 
 
-class Scores:
+class Scores(Content):
     """Influence of training instances, on every query [n, m] or one number each [n].
 
     Positive always means: the training instance helps. The unit of a score is that of what was measured on the query:
@@ -60,119 +66,6 @@ class Scores:
         array([0.25, 1.  ], dtype=float32)
     """
 
-    def __init__(
-        self,
-        values: ArrayLike | Source,
-        *,
-        ids: ArrayLike,
-        queries: Sequence[Name] | None = None,
-        unit: str = "loss",
-        stderr: ArrayLike | Source | None = None,
-        null: ArrayLike | None = None,
-        null_spread: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        path: str = "",
-        replicas: int = 1,
-        provenance: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._values = source_of(values, "values")
-        shape = self._values.shape
-        if len(shape) not in (1, 2):
-            raise ScoresError(f"values have shape {list(shape)}; give [instances, queries] or [instances].")
-        self._ids = instance_ids(ids)
-        if len(self._ids) != shape[0]:
-            raise ScoresError(f"there are {len(self._ids)} ids and {shape[0]} rows of values; give one id a row.")
-        if queries is not None and len(shape) == 1:
-            raise ScoresError("values are [instances], one score each, so queries= has nothing to name.")
-        self._queries = None if len(shape) == 1 else names(queries, shape[1])
-        self._about = about(unit, path, replicas, provenance)
-        self._null = None if null is None else null_scores(null, shape)
-        if null_spread is None and self._null is not None:
-            null_spread = spread(self._null)
-        self._null_spread = None if null_spread is None else per_query(null_spread, shape, "null_spread")
-        self._offset = None if offset is None else per_query(offset, shape, "offset")
-        self._stderr = None if stderr is None else source_of(stderr, "stderr")
-        if self._stderr is not None and self._stderr.shape != shape:
-            raise ScoresError(f"stderr have shape {list(self._stderr.shape)}; give that of values, {list(shape)}.")
-
-    @property
-    def values(self) -> Floats:
-        """Return the scores, float32 [n, m] or [n]; positive: the training instance helps."""
-        return self._values.whole
-
-    @property
-    def stderr(self) -> Floats | None:
-        """Return standard errors in the shape of values; None: not known.
-
-        They come from the replicas; for one replica they are the spread of the never-trained ids.
-        """
-        if self._stderr is not None:
-            return self._stderr.whole
-        return None if self._null_spread is None else np.broadcast_to(self._null_spread, self.shape)
-
-    @property
-    def ids(self) -> Ints:
-        """Return the instance ids, int64 [n]."""
-        return self._ids
-
-    @property
-    def queries(self) -> tuple[Name, ...] | None:
-        """Return the names of the m queries; None where an instance has one score."""
-        return self._queries
-
-    @property
-    def unit(self) -> str:
-        """Return what scores are differences of."""
-        return self._about.unit
-
-    @property
-    def offset(self) -> Floats | None:
-        """Return the mean score of never-trained ids that was subtracted; None: nothing was.
-
-        It has shape [m]; for values [n] it is one number, or [n] where every row is a query of its own.
-        """
-        return self._offset
-
-    @property
-    def null(self) -> Floats | None:
-        """Return the scores of never-trained ids on the same queries, [j, m] or [j]; None: not kept."""
-        return self._null
-
-    @property
-    def null_spread(self) -> Floats | None:
-        """Return the standard deviation of never-trained ids' scores, in the shape of `offset`; None: not known."""
-        return self._null_spread
-
-    @property
-    def path(self) -> str:
-        """Return how the scores were computed."""
-        return self._about.path
-
-    @property
-    def replicas(self) -> int:
-        """Return over how many networks the scores are averaged."""
-        return self._about.replicas
-
-    @property
-    def provenance(self) -> Mapping[str, Any]:
-        """Return all that the scores depend on."""
-        return self._about.provenance
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return [instances, queries] or [instances]."""
-        return self._values.shape
-
-    @property
-    def folder(self) -> str | None:
-        """Return the folder that values are still to be read from; None: they are in memory."""
-        return self._values.folder
-
-    @property
-    def replica_stderr(self) -> Floats | None:
-        """Return the standard errors that came from replicas; None: `stderr` is the spread of never-trained ids."""
-        return None if self._stderr is None else self._stderr.whole
-
     def top(self, k: int, *, query: Name | None = None) -> Top:
         """Return the k most helpful and the k most harmful instances of every query.
 
@@ -191,11 +84,11 @@ class Scores:
         lists = self._lists(0, 0, self._values.rows(0, 0), int(k))
         for start, stop, values in blocks(self._values):
             lists = merged([lists, self._lists(start, stop, values, int(k))], int(k))
-        known = self._null_spread is not None and not is_per_row(self._null_spread, self.shape)
+        spread = None if is_per_row(self._null_spread, self.shape) else self._null_spread
         return Top.of(
             lists,
             queries=self._queries,
-            null_spread=np.atleast_1d(self._null_spread) if known else None,
+            null_spread=None if spread is None else np.atleast_1d(spread),
             **vars(self._about),
         )
 
@@ -225,7 +118,7 @@ class Scores:
         if self._queries is None:
             raise ScoresError("these are already one score an instance; there are no queries to average over.")
         values, offset = mean_over_queries(self._values, self._offset)
-        path = f"{self.path}; mean of {len(self._queries)} queries".removeprefix("; ")
+        path = f"{self.path}; mean of {counted(len(self._queries), 'query')}".removeprefix("; ")
         return Scores(
             values,
             ids=self._ids,
@@ -252,11 +145,12 @@ class Scores:
             array([[3.]], dtype=float32)
         """
         rows = None if ids is None else rows_of(instance_ids(ids), self._ids)
-        columns = None if queries is None else columns_of(list(queries), self._queries)
+        chosen = None if queries is None else [name_of(one) for one in queries]
+        columns = None if chosen is None else columns_of(chosen, self._queries)
         return Scores(
             closed(self._values.take(rows, columns)),
             ids=self._ids if rows is None else self._ids[rows],
-            queries=self._queries if self._queries is None or columns is None else [self._queries[c] for c in columns],
+            queries=self._queries if columns is None else chosen,
             stderr=None if self._stderr is None else closed(self._stderr.take(rows, columns)),
             null=self._null if self._null is None or columns is None else self._null[:, columns],
             null_spread=part_of(self._null_spread, self.shape, rows, columns),
@@ -283,21 +177,7 @@ class Scores:
             >>> Scores.concat([one, two]).values
             array([[1., 2.]], dtype=float32)
         """
-        from .joining import joined
-
         return cls(**joined(list(parts), over))
-
-    def equals(self, other: object) -> bool:
-        """Tell whether values and all that is known about them are the same in both, NaN equal to NaN.
-
-        Example:
-            >>> Scores([1.0], ids=[7]).equals(Scores([1.0], ids=[7], unit="margin"))
-            False
-        """
-        if not isinstance(other, Scores) or self._about != other._about or self._queries != other._queries:
-            return False
-        arrays = ("_ids", "_null", "_null_spread", "_offset", "values", "stderr")
-        return all(same(getattr(self, name), getattr(other, name)) for name in arrays)
 
     def to_numpy(self) -> Floats:
         """Return a copy of the values that may be changed.
@@ -318,18 +198,20 @@ class Scores:
             long: one row a pair, with columns instance, query, score and, where known, stderr.
 
         Example:
-            >>> Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"]).to_pandas()
-            query       a    b
-            instance          
-            7         0.5  0.0
-            8        -1.0  3.0
+            >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"])
+            >>> float(scores.to_pandas().loc[8, "b"])
+            3.0
+            >>> scores.to_pandas(long=True)
+               instance query  score
+            0         7     a    0.5
+            1         7     b    0.0
+            2         8     a   -1.0
+            3         8     b    3.0
         """
-        from .tables import long_table, wide_table
-
         return long_table(self) if long else wide_table(self)
 
     @classmethod
-    def from_pandas(cls, table: "pandas.DataFrame | pandas.Series[Any]", **given: Any) -> "Scores":
+    def from_pandas(cls, table: "pandas.DataFrame | pandas.Series", **given: Any) -> "Scores":
         """Return the scores in a table: of `to_pandas`, or any other with ids as its index and queries as columns.
 
         Args:
@@ -342,8 +224,6 @@ class Scores:
             >>> Scores.from_pandas(scores.to_pandas()).equals(scores)
             True
         """
-        from .tables import from_table
-
         return cls(**{**from_table(table), **given})
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -356,8 +236,6 @@ class Scores:
             >>> float(scores.to_xarray().score.sel(instance=8, query="b"))
             3.0
         """
-        from .labelled import to_dataset
-
         return to_dataset(self)
 
     @classmethod
@@ -369,26 +247,55 @@ class Scores:
             >>> Scores.from_xarray(scores.to_xarray()).equals(scores)
             True
         """
-        from .labelled import from_dataset
-
         return cls(**from_dataset(dataset))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the values for numpy functions."""
-        return np.array(self.values, dtype, copy=copy)
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write everything to a folder, which `Scores.open` reads. Nothing is lost.
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return self.shape[0]
+        Needs zarr: pip install 'turnover[store]'. Saving that was interrupted goes on where it was, and the same
+        scores may be saved to the same folder again.
+
+        Args:
+            folder: new or empty.
+
+        Raises:
+            StoreError: the folder holds something else, or cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> scores, folder = Scores([1.0, 2.0], ids=[7, 8]), tempfile.mkdtemp()
+            >>> scores.save(folder)
+            >>> Scores.open(folder).equals(scores)
+            True
+        """
+        stored.save(self, folder)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> "Scores":
+        """Return the scores in a folder; values are read when they are used.
+
+        `values` and `rank` read all of them, once; `select` reads what is asked for; `top` and `mean` read some rows
+        at a time and keep none.
+
+        Args:
+            folder: of `save`, or the `out=` of a call that has finished.
+
+        Raises:
+            StoreError: there are no scores, or they are not finished; the message says how to go on.
+            StoreDamagedError: the folder is damaged.
+
+        Example:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> Scores([[1.0, 2.0], [3.0, 4.0]], ids=[7, 8]).save(folder)
+            >>> Scores.open(folder).select(ids=[8]).values
+            array([[3., 4.]], dtype=float32)
+        """
+        return cls(**stored.opened(folder))
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
-        from .text import scores_text
-
         return scores_text(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(close(state))
 
     def _lists(self, start: int, stop: int, values: Floats, k: int) -> Lists:
         """Return the lists of the rows from `start` to `stop`, whose values are given."""

@@ -48,13 +48,23 @@ class Source(ABC):
 class InMemory(Source):
     """Numbers that are at hand."""
 
-    shape: tuple[int, ...] = ()
-    folder = None
-    step = 1
-
     def __init__(self, array: Floats) -> None:
         self._array = array
-        self.shape = array.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return [n] or [n, m]."""
+        return self._array.shape
+
+    @property
+    def folder(self) -> str | None:
+        """Return None: nothing is left to be read."""
+        return None
+
+    @property
+    def step(self) -> int:
+        """Return 1: rows are equally well read in any number."""
+        return 1
 
     @property
     def whole(self) -> Floats:
@@ -74,7 +84,7 @@ class InMemory(Source):
         return self._array if rows is None else self._array[rows]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(close(state))
+        vars(self).update(close(state))
 
 
 def source_of(given: ArrayLike | Source, name: str) -> Source:

@@ -3,7 +3,7 @@
 What is about the whole table (unit, path, provenance, the offset of each query) goes with it in `attrs`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from turnover.errors import ScoresError
 
 from .about import Name, name_of, told_by
 from .arrays import Floats, Ints
+from .content import Content
 from .extras import load_pandas
 from .per_query import is_per_row
 
 if TYPE_CHECKING:
     from .out_of_sample import OutOfSample
-    from .scores import Scores
     from .top import Top
 
 _KEY = "turnover"
@@ -24,7 +24,7 @@ _PER_QUERY = ("offset", "null_spread")
 _NULL = "never-trained ids"
 
 
-def wide_table(scores: "Scores") -> Any:
+def wide_table(scores: Content) -> Any:
     """Return instances down and queries across; for scores [n] the columns score, stderr and what else is per row."""
     pandas = load_pandas()
     index = pandas.Index(scores.ids, name="instance")
@@ -32,12 +32,12 @@ def wide_table(scores: "Scores") -> Any:
         table = pandas.DataFrame(_columns(scores), index=index)
     else:
         names = pandas.Index(list(scores.queries), name="query")
-        table = pandas.DataFrame(scores.to_numpy(), index=index, columns=names)
+        table = pandas.DataFrame(np.array(scores.values), index=index, columns=names)
     table.attrs[_KEY] = _attributes(scores)
     return table
 
 
-def long_table(scores: "Scores") -> Any:
+def long_table(scores: Content) -> Any:
     """Return one row a pair: instance, query, score and, where known, stderr."""
     pandas = load_pandas()
     columns: dict[str, Any] = {"instance": scores.ids}
@@ -107,7 +107,7 @@ def out_of_sample_table(result: "OutOfSample") -> Any:
     return pandas.DataFrame(columns, index=pandas.Index(result.ids, name="instance"))
 
 
-def _columns(scores: "Scores") -> dict[str, Floats]:
+def _columns(scores: Content) -> dict[str, Floats]:
     """Return what there is one of for each score."""
     columns = {"score": scores.values.ravel()}
     if scores.stderr is not None:
@@ -119,9 +119,9 @@ def _columns(scores: "Scores") -> dict[str, Floats]:
     return columns
 
 
-def _attributes(scores: "Scores") -> dict[str, Any]:
+def _attributes(scores: Content) -> dict[str, Any]:
     told: dict[str, Any] = dict(vars(told_by(scores)))
-    told["stderr_from"] = _NULL if scores.replica_stderr is None else "replicas"
+    told["stderr_from"] = "replicas" if "stderr" in scores.sources else _NULL
     for name in _PER_QUERY:
         array: Floats | None = getattr(scores, name)
         if array is None or is_per_row(array, scores.shape):
@@ -137,8 +137,9 @@ def _from_attributes(attrs: dict[Any, Any], queries: list[Name] | None) -> dict[
     for name in _PER_QUERY:
         kept = told.pop(name, None)
         if isinstance(kept, dict) and queries is not None:
+            by_name = cast("dict[Any, Any]", kept)
             # Files that keep attrs as JSON turn numbers into strings.
-            found: list[Any] = [kept.get(query, kept.get(str(query))) for query in queries]  # pyright: ignore[reportUnknownMemberType]
+            found = [by_name.get(query, by_name.get(str(query))) for query in queries]
             if all(value is not None for value in found):
                 told[name] = found
         elif isinstance(kept, float) and queries is None:

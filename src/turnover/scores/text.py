@@ -7,10 +7,11 @@ import numpy as np
 
 from .about import SIGN
 from .arrays import Floats
+from .content import Content
+from .source import InMemory, blocks
 
 if TYPE_CHECKING:
     from .out_of_sample import OutOfSample
-    from .scores import Scores
     from .top import Top
 
 _MOST_QUERIES = 5
@@ -18,12 +19,12 @@ _MOST_ENTRIES = 3
 _MOST_LETTERS = 24
 
 
-def scores_text(scores: "Scores") -> str:
+def scores_text(scores: Content) -> str:
     """Return shape, unit, sign, size and origin of scores."""
-    head = f"Scores of {_count(scores.shape[0], 'training instance')}"
+    head = f"Scores of {counted(scores.shape[0], 'training instance')}"
     lines: list[tuple[str, str]] = []
     if scores.queries is not None:
-        head += f" on {_count(scores.shape[1], 'query')}"
+        head += f" on {counted(scores.shape[1], 'query')}"
         lines.append(("queries", _listed(scores.queries)))
     head += f", in units of {scores.unit} ({SIGN})"
     if scores.folder is not None:
@@ -34,7 +35,7 @@ def scores_text(scores: "Scores") -> str:
     if scores.offset is None:
         lines.append(("offset", "none: the mean of never-trained ids was not subtracted"))
     else:
-        lines.append(("offset", f"{_range(scores.offset)}: mean of never-trained ids, subtracted"))
+        lines.append(("offset", f"{_range(scores.offset)}; mean of never-trained ids, subtracted"))
     lines.append(("path", scores.path or "not said"))
     if scores.provenance:
         lines.append(("provenance", _listed(list(scores.provenance))))
@@ -45,7 +46,7 @@ def top_text(top: "Top") -> str:
     """Return the first entries of the first queries as a table."""
     head = f"Top {top.k}"
     if top.queries is not None:
-        head += f" for {_count(len(top.queries), 'query')}"
+        head += f" for {counted(len(top.queries), 'query')}"
     counts = sorted({int(count) for count in top.counts})
     if counts:
         size = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
@@ -58,53 +59,55 @@ def top_text(top: "Top") -> str:
     if top.queries is None:
         rows = [row[1:] for row in rows]
     rest = len(top.helpful_ids) - _MOST_QUERIES
-    more = [f"  and {_count(rest, 'more query', 'more queries')}"] if rest > 0 else []
+    more = [f"  and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
     return "\n".join([head, *_columns(rows), *more])
 
 
 def out_of_sample_text(result: "OutOfSample") -> str:
     """Return size and content of predictions."""
     networks, rows, classes = result.replicas.shape
-    head = f"OutOfSample: predictions of {_count(rows, 'row')} by networks that never saw them"
-    lines = [("probs", f"{classes} classes, mean of {_count(networks, 'replica')}")]
+    head = f"OutOfSample: predictions of {counted(rows, 'row')} by networks that never saw them"
+    lines = [("probs", f"{classes} classes, mean of {counted(networks, 'replica')}")]
     failed = int(np.isnan(result.probs).any(axis=1).sum())
     if failed:
-        lines.append(("failed", f"{_count(failed, 'row')} (NaN)"))
+        lines.append(("failed", f"{counted(failed, 'row')} (NaN)"))
     if result.labels is None:
         lines.append(("labels", "not known"))
     else:
         quality = result.label_quality
         low = int(np.count_nonzero(quality < 0.5))
-        lines.append(("labels", f"label_quality {_range(quality)}; below 0.5 for {_count(low, 'row')}"))
+        lines.append(("labels", f"label_quality {_range(quality)}; below 0.5 for {counted(low, 'row')}"))
     lines.append(("path", result.path or "not said"))
     return "\n".join([head, *(f"  {name:<8}{text}" for name, text in lines)])
 
 
-def _stderr(scores: "Scores") -> str:
-    if scores.replicas > 1:
-        origin = f"from {scores.replicas} replicas"
-    else:
-        origin = "as given"
-    if not scores.has_replica_stderr:
-        if scores.null_spread is None:
-            return "not known"
-        return f"{_range(scores.null_spread)}: spread of never-trained ids"
-    if scores.folder is not None or scores.stderr is None:
-        return f"not read yet, {origin}"
-    return f"{_range(scores.stderr)}, {origin}"
+def _stderr(scores: Content) -> str:
+    source = scores.sources.get("stderr")
+    if source is not None:
+        origin = f"from {scores.replicas} replicas" if scores.replicas > 1 else "as given"
+        return f"{_range(source.whole) if source.folder is None else 'not read yet'}; {origin}"
+    if scores.null_spread is not None:
+        return f"{_range(scores.null_spread)}; spread of never-trained ids"
+    return "not known"
 
 
 def _range(values: Floats) -> str:
-    """Return smallest, median and largest number, and how many failed."""
-    valid = values[~np.isnan(values)]
-    failed = values.size - valid.size
-    text = "none"
-    if valid.size == 1:
-        text = f"{float(valid.ravel()[0]):.3g}"
-    elif valid.size:
-        low, middle, high = float(valid.min()), float(np.median(valid)), float(valid.max())
-        text = f"{low:.3g} to {high:.3g}, median {middle:.3g}"
-    return text + (f"; {failed:,} of {values.size:,} failed (NaN)" if failed else "")
+    """Return smallest and largest number and their mean, and how many failed."""
+    size, failed, total, low, high = 0, 0, 0.0, np.inf, -np.inf
+    for _, _, part in blocks(InMemory(np.atleast_1d(values))):
+        valid = ~np.isnan(part)
+        size, failed = size + part.size, failed + int(np.count_nonzero(~valid))
+        low = min(low, float(part.min(initial=np.inf, where=valid)))
+        high = max(high, float(part.max(initial=-np.inf, where=valid)))
+        with np.errstate(invalid="ignore"):  # inf − inf is NaN, and may be shown as such
+            total += float(part.sum(dtype=np.float64, where=valid))
+    if size == failed:
+        text = "none"
+    elif low == high:
+        text = f"{low:.3g}"
+    else:
+        text = f"{low:.3g} to {high:.3g}, mean {total / (size - failed):.3g}"
+    return text + (f"; {failed:,} of {size:,} failed (NaN)" if failed else "")
 
 
 def _entries(top: "Top", side: str, row: int) -> str:
@@ -134,7 +137,8 @@ def _short(thing: object) -> str:
     return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 3] + "..."
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with what it counts, in the plural where needed."""
     if many is None:
         many = one[:-1] + "ies" if one.endswith("y") else one + "s"
     return f"{number:,} {one if number == 1 else many}"

@@ -1,19 +1,23 @@
 """The most helpful and the most harmful training instances of every query."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from turnover.errors import ScoresError
 
-from .about import Name, about, agreed, names, told_by
+from .about import About, Name, Over, about, agreed, all_names, names, told_by
 from .arrays import Floats, Ints, close, floats, near, same, whole_numbers
 from .lists import Entries, Lists, merged
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
+
+
+_SIDES = ("helpful_ids", "harmful_ids", "helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr")
+_ARRAYS = (*_SIDES, "counts", "null_spread")
 
 
 def _nothing() -> dict[str, Any]:
@@ -108,26 +112,43 @@ class Top:
             >>> Top.merge(first.top(1), rest.top(1)).equals(scores.top(1))
             True
         """
-        if not tops:
-            raise ScoresError("there is nothing to merge; give one Top or more.")
+        told = _alike(tops, "ids")
         first = tops[0]
-        told = agreed([told_by(top) for top in tops], "ids")
         for place, top in enumerate(tops):
-            for what in ("k", "queries"):
-                if getattr(top, what) != getattr(first, what):
-                    raise ScoresError(f"{what} of part {place} differs from that of part 0; merge lists of a kind.")
-            for what in ("null_spread", "helpful_stderr"):
-                if (getattr(top, what) is None) != (getattr(first, what) is None):
-                    raise ScoresError(f"{what} is known for some of the parts only; merge lists of a kind.")
+            if top.queries != first.queries:
+                raise ScoresError(f"queries of part {place} differ from those of part 0; see Top.concat.")
             if not near(first.null_spread, top.null_spread):
                 raise ScoresError(f"null_spread of part {place} differs from that of part 0: another model or null.")
         _refuse_shared(tops)
-        return cls.of(
-            merged([top._lists for top in tops], first.k),
-            queries=first.queries,
-            null_spread=first.null_spread,
-            **vars(told),
-        )
+        lists = merged([top._lists for top in tops], first.k)
+        return cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(told))
+
+    @classmethod
+    def concat(cls, tops: Iterable["Top"]) -> "Top":
+        """Return the lists of several results one below the other: more queries, over the same instances.
+
+        Queries that are numbered in every part are numbered anew.
+
+        Args:
+            tops: results for other queries with the same k.
+
+        Raises:
+            ScoresError: the parts differ in k, unit or provenance, or are not about queries.
+
+        Example:
+            >>> from turnover.scores import Scores, Top
+            >>> scores = Scores([[0.5, 0.0], [-1.0, 2.0]], ids=[7, 8], queries=["a", "b"])
+            >>> Top.concat([scores.top(1, query="a"), scores.top(1, query="b")]).equals(scores.top(1))
+            True
+        """
+        tops = list(tops)
+        told = _alike(tops, "queries")
+        if any(top.queries is None for top in tops):
+            raise ScoresError("a list that is not about a query cannot be put beside others; see Top.merge.")
+        queries = all_names([top.queries or () for top in tops])
+        known = [name for name in _ARRAYS if getattr(tops[0], name) is not None]
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(top, name) for top in tops]) for name in known}
+        return cls(**arrays, queries=queries, **vars(told))
 
     @classmethod
     def of(cls, lists: Lists, **rest: Any) -> "Top":
@@ -152,11 +173,9 @@ class Top:
         """Tell whether all is the same in both, NaN equal to NaN."""
         if not isinstance(other, Top):
             return False
-        pairs = [(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)]
-        return all(
-            same(mine, its) if isinstance(mine, np.ndarray) or isinstance(its, np.ndarray) else mine == its
-            for mine, its in pairs
-        )
+        if (told_by(self), self.queries) != (told_by(other), other.queries):
+            return False
+        return all(same(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return one row an entry: query, side, place, instance, score and, where known, stderr.
@@ -181,7 +200,7 @@ class Top:
         return top_text(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(close(state))
+        vars(self).update(close(state))
 
     @property
     def _lists(self) -> Lists:
@@ -190,6 +209,20 @@ class Top:
             Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr),
             self.counts,
         )
+
+
+def _alike(tops: Sequence[Top], over: Over) -> About:
+    """Return what all parts say about themselves; raise unless they are lists of a kind."""
+    if not tops:
+        raise ScoresError("there is nothing to put together; give one Top or more.")
+    told = agreed([told_by(top) for top in tops], over)
+    for place, top in enumerate(tops):
+        if top.k != tops[0].k:
+            raise ScoresError(f"part {place} has k={top.k} and part 0 k={tops[0].k}; choose lists of one length.")
+        for what in ("null_spread", "helpful_stderr", "harmful_stderr"):
+            if (getattr(top, what) is None) != (getattr(tops[0], what) is None):
+                raise ScoresError(f"{what} is known for some of the parts only; compute all parts the same way.")
+    return told
 
 
 def _shape(ids: Any) -> tuple[int, int]:

@@ -30,10 +30,9 @@ truncated or altered is pending again. A run that was killed and resumed any num
 one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process. Readers need
 none.
 
-A folder is a zarr 3 group with these files beside the arrays:
-
-| file | content | there |
+| in a folder | content | there |
 | --- | --- | --- |
+| `arrays/` | a zarr 3 group, one file a tile | always |
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
 | `done.jsonl` | a line with the checksums of each tile that is done | until complete |
 | `complete.json` | attributes, whole arrays, all checksums | when complete |

@@ -100,11 +100,12 @@ def holds(path: Path, checksum: str | None) -> bool:
 
 
 @contextmanager
-def disk_errors(folder: Path, *, needs: Callable[[], str] | None = None) -> Generator[None]:
+def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] | None = None) -> Generator[None]:
     """Turn the disk's errors within the block into ones that say what to do.
 
     Args:
         folder: the store that the block works on.
+        to: what the block does with it, "read" or "write to".
         needs: says how much room is missing and what was kept so far; asked for only on a full disk.
     """
     try:
@@ -117,10 +118,8 @@ def disk_errors(folder: Path, *, needs: Callable[[], str] | None = None) -> Gene
                 "the same call again with this folder: it goes on from there."
             ) from error
         if error.errno in _FORBIDDEN:
-            raise StoreError(
-                f"cannot write to {str(folder)!r}: {reason}. Give a folder that you may write to."
-            ) from error
-        raise StoreError(f"cannot use {str(folder)!r}: {error}.") from error
+            raise StoreError(f"cannot {to} {str(folder)!r}: {reason}. Give a folder that you may {to}.") from error
+        raise StoreError(f"cannot {to} {str(folder)!r}: {error}.") from error
 
 
 def readable(size: int) -> str:

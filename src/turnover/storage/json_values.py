@@ -98,7 +98,8 @@ def parse(data: bytes) -> dict[str, Any] | None:
 def from_record(data: bytes) -> dict[str, Any] | None:
     """Return what `to_record` was given, or None if the bytes are damaged."""
     content = parse(data)
-    if content is None:
+    # Bytes that lack their end were cut off, even if only the line break is missing.
+    if content is None or not data.endswith(b"\n"):
         return None
     checksum = content.pop(_CHECKSUM, None)
     return content if checksum == _checksum(content) else None

@@ -70,6 +70,8 @@ class Complete:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in a folder, None where the folder is missing or empty; refuse anything else."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{str(folder)!r} is a file; a folder is needed.")
     data = read_bytes(folder / MANIFEST_NAME)
     if data is None:
         _refuse_foreign(folder)
@@ -138,8 +140,6 @@ def check_name(name: str) -> None:
 def _refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
-    if not folder.is_dir():
-        raise StoreError(f"{str(folder)!r} is a file; a folder is needed.")
     # A writer that was killed before its manifest was there leaves these.
     ours = {LOCK_NAME, f".{MANIFEST_NAME}.part"}
     foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)

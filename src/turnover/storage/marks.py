@@ -15,7 +15,7 @@ Marks = dict[int, dict[str, str]]
 def read_marks(folder: Path) -> Marks:
     """Return all marks that are whole; of two for the same tile the later one."""
     marks: Marks = {}
-    for line in (read_bytes(folder / MARKS_NAME) or b"").splitlines():
+    for line in (read_bytes(folder / MARKS_NAME) or b"").splitlines(keepends=True):
         record = from_record(line)
         if record is not None:
             marks[record["tile"]] = record["sha256"]

@@ -12,7 +12,7 @@ from .files import disk_errors, holds, read_bytes
 from .geometry import ArraySpec
 from .manifest import Manifest, read_complete, read_manifest
 from .marks import read_marks
-from .zarr_files import METADATA_NAME, array_metadata, open_array, require_zarr
+from .zarr_files import ARRAYS_NAME, METADATA_NAME, array_metadata, open_array, require_zarr
 
 if TYPE_CHECKING:
     import zarr
@@ -45,8 +45,8 @@ class StoredArrays:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require_zarr()
-        self.folder = Path(folder)
-        with disk_errors(self.folder):
+        self.folder = Path(folder).absolute()
+        with disk_errors(self.folder, to="read"):
             manifest = read_manifest(self.folder)
             if manifest is None:
                 raise StoreError(f"there is no store at {str(self.folder)!r}. Give a folder of stored results.")
@@ -69,9 +69,10 @@ class StoredArrays:
         What is not done yet shows as NaN in arrays of floats and as 0 in others; see `done`.
         """
         spec = self._spec(name)
-        if read_bytes(self.folder / name / METADATA_NAME) != array_metadata(spec):
-            raise self._damaged([f"{name}/{METADATA_NAME}"])
-        return open_array(self.folder / name)
+        with disk_errors(self.folder, to="read"):
+            if read_bytes(self.folder / ARRAYS_NAME / name / METADATA_NAME) != array_metadata(spec):
+                raise self._damaged([f"{ARRAYS_NAME}/{name}/{METADATA_NAME}"])
+            return open_array(self.folder / ARRAYS_NAME / name)
 
     def read(self, name: str) -> np.ndarray:
         """Return a whole array, with the SHA-256 of every tile verified."""
@@ -84,8 +85,9 @@ class StoredArrays:
         result = np.empty(spec.shape, spec.dtype)
         for tile in range(spec.tiles):
             checksum = self._whole_checksums.get(name) or self._marks[tile][name]
-            if not holds(self.folder / name / spec.key(tile), checksum):
-                raise self._damaged([f"{name}/{spec.key(tile)}"])
+            file = self._tile(name, tile)
+            if not holds(self.folder / file, checksum):
+                raise self._damaged([file])
             # Directly after the check: the tile comes from memory now.
             result[spec.region(tile)] = array[spec.region(tile)]
         return result
@@ -100,24 +102,23 @@ class StoredArrays:
         """Find missing and truncated tiles at once: zarr would show a missing one as NaN or 0."""
         bad: list[str] = []
         for tile in sorted(self._marks):
-            files = [(name, f"{name}/{spec.key(tile)}") for name, spec in manifest.arrays.items()]
-            wrong = [file for name, file in files if self._size(file) != self.arrays[name].file_bytes]
+            wrong = [self._tile(name, tile) for name in manifest.arrays if not self._has_size(name, tile)]
             if wrong:
                 bad += wrong
                 del self._marks[tile]
-        for name in self._whole_checksums:
-            file = f"{name}/{self.arrays[name].key(0)}"
-            if self._size(file) != self.arrays[name].file_bytes:
-                bad.append(file)
+        bad += [self._tile(name, 0) for name in self._whole_checksums if not self._has_size(name, 0)]
         # In an unfinished store such a tile is merely not done.
         if bad and self.complete:
             raise self._damaged(bad)
 
-    def _size(self, file: str) -> int | None:
+    def _tile(self, name: str, tile: int) -> str:
+        return f"{ARRAYS_NAME}/{name}/{self.arrays[name].key(tile)}"
+
+    def _has_size(self, name: str, tile: int) -> bool:
         try:
-            return (self.folder / file).stat().st_size
+            return (self.folder / self._tile(name, tile)).stat().st_size == self.arrays[name].file_bytes
         except FileNotFoundError:
-            return None
+            return False
 
     def _damaged(self, files: list[str]) -> StoreDamagedError:
         shown = ", ".join(map(repr, files[:3])) + (f" and {len(files) - 3} more" if len(files) > 3 else "")

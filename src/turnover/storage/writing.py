@@ -30,7 +30,7 @@ from .lock import WriterLock
 from .manifest import COMPLETE_NAME, Complete, Manifest, check_name, check_same, read_complete, read_manifest
 from .marks import add_mark, read_marks, remove_marks, rewrite_marks
 from .reading import StoredArrays
-from .zarr_files import METADATA_NAME, array_metadata, group_metadata, require_zarr, tile_bytes
+from .zarr_files import ARRAYS_NAME, METADATA_NAME, array_metadata, group_metadata, require_zarr, tile_bytes
 
 
 class TileStore:
@@ -46,7 +46,7 @@ class TileStore:
         self.folder = folder
         self.arrays = manifest.arrays
         self.tiles = manifest.tiles
-        self._manifest = manifest
+        self._place = folder / ARRAYS_NAME
         self._lock = lock
         self._one_at_a_time = threading.RLock()
         try:
@@ -88,15 +88,15 @@ class TileStore:
         """
         require_zarr()
         given = Manifest.of(identity, arrays)
-        path = Path(folder)
+        path = Path(folder).absolute()
         with disk_errors(path):
             # Once before anything is touched, and once more when no other writer can come in between.
             _exists(path, given)
             make_folder(path)
-            if not os.access(path, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             lock = WriterLock(path)
             try:
+                if not os.access(path, os.W_OK | os.X_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
                 if not _exists(path, given):
                     given.write(path)
                 store = cls(path, given, lock)
@@ -167,7 +167,7 @@ class TileStore:
             checksums: dict[str, str] = {}
             with disk_errors(self.folder, needs=self._needs):
                 for name, spec in specs.items():
-                    write_file(self.folder / name / METADATA_NAME, array_metadata(spec))
+                    write_file(self._place / name / METADATA_NAME, array_metadata(spec))
                     if spec.tiles:
                         checksums[name] = self._write_tile(name, spec, 0, extra[name])
                 Complete(content, self._marks, specs, checksums).write(self.folder)
@@ -188,23 +188,23 @@ class TileStore:
 
     def _write_tile(self, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
         data = tile_bytes(spec, part)
-        write_file(self.folder / name / spec.key(tile), data)
+        write_file(self._place / name / spec.key(tile), data)
         # Of the bytes that were meant, not of those that are found on the disk.
         return sha256_of(data)
 
     def _tile_holds(self, tile: int, checksums: Mapping[str, str]) -> bool:
-        files = [(self.folder / name / spec.key(tile), checksums.get(name)) for name, spec in self.arrays.items()]
+        files = [(self._place / name / spec.key(tile), checksums.get(name)) for name, spec in self.arrays.items()]
         return all(holds(file, checksum) for file, checksum in files)
 
     def _rest_holds(self, end: Complete) -> bool:
-        files = [(self.folder / name / end.whole[name].key(0), sha) for name, sha in end.whole_checksums.items()]
+        files = [(self._place / name / end.whole[name].key(0), sha) for name, sha in end.whole_checksums.items()]
         return all(holds(file, checksum) for file, checksum in files) and all(
             read_bytes(path) == data for path, data in self._metadata({**self.arrays, **end.whole}).items()
         )
 
     def _metadata(self, arrays: Mapping[str, ArraySpec]) -> dict[Path, bytes]:
-        by_array = {self.folder / name / METADATA_NAME: array_metadata(spec) for name, spec in arrays.items()}
-        return {self.folder / METADATA_NAME: group_metadata(), **by_array}
+        by_array = {self._place / name / METADATA_NAME: array_metadata(spec) for name, spec in arrays.items()}
+        return {self._place / METADATA_NAME: group_metadata(), **by_array}
 
     def _tidy(self) -> None:
         """Bring the folder into the state that was found: a killed writer may have left it between two."""
@@ -217,7 +217,7 @@ class TileStore:
         remove_file(self.folder / COMPLETE_NAME)
         for tile in self.pending():
             for name, spec in self.arrays.items():
-                (self.folder / name / spec.key(tile)).unlink(missing_ok=True)
+                (self._place / name / spec.key(tile)).unlink(missing_ok=True)
         for path, data in self._metadata(self.arrays).items():
             if read_bytes(path) != data:
                 write_file(path, data)
@@ -253,8 +253,8 @@ class TileStore:
 
     def _needs(self) -> str:
         free = shutil.disk_usage(self.folder).free
-        kept = f"the {len(self._marks)} tiles that are done are kept"
-        return f": {readable(self._room())} are still to be written and {readable(free)} are free; {kept}"
+        room = f"{readable(self._room())} are still to be written and " if self.pending() else ""
+        return f": {room}{readable(free)} are free; the {len(self._marks)} tiles that are done are kept"
 
     def _check_room(self) -> None:
         """Say so now if the disk cannot hold what is pending, and not after hours of work."""

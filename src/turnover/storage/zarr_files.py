@@ -6,6 +6,7 @@ checks whenever it reads.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,9 +18,11 @@ from .geometry import ArraySpec
 
 if TYPE_CHECKING:
     import zarr
-    from zarr.abc.store import Store
 
+ARRAYS_NAME = "arrays"
 METADATA_NAME = "zarr.json"
+_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+_CRC = {"name": "crc32c"}
 
 
 def require_zarr() -> None:
@@ -48,8 +51,8 @@ def array_metadata(spec: ArraySpec) -> bytes:
             "data_type": spec.dtype,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": spec.tile}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": _fill_value(spec.dtype),
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "fill_value": "NaN" if spec.dtype.startswith("float") else _fill_value(spec.dtype),
+            "codecs": [_BYTES, _CRC],
             "attributes": {},
             "storage_transformers": [],
         }
@@ -58,36 +61,39 @@ def array_metadata(spec: ArraySpec) -> bytes:
 
 def tile_bytes(spec: ArraySpec, part: np.ndarray) -> bytes:
     """Return the content of a tile's file; parts at the edges are filled up to a full tile."""
-    from zarr.buffer import cpu
+    import zarr
     from zarr.storage import MemoryStore
 
-    # zarr writes to memory and not to the disk: it would leave half a file on a full disk and never syncs.
-    one_tile = ArraySpec(spec.tile, spec.dtype, spec.tile)
-    files: dict[str, Any] = {METADATA_NAME: cpu.Buffer.from_bytes(array_metadata(one_tile))}
-    # A tile that holds nothing but the fill value must have its file too, or it would look missing.
-    array = _open(MemoryStore(files), mode="r+", config={"write_empty_chunks": True})
+    # zarr writes to memory and not to the disk, which it would not wait for.
+    files: dict[str, Any] = {}
+    # zarr annotates its functions with types that are not always installed.
+    array = cast("Any", zarr).create_array(
+        MemoryStore(files),
+        shape=spec.tile,
+        chunks=spec.tile,
+        dtype=spec.dtype,
+        fill_value=_fill_value(spec.dtype),
+        filters=None,
+        serializer=_BYTES,
+        compressors=[_CRC],
+        # A tile that holds nothing but the fill value must have its file too, or it would look missing.
+        config={"write_empty_chunks": True},
+    )
     array[tuple(slice(size) for size in part.shape)] = part
-    return files[one_tile.key(0)].to_bytes()
+    return files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
 
 
 def open_array(folder: Path) -> "zarr.Array[Any]":
     """Return the array in a folder, for reading."""
+    import zarr
     from zarr.storage import LocalStore
 
-    return _open(LocalStore(folder, read_only=True), mode="r")
+    return cast("Any", zarr).open_array(LocalStore(folder, read_only=True), mode="r", zarr_format=3)
 
 
-def _open(store: "Store", **options: Any) -> "zarr.Array[Any]":
-    import zarr
-
-    # zarr annotates its own function with types that are not always installed.
-    return cast("Any", zarr).open_array(store, zarr_format=3, **options)
-
-
-def _fill_value(dtype: str) -> bool | int | str:
+def _fill_value(dtype: str) -> bool | float:
     """Return what an array shows where nothing is written yet."""
-    kind = np.dtype(dtype).kind
-    return "NaN" if kind == "f" else False if kind == "b" else 0
+    return {"b": False, "f": math.nan}.get(np.dtype(dtype).kind, 0)
 
 
 def _as_bytes(content: dict[str, Any]) -> bytes:

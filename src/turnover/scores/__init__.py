@@ -1,0 +1,24 @@
+"""Result types: what the engine and the compared methods make, and everything above them reads.
+
+Owns: scores, lists of the most helpful and harmful instances, out-of-sample predictions; their order, averages, tables
+and files. Must not know: models, masks, how a score is computed.
+
+| file | idea |
+| --- | --- |
+| `scores.py`, `top.py`, `out_of_sample.py` | the three results |
+| `content.py` | what scores hold, without what they can do |
+| `arrays.py`, `about.py`, `per_query.py` | what they hold, checked: arrays, unit and provenance, numbers of a query |
+| `source.py`, `on_disk.py` | where numbers are read from: memory, or a folder, in part |
+| `ranking.py`, `lists.py` | the order of scores; its head and tail as lists that can be merged |
+| `averages.py`, `joining.py`, `lookup.py` | means over queries; several results as one; from ids to rows |
+| `tables.py`, `labelled.py`, `extras.py` | pandas; xarray; how both are imported |
+| `stored.py` | the format of scores in a folder |
+| `text.py` | results as text |
+"""
+
+from .out_of_sample import OutOfSample
+from .scores import Scores
+from .stored import finish_store
+from .top import Top
+
+__all__ = ["OutOfSample", "Scores", "Top", "finish_store"]

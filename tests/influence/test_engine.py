@@ -1,0 +1,274 @@
+"""What the engine promises beyond equality: independence of how it computes, a true null, clear errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+import turnover
+from tests.influence.models import cnn, mlp, trained
+from turnover.errors import InfluenceError, InstanceIdError, NotWrappedError, TurnOverWarning
+
+
+def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(count, 6), torch.arange(count) % 3
+
+
+def really_trained(keep: float = 0.5, at: tuple[str, ...] = ("1", "3")) -> tuple[nn.Module, object]:
+    torch.manual_seed(0)
+    x = torch.randn(200, 6)
+    data = turnover.with_instance_ids(TensorDataset(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long()))
+    model = turnover.wrap(mlp(48), at=list(at), keep=keep)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(8):
+        for inputs, labels, ids in DataLoader(data, batch_size=32, shuffle=True):
+            with turnover.instances(ids):
+                loss = functional.cross_entropy(model(inputs), labels)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return model, data
+
+
+@pytest.mark.parametrize("at", [["3"], ["1", "3"]], ids=["last layer", "generic"])
+def test_scores_do_not_depend_on_chunks_threads_or_order_of_queries(at):
+    model, (x, y), ids = trained(mlp(), at=at), queries(7), range(50)
+    usual = turnover.Influence(model).pairwise((x, y), ids=ids).values
+    tight = turnover.Influence(model, memory=30_000).pairwise((x, y), ids=ids).values
+    assert np.abs(usual - tight).max() < 1e-5
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    alone = turnover.Influence(model).pairwise((x, y), ids=ids).values
+    torch.set_num_threads(threads)
+    assert np.abs(usual - alone).max() < 1e-5
+    turned = turnover.Influence(model).pairwise((x.flip(0), y.flip(0)), ids=ids).values
+    assert np.abs(usual - turned[:, ::-1]).max() < 1e-5
+    shuffled = turnover.Influence(model).pairwise((x, y), ids=list(ids)[::-1]).values
+    assert np.abs(usual - shuffled[::-1]).max() < 1e-5
+    loader = DataLoader(TensorDataset(x, y), batch_size=3)
+    assert np.abs(usual - turnover.Influence(model).pairwise(loader, ids=ids).values).max() < 1e-5
+    assert np.abs(usual - turnover.Influence(model).pairwise(TensorDataset(x, y), ids=ids).values).max() < 1e-5
+
+
+@pytest.mark.parametrize("against", ["keep", "full"])
+@pytest.mark.parametrize("keep", [0.3, 0.5, 0.9])
+def test_never_trained_ids_have_mean_score_0(keep, against):
+    model, _ = really_trained(keep)
+    inf = turnover.Influence(model, against=against)
+    fresh = torch.arange(2**61, 2**61 + 3000)  # trained by nobody, and not those that centring uses
+    scores = inf.pairwise(queries(), ids=fresh)
+    # Both means have errors: that of the fresh ids and that of the 1,024 ids which gave the offset.
+    error = scores.values.std(0, ddof=1) * np.sqrt(1 / 3000 + 1 / 1024)
+    assert (np.abs(scores.values.mean(0)) < 4 * error).all()
+    if keep == 0.9 or against == "full":
+        raw = turnover.Influence(model, against=against, center=False).pairwise(queries(), ids=fresh)
+        assert (np.abs(raw.values.mean(0)) > 10 * error).any()
+
+
+def test_mean_and_top_agree_with_pairwise():
+    model, data = really_trained()
+    inf = turnover.Influence(model, train=data)
+    asked = queries(9)
+    pairs = inf.pairwise(asked)
+    assert np.allclose(inf.mean(asked).values, pairs.values.mean(1), atol=1e-5)
+    assert inf.top(asked, k=4).equals(pairs.top(4)) or np.array_equal(
+        inf.top(asked, k=4).helpful_ids, pairs.top(4).helpful_ids
+    )
+    assert np.allclose(inf.mean(asked).stderr, pairs.null.mean(1).std(ddof=1), rtol=1e-3)
+
+
+def test_top_of_many_tiles_equals_the_top_of_all(monkeypatch):
+    model = trained(mlp(), at=["1", "3"])
+    monkeypatch.setattr("turnover.influence.engine.IDS_PER_TILE", 7)
+    monkeypatch.setattr("turnover.influence.engine.QUERIES_PER_BLOCK", 2)
+    inf, asked = turnover.Influence(model), queries()
+    pairs = inf.pairwise(asked, ids=range(40))
+    top = inf.top(asked, k=3, ids=range(40))
+    assert np.array_equal(top.helpful_ids, pairs.top(3).helpful_ids)
+    assert np.array_equal(top.harmful_ids, pairs.top(3).harmful_ids)
+    assert np.allclose(inf.mean(asked, ids=range(40)).values, pairs.values.mean(1), atol=1e-5)
+
+
+def test_top_by_label_lists_only_that_label_and_excluded_ids_never():
+    model, data = really_trained()
+    inf = turnover.Influence(model, train=data)
+    x, y = queries()
+    labels = np.array([int(row[1]) for row in data])
+    top = inf.top((x, y), k=5, label=1)
+    assert (labels[top.helpful_ids] == 1).all()
+    predicted = inf.top(x, k=5, label="predicted")
+    with torch.no_grad():
+        said = model.eval()(x).argmax(1).numpy()
+    assert (labels[predicted.helpful_ids] == said[:, None]).all()
+    by_hand = inf.top((x, y), k=5, label=1, labels=labels)
+    assert np.array_equal(by_hand.helpful_ids, top.helpful_ids)
+    left_out = top.helpful_ids[0, 0]
+    again = inf.top((x, y), k=5, label=1, exclude=[left_out])
+    assert left_out not in again.helpful_ids
+    assert left_out not in again.harmful_ids
+
+
+def test_queries_without_targets_are_judged_at_the_predicted_label():
+    model, data = really_trained()
+    inf = turnover.Influence(model, train=data)
+    x, _ = queries()
+    with torch.no_grad():
+        said = model.eval()(x).argmax(1)
+    assert np.allclose(inf.pairwise(x).values, inf.pairwise((x, said)).values)
+    assert np.allclose(inf.pairwise((x, 2 - said), at_label="predicted").values, inf.pairwise(x).values)
+    with pytest.raises(InfluenceError, match="the queries have no targets"):
+        inf.pairwise(x, at_label="given")
+
+
+def test_queries_that_carry_ids_are_named_by_them():
+    model, data = really_trained()
+    some = turnover.with_instance_ids(TensorDataset(*queries()))
+    assert turnover.Influence(model, train=data).pairwise(torch.utils.data.Subset(some, [4, 1])).queries == (4, 1)
+
+
+def test_self_influence_finds_wrong_labels_and_the_model_keeps_its_mode():
+    model, data = really_trained()
+    model.train()
+    inf = turnover.Influence(model, train=data)
+    scores = inf.self_influence()
+    assert len(scores) == 200
+    assert scores.values.mean() > 0
+    assert all(module.training for module in model.modules())
+    assert inf.out_of_sample().probs.shape == (200, 3)
+
+
+def test_out_of_sample_takes_any_prediction():
+    model, data = really_trained()
+    result = turnover.Influence(model, train=data).out_of_sample(predict=lambda outputs: outputs[:, :2])
+    assert result.probs.shape == (200, 2)
+
+
+def test_variable_lengths_are_asked_one_by_one():
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.up, self.act, self.head = nn.Embedding(9, 6), nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 3)
+
+        def forward(self, tokens):
+            return self.head(self.act(self.up(self.embed(tokens).mean(1))))
+
+    model = trained(Mean(), at=["act"])
+    rows = [(torch.randint(9, (length,)), torch.tensor(length % 3)) for length in (2, 5, 3)]
+    scores = turnover.Influence(model).pairwise(rows, ids=range(6))
+    alone = turnover.Influence(model).pairwise((rows[1][0][None], rows[1][1][None]), ids=range(6))
+    assert np.allclose(scores.values[:, 1], alone.values[:, 0], atol=1e-5)
+
+
+def test_nan_is_named_by_query_and_instance_and_the_rest_is_finished():
+    def loss(outputs, targets):
+        values = functional.cross_entropy(outputs, targets, reduction="none")
+        return torch.where(targets == 2, torch.nan, values)
+
+    model, (x, y) = trained(mlp(), at=["1", "3"]), queries(3)
+    with pytest.warns(TurnOverWarning, match=r"4 of 12 scores are not finite: instance 5 on query 2"):
+        scores = turnover.Influence(model, loss=loss).pairwise((x, y), ids=[5, 6, 7, 8])
+    assert np.isfinite(scores.values[:, :2]).all()
+
+
+def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
+    with pytest.warns(TurnOverWarning, match="model 0 was never trained with its masks"):
+        turnover.Influence(turnover.wrap(mlp(), at=["1"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"against": "none"}, "against='none' is unknown"),
+        ({"measure": "speed"}, "measure='speed' is unknown"),
+        ({"loss": 3}, "loss=3 is no function"),
+        ({"sites": ["9"]}, "'9' is no site of this model. Its sites: '1', '3'"),
+        ({"memory": 0}, "memory=0 is no number of bytes"),
+        ({"dtype": torch.int8}, "dtype=torch.int8 is not supported"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_at_once(options, message):
+    with pytest.raises(InfluenceError, match=message):
+        turnover.Influence(trained(mlp(), at=["1", "3"]), **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda inf: inf.pairwise(queries()), "which instances"),
+        (lambda inf: inf.pairwise((torch.empty(0, 6), torch.empty(0)), ids=[1]), "there are no queries"),
+        (lambda inf: inf.top(queries(), k=0, ids=[1]), "k=0 is no number of instances"),
+        (lambda inf: inf.top(queries(), ids=[1, 2], label=1), "label= needs the labels"),
+        (lambda inf: inf.top(queries(), ids=[1, 2], label=1, labels=[1]), "1 labels for 2 instances"),
+        (lambda inf: inf.pairwise(queries(), ids=[1], at_label="best"), "at_label='best' is unknown"),
+        (lambda inf: inf.pairwise(3, ids=[1]), "a int holds no rows"),
+        (lambda inf: inf.self_influence(TensorDataset(*queries())), "has no instance ids"),
+        (lambda inf: inf.self_influence(), "which rows"),
+    ],
+)
+def test_bad_questions_are_refused_with_the_cure(call, message):
+    with pytest.raises(InfluenceError, match=message):
+        call(turnover.Influence(trained(mlp(), at=["1", "3"])))
+
+
+def test_float_ids_and_ids_unknown_to_train_are_refused():
+    model, data = really_trained()
+    inf = turnover.Influence(model, train=data)
+    with pytest.raises(InfluenceError, match="ids 200, 999 are not in train"):
+        inf.pairwise(queries(), ids=[3, 200, 999])
+    with pytest.raises(InstanceIdError, match="must be integers"):
+        inf.pairwise(queries(), ids=[0.5])
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (nn.CrossEntropyLoss(), r"the loss returned \[\] for 8 rows"),
+        (lambda o, t: torch.zeros(3), r"the loss returned \[3\] for 8 rows"),
+        (lambda o, t: 1.0, "the loss returned float"),
+    ],
+)
+def test_a_loss_that_is_not_per_row_is_refused_before_the_work(loss, message):
+    inf = turnover.Influence(trained(mlp(), at=["1", "3"]), loss=loss)
+    with pytest.raises(InfluenceError, match=message):
+        inf.pairwise(queries(), ids=range(100))
+
+
+def test_members_need_different_seeds_and_masks():
+    one, two = trained(mlp(), at=["1"], seed=1), trained(mlp(), at=["1"], seed=1)
+    with pytest.raises(InfluenceError, match="models 0 and 1 have the same mask seed 1"):
+        turnover.Influence([one, two])
+    with pytest.raises(InfluenceError, match="an empty list of models"):
+        turnover.Influence([])
+    with pytest.raises(NotWrappedError, match="has no masks"):
+        turnover.Influence(mlp())
+
+
+def test_the_progress_bar_shows_pairs_and_is_off_by_default_here(capsys):
+    model = trained(mlp(), at=["1", "3"])
+    turnover.Influence(model).pairwise(queries(), ids=range(10))
+    assert capsys.readouterr().err == ""
+    turnover.Influence(model).pairwise(queries(), ids=range(10), progress=True)
+    assert "pairs" in capsys.readouterr().err
+
+
+def test_a_convolution_with_bias_shares_its_product_exactly():
+    model = trained(cnn(), at={"2": "channels", "4": "channels"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = turnover.Influence(model).pairwise((torch.randn(2, 3, 8, 8), torch.tensor([0, 1])), ids=range(9))
+    assert "first product shared" in scores.path
+
+
+def test_provenance_says_what_the_scores_came_from():
+    model, asked = trained(mlp(), at=["1", "3"]), queries()
+    one = turnover.Influence(model).pairwise(asked, ids=range(4)).provenance
+    other = turnover.Influence(model, against="full").pairwise(asked, ids=range(4)).provenance
+    assert one["weights"] == other["weights"]
+    assert one["options"] != other["options"]
+    assert one["queries"] != turnover.Influence(model).pairwise(queries(), ids=range(4)).provenance["queries"]
+    assert '"sites"' in one["recipes"][0]

@@ -1,0 +1,313 @@
+"""The batch dimension of each site is found, not guessed, also where a sequence is as long as the batch."""
+
+import copy
+
+import pytest
+import torch
+import torch._dynamo
+from torch import Tensor, nn
+
+import turnover
+from tests.layers.models import IDS, watched
+from tests.reference import forward_twin
+from turnover.errors import BatchSizeError
+from turnover.layers.root import masking_of
+from turnover.masks import Counter
+
+pytestmark = pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")
+
+N = len(IDS)
+LENGTHS = [3, N]  # a sequence as long as the batch is the hard case
+
+
+def assert_batch_in(seen: Tensor, dim: int, site: str, keep: float = 0.5) -> None:
+    """Check that units are zero for all positions of an instance, along the right dimension."""
+    for row, id in enumerate(IDS):
+        bits = forward_twin.unit_bits(Counter(), site, seen.shape[-1], keep, id)
+        dropped = ~torch.tensor(bits)
+        part = seen.select(dim, row)
+        assert torch.equal(part[..., dropped], torch.zeros_like(part[..., dropped]))
+        assert (part[..., ~dropped] != 0).all()
+
+
+class Transposing(nn.Module):
+    """Takes [batch, time, 6] and works on [time, batch, ...] inside, without saying so."""
+
+    def __init__(self, rate: float = 0.0) -> None:
+        super().__init__()
+        self.fc, self.norm, self.act = nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Identity()
+        self.drop = nn.Dropout(rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.fc(x.transpose(0, 1))
+        h = self.drop(self.act(h))
+        return self.norm(h.flatten(0, 1)).view_as(h).transpose(0, 1)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_module_that_transposes_inside_without_saying_so(length, training):
+    model = turnover.wrap(Transposing(), at=["fc", "act"]).train(training)
+    with watched(model, "fc", "act") as seen, turnover.instances(IDS):
+        model(torch.randn(N, length, 6))
+    assert_batch_in(seen["fc"], 1, "fc")
+    assert (seen["act"].abs().sum((0, 2)) > 0).any()
+    assert masking_of(model).learned.batch_dims == ([1, 1] if training else [None, None])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_model_with_the_batch_first_everywhere(length):
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0"])
+    with watched(model, "0") as seen, turnover.instances(IDS):
+        model(torch.randn(N, length, 6))
+    assert_batch_in(seen["0"], 0, "0")
+
+
+class Recurrent(nn.Module):
+    """An LSTM and a Linear after it, both masked."""
+
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.rnn, self.fc = nn.LSTM(6, 8, batch_first=batch_first), nn.Linear(8, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.rnn(x)[0])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_linear_layer_after_an_lstm(length, batch_first):
+    model = turnover.wrap(Recurrent(batch_first), at=["rnn", "fc"])
+    dim = 0 if batch_first else 1
+    x = torch.randn(N, length, 6)
+    with watched(model, "rnn", "fc") as seen, turnover.instances(IDS):
+        model(x if batch_first else x.transpose(0, 1))
+    assert_batch_in(seen["rnn"], dim, "rnn")
+    assert_batch_in(seen["fc"], dim, "fc")
+    assert masking_of(model).learned.batch_dims == [None, dim]
+
+
+class Stateful(Recurrent):
+    """Takes the lengths and the first state along, as many recurrent models do."""
+
+    def forward(self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor]) -> Tensor:
+        return self.fc(self.rnn(x, state)[0]) + 0 * lengths[:, None]
+
+
+@pytest.mark.parametrize("length", [1, 3, N])
+def test_lengths_and_states_beside_the_sequence_do_not_mislead(length):
+    model = turnover.wrap(Stateful(False), at=["rnn", "fc"])
+    x, zeros = torch.randn(length, N, 6), torch.zeros(1, N, 8)
+    with watched(model, "fc") as seen, turnover.instances(IDS):
+        model(x, torch.ones(N), (zeros, zeros))
+    assert_batch_in(seen["fc"], 1, "fc")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_transformer_encoder(length, batch_first):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, activation=nn.Identity(), batch_first=batch_first)
+    model = turnover.wrap(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), at=["layers.*.linear1"])
+    x = torch.randn(N, length, 8)
+    with watched(model, "layers.0.linear1", "layers.1.linear1") as seen, turnover.instances(IDS):
+        model.eval()(x if batch_first else x.transpose(0, 1))
+    for path, activation in seen.items():
+        assert_batch_in(activation, 0 if batch_first else 1, path)
+
+
+def test_a_batch_of_one_grows_below_batch_first_false():
+    model = turnover.wrap(Recurrent(False), at=["rnn"]).eval()
+    x = torch.randn(3, 1, 6)
+    with turnover.instances(IDS, view="flip"):
+        grown = model(x)
+    with turnover.instances(IDS, view="flip"):
+        torch.testing.assert_close(grown, model(x.expand(3, N, 6)))
+
+
+@pytest.mark.parametrize("view", ["keep", "full"])
+def test_a_batch_of_one_grows_in_the_learned_dimension(view):
+    model = turnover.wrap(Transposing(), at=["fc", "act"])
+    with turnover.instances(IDS):
+        model.train()(torch.randn(N, 3, 6))
+    model.eval()
+    x = torch.randn(1, N, 6)
+    with turnover.instances(IDS, view=view):
+        grown = model(x)
+    with turnover.instances(IDS, view=view):
+        torch.testing.assert_close(grown, model(x.expand(N, N, 6)))
+
+
+@pytest.mark.parametrize("make", [Transposing, lambda: nn.Sequential(nn.Linear(6, 16), nn.Identity())])
+def test_a_batch_of_one_with_as_many_positions_as_ids_grows_also_in_an_untrained_model(make):
+    at = ["fc", "act"] if make is Transposing else ["0", "1"]
+    model = turnover.wrap(make(), at=at).eval()
+    x = torch.randn(1, N, 6)
+    with turnover.instances(IDS):
+        grown = model(x)
+    with turnover.instances(IDS):
+        torch.testing.assert_close(grown, model(x.expand(N, N, 6)))
+
+
+def test_one_id_and_one_row_work_in_either_dimension():
+    model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
+    model.norm.eval()  # refuses a single value
+    for length in (1, 4):
+        with watched(model, "fc") as seen, turnover.instances([IDS[0]]):
+            model(torch.randn(1, length, 6))
+        assert seen["fc"].shape == (length, 1, 16)
+        bits = forward_twin.unit_bits(Counter(), "fc", 16, 0.5, IDS[0])
+        assert torch.equal(seen["fc"][:, 0] != 0, torch.tensor(bits).expand(length, 16))
+    assert masking_of(model).learned.batch_dims == [1, 1]
+
+
+class Pooled(nn.Module):
+    """Says batch_first=False and masks an activation without a time dimension."""
+
+    batch_first = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.head = nn.Linear(6, 16), nn.Linear(16, 12)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.fc(x).mean(0))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_in_two_dimensions_the_batch_is_the_first(length):
+    model = turnover.wrap(Pooled(), at=["fc", "head"])
+    with watched(model, "fc", "head") as seen, turnover.instances(IDS):
+        model(torch.randn(length, N, 6))
+    assert_batch_in(seen["fc"], 1, "fc")
+    assert_batch_in(seen["head"], 0, "head")
+
+
+def test_the_learned_dimension_is_saved_and_loaded():
+    model, other = (turnover.wrap(Transposing(), at=["fc", "act"]).train() for _ in range(2))
+    with turnover.instances(IDS):
+        model(torch.randn(N, 3, 6))
+    other.load_state_dict(model.state_dict())
+    assert masking_of(other).learned.batch_dims == [1, 1]
+    runs = []
+    other.act.register_forward_hook(lambda *_: runs.append(1))
+    with watched(other, "fc") as seen, turnover.instances(IDS):
+        other(torch.randn(N, N, 6))
+    assert_batch_in(seen["fc"], 1, "fc")
+    assert len(runs) == 1  # no dry run is needed any more
+
+
+class Windows(nn.Module):
+    """Puts windows and batch into one dimension, so that no dimension is the batch."""
+
+    def __init__(self, windows_first: bool) -> None:
+        super().__init__()
+        self.fc, self.windows_first = nn.Linear(6, 16), windows_first
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.reshape(-1, x.shape[1] // 2, 6)
+        return self.fc(h if self.windows_first else h.transpose(0, 1))
+
+
+@pytest.mark.parametrize("windows_first", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_dimension_that_is_only_by_chance_as_long_as_the_batch_is_not_taken(windows_first, training):
+    model = turnover.wrap(Windows(windows_first), at=["fc"]).train(training)
+    x = torch.randn(N, 2 * N, 6)
+    if windows_first:
+        message = r"cannot tell which dimension is the batch at site 'fc'.*batch_first = True"
+        with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
+            model(x)
+    else:
+        # Here dimension 0 fits by chance and the rule says the same: the next batch of another size tells.
+        with pytest.raises(BatchSizeError, match="batch of 4 rows"), turnover.instances(IDS):
+            model(torch.randn(N, 8, 6))
+
+
+class RefusesOneRow(Transposing):
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) != N:
+            raise ValueError("always five rows")
+        return super().forward(x)
+
+
+def test_where_the_dry_run_fails_a_clear_shape_is_enough_and_an_unclear_one_raises():
+    model = turnover.wrap(RefusesOneRow(), at=["fc", "act"]).train()
+    message = r"cannot tell which dimension is the batch at site 'fc': 5 instance ids, shape \[5, 5, 16\].*batch_first"
+    with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
+        model(torch.randn(N, N, 6))
+    with watched(model, "fc") as seen, turnover.instances(IDS):
+        model(torch.randn(N, 3, 6))
+    assert_batch_in(seen["fc"], 1, "fc")
+    with turnover.instances(IDS):
+        model(torch.randn(N, N, 6))
+
+
+def test_a_dry_run_leaves_buffers_random_state_and_modes_as_they_were():
+    probed = turnover.wrap(Transposing(rate=0.3), at=["fc"])
+    probed.act.eval()
+    known = copy.deepcopy(probed)
+    masking_of(known).learn_batch_dim(0, 1)
+    x = torch.randn(N, N, 6)
+    runs, outputs = [], []
+    for model in (probed, known):
+        counts = []
+        model.act.register_forward_hook(lambda *_, counts=counts: counts.append(torch.rand(1)))
+        torch.manual_seed(3)
+        with turnover.instances(IDS):
+            outputs.append(model(x))
+        outputs.append(torch.get_rng_state())
+        runs.append(len(counts))
+    assert runs == [2, 1]  # a dry run, and none
+    assert torch.equal(outputs[0], outputs[2])  # ordinary dropout drew the same numbers
+    assert torch.equal(outputs[1], outputs[3])
+    assert [module.training for module in probed.modules()] == [module.training for module in known.modules()]
+    assert not probed.act.training
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        assert torch.equal(getattr(probed.norm, name), getattr(known.norm, name))
+
+
+class Inputs(nn.Module):
+    """Takes its rows in a dictionary, a list and a keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 16)
+
+    def forward(self, batch: dict[str, Tensor], pair: tuple[Tensor, ...], *, scale: Tensor) -> Tensor:
+        return self.fc((batch["x"] + pair[0]).transpose(0, 1) * scale[None, :, None])
+
+
+def test_a_dry_run_cuts_rows_out_of_nested_inputs():
+    model = turnover.wrap(Inputs(), at=["fc"])
+    x = torch.randn(N, N, 6)
+    with watched(model, "fc") as seen, turnover.instances(IDS):
+        model({"x": x, "name": "a"}, (x, None), scale=torch.ones(N))
+    assert_batch_in(seen["fc"], 1, "fc")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_compiled_model_takes_the_dimension_that_an_eager_pass_has_learned(length):
+    torch._dynamo.reset()
+    model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
+    fast = torch.compile(model, backend="eager")
+    x = torch.randn(N, length, 6)
+    message = "cannot tell which dimension is the batch at site 'fc'.*call the model once in training mode before"
+    with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
+        fast(x)
+    with turnover.instances(IDS):
+        wanted = model(x)
+    with turnover.instances(IDS):
+        torch.testing.assert_close(fast(x), wanted)
+
+
+def test_a_compiled_model_learns_where_the_shape_is_clear_and_raises_where_it_is_not():
+    torch._dynamo.reset()
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0", "1"]).train()
+    fast = torch.compile(model, backend="eager", dynamic=True)
+    with pytest.raises(BatchSizeError, match="cannot tell which dimension"), turnover.instances(IDS):
+        fast(torch.randn(N, N, 6))
+    with turnover.instances(IDS):
+        fast(torch.randn(N, 3, 6))
+    assert masking_of(model).learned.batch_dims == [0, 0]
+    with turnover.instances(IDS):
+        fast(torch.randn(N, N, 6))

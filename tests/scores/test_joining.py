@@ -1,0 +1,96 @@
+"""Several results as one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scores import made_up
+from turnover.errors import ScoresError
+from turnover.scores import Scores
+
+
+@given(made_up.scores(pairs=True), st.data())
+def test_parts_by_query_become_the_whole(scores, data):
+    cut = data.draw(st.integers(0, len(scores.queries)))
+    parts = [scores.select(queries=scores.queries[:cut]), scores.select(queries=scores.queries[cut:])]
+    assert Scores.concat(parts).equals(scores)
+
+
+@given(made_up.scores(), st.data())
+def test_parts_by_id_become_the_whole(scores, data):
+    cut = data.draw(st.integers(0, len(scores)))
+    parts = [scores.select(ids=scores.ids[:cut]), scores.select(ids=scores.ids[cut:])]
+    assert Scores.concat(parts, over="ids").equals(scores)
+
+
+def test_queries_without_names_are_numbered_anew():
+    one, two = Scores([[1.0, 2.0]], ids=[7]), Scores([[3.0]], ids=[7])
+    assert Scores.concat([one, two]).queries == (0, 1, 2)
+    named = Scores([[3.0]], ids=[7], queries=["a"])
+    assert Scores.concat([one, named]).queries == (0, 1, "a")
+    with pytest.raises(ScoresError, match="two queries have the name 'a'"):
+        Scores.concat([named, named])
+
+
+def test_paths_are_listed_and_so_is_what_the_parts_are_about():
+    one = Scores([[1.0]], ids=[7], path="grown", provenance={"queries": "ab12", "seed": 0})
+    two = Scores([[2.0]], ids=[7], path="repeated", provenance={"queries": "cd34", "seed": 0})
+    both = Scores.concat([one, two, one.select()])
+    assert both.path == "grown | repeated"
+    assert both.provenance == {"queries": ["ab12", "cd34", "ab12"], "seed": 0}
+    with pytest.raises(ScoresError, match="queries is 'ab12' in part 0 and 'cd34' in part 1"):
+        Scores.concat([one, two], over="ids")
+
+
+def test_rows_of_their_own_offset_keep_it():
+    one = Scores([1.0], ids=[7], offset=[0.5], null_spread=1.0)
+    two = Scores([2.0, 3.0], ids=[8, 9], offset=0.25, null_spread=1.0)
+    both = Scores.concat([one, two], over="ids")
+    assert both.offset.tolist() == [0.5, 0.25, 0.25]
+    assert both.null_spread.tolist() == 1.0
+
+
+def test_rounding_does_not_keep_parts_apart():
+    one = Scores([[1.0]], ids=[7], offset=[0.5])
+    two = Scores([[2.0]], ids=[8], offset=[0.500001])
+    assert Scores.concat([one, two], over="ids").offset.tolist() == [0.5]
+
+
+def refusal(over, **changes):
+    base = {"ids": [7], "queries": ["a"], "null": [[0.5], [1.0]], "offset": [0.5], "provenance": {"seed": 0}}
+    new = {"queries": ["b"]} if over == "queries" else {"ids": [8]}
+    with pytest.raises(ScoresError) as caught:
+        Scores.concat([Scores([[1.0]], **base), Scores([[2.0]], **{**base, **new, **changes})], over=over)
+    return str(caught.value)
+
+
+def test_scores_of_different_things_are_refused_by_name():
+    for over in ("queries", "ids"):
+        assert "unit is 'loss' in part 0 and 'margin' in part 1" in refusal(over, unit="margin")
+        assert "replicas is 1 in part 0 and 2 in part 1" in refusal(over, replicas=2)
+        assert "seed is 0 in part 0 and None in part 1" in refusal(over, provenance={})
+        assert "offset is there in part 0 and not in part 1" in refusal(over, offset=None)
+        assert "stderr is there in part 1 and not in part 0" in refusal(over, stderr=[[1.0]])
+        assert "null is there in part 0 and not in part 1" in refusal(over, null=None)
+    both = refusal("ids", unit="margin", provenance={"seed": 1})
+    assert "unit is" in both
+    assert "seed is 0 in part 0 and 1 in part 1" in both
+
+
+def test_parts_that_do_not_meet_are_refused_by_name():
+    assert "ids of part 1 differ from those of part 0" in refusal("queries", ids=[8])
+    assert "part 0 has the scores of 2 never-trained ids and part 1 of 3" in refusal("queries", null=np.ones((3, 1)))
+    assert "queries of part 1 differ from those of part 0" in refusal("ids", queries=["b"])
+    assert "instance 7 is in more than one part" in refusal("ids", ids=[7])
+    assert "offset of part 1 differs from that of part 0" in refusal("ids", offset=[0.6])
+    assert "null of part 1 differs from that of part 0" in refusal("ids", null=[[0.5], [2.0]])
+
+
+def test_there_must_be_something_to_join():
+    with pytest.raises(ScoresError, match="nothing to join"):
+        Scores.concat([])
+    with pytest.raises(ScoresError, match='over="ids"'):
+        Scores.concat([Scores([1.0], ids=[7])])
+    with pytest.raises(ScoresError, match="over='rows'"):
+        Scores.concat([Scores([1.0], ids=[7])], over="rows")

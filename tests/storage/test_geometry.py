@@ -1,0 +1,112 @@
+"""Tiles cover an array once, whatever their shape, and everything agrees about their numbers."""
+
+import math
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.storage.sample import open_store
+from turnover.errors import StoreError
+from turnover.storage import ArraySpec, TileStore
+from turnover.storage.geometry import DTYPES, tiles_of
+from turnover.storage.zarr_files import array_metadata, tile_bytes
+
+
+@st.composite
+def specs(draw):
+    shape = draw(st.lists(st.integers(0, 7), max_size=3))
+    tile = [draw(st.integers(1, 9)) for _ in shape]
+    return ArraySpec(tuple(shape), draw(st.sampled_from(sorted(DTYPES))), tuple(tile))
+
+
+def random_array(spec):
+    return np.random.default_rng(0).integers(0, 100, spec.shape).astype(spec.dtype)
+
+
+@given(specs())
+def test_every_element_lies_in_exactly_one_tile(spec):
+    hits = np.zeros(spec.shape, int)
+    for tile in range(spec.tiles):
+        hits[spec.region(tile)] += 1
+        assert hits[spec.region(tile)].shape == spec.part_shape(tile)
+    assert (hits == 1).all()
+    assert spec.tiles == math.prod(spec.grid)
+
+
+@given(specs())
+@settings(max_examples=15)
+def test_arrays_come_back_as_they_were_whatever_the_tiles(tmp_path_factory, spec):
+    folder, array = tmp_path_factory.mktemp("store"), random_array(spec)
+    with open_store(folder, {"values": spec}) as store:
+        for tile in reversed(store.pending()):
+            store.write(tile, {"values": array[spec.region(tile)]})
+        store.finish({}, whole={"same": array})
+    stored = TileStore.open_for_reading(folder)
+    for name in ("values", "same"):
+        read, lazy = stored.read(name), stored.array(name)[...]
+        assert read.dtype == array.dtype
+        np.testing.assert_array_equal(read, array, strict=True)
+        np.testing.assert_array_equal(lazy, array)
+
+
+@given(specs())
+@settings(max_examples=40)
+def test_a_tile_is_the_very_file_that_zarr_would_write(tmp_path_factory, spec):
+    folder, array = tmp_path_factory.mktemp("zarr"), random_array(spec)
+    (folder / "zarr.json").write_bytes(array_metadata(spec))
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        zarr.open_array(folder, mode="r+", zarr_format=3)[...] = array
+    ours = {spec.key(tile): tile_bytes(spec, array[spec.region(tile)]) for tile in range(spec.tiles)}
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    del files["zarr.json"]
+    assert ours == files
+    assert all(len(data) == spec.file_bytes for data in ours.values())
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_zarr_reads_the_description_of_an_array_as_it_was_meant(tmp_path, dtype):
+    (tmp_path / "zarr.json").write_bytes(array_metadata(ArraySpec((7, 5), dtype, (3, 2))))
+    array = zarr.open_array(tmp_path, mode="r")
+    assert (array.shape, array.chunks, array.dtype) == ((7, 5), (3, 2), np.dtype(dtype))
+    # Nothing is written yet.
+    assert np.isnan(array[...]).all() if array.dtype.kind == "f" else not array[...].any()
+
+
+@pytest.mark.parametrize("fill", [np.array([np.nan] * 2), np.zeros(2, int), np.zeros(2, bool)])
+def test_a_tile_of_nothing_but_the_fill_value_has_a_file_too(fill):
+    spec = ArraySpec((4,), fill.dtype.name, (2,))
+    assert len(tile_bytes(spec, fill)) == spec.file_bytes
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "tile", "message"),
+    [
+        ((3, 3), "float32", (2,), "cannot be cut into tiles"),
+        ((3,), "float32", (0,), "tiles of at least 1"),
+        ((-1,), "float32", (1,), "cannot be cut"),
+        ((3,), "complex64", (1,), "dtype 'complex64' cannot be stored"),
+        ((3,), "<f4", (1,), "Use one of bool, float16"),
+    ],
+)
+def test_impossible_geometry_is_refused(shape, dtype, tile, message):
+    with pytest.raises(StoreError, match=message):
+        ArraySpec(shape, dtype, tile)
+
+
+def test_tiles_beyond_the_last_do_not_exist():
+    spec = ArraySpec((4,), "float32", (2,))
+    for tile in (-1, 2):
+        with pytest.raises(StoreError, match=f"tile {tile} does not exist.*there are 2"):
+            spec.region(tile)
+
+
+def test_arrays_share_a_grid_up_to_trailing_ones():
+    rows = ArraySpec((7,), "int64", (3,))
+    values = ArraySpec((7, 5), "float32", (3, 5))
+    assert tiles_of({"rows": rows, "values": values}) == 3
+    assert tiles_of({}) == 0
+    with pytest.raises(StoreError, match=r"same grid of tiles, got 'rows' \(3,\), 'values' \(3, 2\).*whole="):
+        tiles_of({"rows": rows, "values": ArraySpec((7, 5), "float32", (3, 3))})
