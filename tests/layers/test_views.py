@@ -35,8 +35,7 @@ def test_feature_masks_equal_the_slow_twin(view, keep, dtype):
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-@pytest.mark.parametrize("keep", [0.5, 0.8])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("keep", "dtype"), [(0.5, torch.float32), (0.8, torch.float64)], ids=str)
 def test_channel_masks_equal_the_slow_twin(view, keep, dtype):
     plain = cnn().to(dtype)
     model = turnover.wrap(plain, at={"1": "channels", "4": "channels"}, keep=keep)

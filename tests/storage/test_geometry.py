@@ -38,8 +38,8 @@ def test_every_element_lies_in_exactly_one_tile(spec):
 
 @given(specs())
 @settings(max_examples=15)
-def test_arrays_come_back_as_they_were_whatever_the_tiles(tmp_path_factory, spec):
-    folder, array = tmp_path_factory.mktemp("store"), random_array(spec)
+def test_arrays_come_back_as_they_were_whatever_the_tiles(new_folder, spec):
+    folder, array = new_folder(), random_array(spec)
     with open_store(folder, {"values": spec}) as store:
         for tile in reversed(store.pending()):
             store.write(tile, {"values": array[spec.region(tile)]})
@@ -54,8 +54,8 @@ def test_arrays_come_back_as_they_were_whatever_the_tiles(tmp_path_factory, spec
 
 @given(specs())
 @settings(max_examples=40)
-def test_a_tile_is_the_very_file_that_zarr_would_write(tmp_path_factory, spec):
-    folder, array = tmp_path_factory.mktemp("zarr"), random_array(spec)
+def test_a_tile_is_the_very_file_that_zarr_would_write(new_folder, spec):
+    folder, array = new_folder(), random_array(spec)
     (folder / "zarr.json").write_bytes(array_metadata(spec))
     with zarr.config.set({"array.write_empty_chunks": True}):
         zarr.open_array(folder, mode="r+", zarr_format=3)[...] = array
