@@ -1,7 +1,7 @@
-"""The engine against the loop that the authors use: 100 repeated inputs a batch, one pass a view, on the unwrapped model.
+"""The engine against the loop that the authors use: 100 repeated inputs a batch, one pass a view, on the plain model.
 
-The loop has no masks at all, so slow masks cannot flatter the ratio. Pairs of never-trained ids, which the engine scores
-for its offsets and standard errors, count as pairs: they are work that was asked for.
+The loop has no masks at all, so slow masks cannot flatter the ratio. Pairs of never-trained ids, which the engine
+scores for its offsets and standard errors, count as pairs: they are work that was asked for.
 """
 
 import time
@@ -97,7 +97,8 @@ def compare(
         ours.append((time.perf_counter() - start) / ((ids + NULL_IDS) * len(x)))
     ratio = sorted(a / b for a, b in zip(loop, ours, strict=True))[1]
     print(
-        f"  {name:<44} {ratio:8.1f}x  goal >= {goal:g}x  ({min(loop) * 1e6:.0f} against {min(ours) * 1e6:.2f} µs a pair; {path})",
+        f"  {name:<44} {ratio:8.1f}x  goal >= {goal:g}x  ({min(loop) * 1e6:.0f} against {min(ours) * 1e6:.2f} µs a "
+        f"pair; {path})",
         flush=True,
     )
 

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
+from turnover.layers.scale import factors_by_table
 from turnover.layers.views import FLIP, KEEP, View
+from turnover.masks.packing import words_for
 
 
 class Chunk(Instances):
@@ -27,28 +29,28 @@ class Chunk(Instances):
             codes = torch.tensor([KEEP if view == "keep" else FLIP for view in wanted], dtype=torch.int32)
             self._views = codes.repeat_interleave(len(ids))
         self.count = len(ids)
+        self._wanted = wanted
         self._flip_sites = flip_sites
+        # Words of the instances themselves: both views share them.
+        self._once = Instances(ids, "keep")
         # For the shortcut: the site that hands on kept rows only, and what it saw before masking.
         self.half_site: int | None = None
         self.unmasked: Tensor | None = None
-        self._made: dict[tuple[int, int, torch.dtype, torch.device], Tensor] = {}
+        self._made: dict[tuple[int, int, torch.dtype, torch.device, bool], Tensor] = {}
 
     def factors(self, site: Site, x: Tensor, width: int) -> Tensor:
         """Return the factors [rows, width] of a site; of kept rows only at the half site."""
-        key = (site.index, width, x.dtype, x.device)
-        if key not in self._made:
-            self._made[key] = self._fresh_factors(site, x, width)
-        factors = self._made[key]
-        if site.index == self.half_site:
+        half = site.index == self.half_site
+        if half:
             self.unmasked = x
-            return factors[: self.count]
-        return factors
+        key = (site.index, width, x.dtype, x.device, half)
+        if key not in self._made:
+            views: list[View] = ["keep"] if half else self._wanted
+            self._made[key] = self._fresh_factors(site, x, width, views)
+        return self._made[key]
 
-    def _fresh_factors(self, site: Site, x: Tensor, width: int) -> Tensor:
-        if self._flip_sites is None or site.index in self._flip_sites:
-            return super().factors(site, x, width)
-        flipped, self._views = self._views, KEEP
-        try:
-            return super().factors(site, x, width)
-        finally:
-            self._views = flipped
+    def _fresh_factors(self, site: Site, x: Tensor, width: int, views: list[View]) -> Tensor:
+        words = self._once.words(site, x.device, width)[:, : words_for(width)]
+        flips = self._flip_sites is None or site.index in self._flip_sites
+        codes = [FLIP if view == "flip" and flips else KEEP for view in views]
+        return torch.cat([factors_by_table(words, width, code, site.recipe.keep, x.dtype) for code in codes])

@@ -27,7 +27,6 @@ from .queries import Batch, single_queries
 from .route import Route, find_route, site_numbers
 from .rows_pass import check_ids, class_labels, null_for, self_scores, unseen_outputs
 from .stored import store_pairs
-from .tops import joined
 from .train import TrainRows
 
 AtLabel = Literal["given", "predicted"]
@@ -117,7 +116,7 @@ class Influence:
             opened, routes = self._open(queries, at_label, wanted)
             bar = Progress(len(wanted) * len(opened), progress, "pairs")
             if out is not None:
-                provenance = self._provenance(routes, opened, wanted)
+                provenance = self._provenance(opened, wanted)
                 result = store_pairs(
                     out,
                     ids=wanted,
@@ -125,7 +124,11 @@ class Influence:
                     members=len(routes),
                     queries_per_block=QUERIES_PER_BLOCK,
                     block_at=lambda start: self._block(opened, routes, start),
-                    identity={**provenance, "chunks": [route.ids_per_chunk for route in routes]},
+                    identity={
+                        **provenance,
+                        "paths": [route.path for route in routes],
+                        "chunks": [route.ids_per_chunk for route in routes],
+                    },
                     about={"unit": self._goodness.unit, "path": routes[0].path, "provenance": provenance},
                     centred=self._options.center,
                     bar=bar,
@@ -160,7 +163,7 @@ class Influence:
             null=null,
             path=routes[0].path,
             replicas=len(routes),
-            provenance=self._provenance(routes, queries, ids),
+            provenance=self._provenance(queries, ids),
         )
 
     def mean(
@@ -194,7 +197,7 @@ class Influence:
                 null=null,
                 path=routes[0].path,
                 replicas=len(routes),
-                provenance=self._provenance(routes, opened, wanted),
+                provenance=self._provenance(opened, wanted),
             )
         warn_of_nan(result)
         return result
@@ -255,7 +258,7 @@ class Influence:
                 if best is not None:
                     tops.append(best)
             bar.close()
-        return joined(tops)
+        return Top.concat(tops)
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of ids that were never trained: what pure noise looks like."""
@@ -301,7 +304,7 @@ class Influence:
             null=null,
             path="both views of each row",
             replicas=len(self._members),
-            provenance=self._provenance([], [], torch.cat(ids)),
+            provenance=self._provenance([], torch.cat(ids)),
         )
         warn_of_nan(result)
         return result
@@ -337,7 +340,7 @@ class Influence:
             ids=torch.cat(ids).numpy(),
             labels=class_labels(labels, predictions.shape[-1]),
             path="flipped view of each row",
-            provenance=self._provenance([], [], torch.cat(ids)),
+            provenance=self._provenance([], torch.cat(ids)),
         )
 
     # Inside
@@ -431,7 +434,7 @@ class Influence:
             return np.array([int(predicted(routes[0].work, query).target) for query in queries])
         return np.full(len(queries), label)
 
-    def _provenance(self, routes: Sequence[Route], queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:
+    def _provenance(self, queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:
         return {
             "turnover": turnover.__version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
@@ -439,7 +442,6 @@ class Influence:
             "options": self._options.as_data(),
             "measure": call_description(self._goodness.measure),
             "loss": call_description(self._goodness.loss),
-            "paths": [route.path for route in routes],
             "ids": fingerprint_of(ids),
             "queries": fingerprint_of([(q.args, q.kwargs, q.target) for q in queries]),
         }

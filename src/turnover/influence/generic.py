@@ -9,7 +9,7 @@ from .forward import Pass, base_goodness, chunk, scores_of
 from .peak import PeakMemory
 from .queries import Batch
 
-MOST_IDS = 1024
+MOST_IDS = 2048
 _SMALL, _LARGE = 4, 12
 
 

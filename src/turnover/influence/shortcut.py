@@ -59,17 +59,15 @@ def shortcut_in(now: Chunk, shortcut: Shortcut | None) -> Iterator[None]:
         if now.unmasked is None:
             return None
         whole, now.unmasked = now.unmasked, None
-        bias = _bias(module, kept)
-        total = module.forward(whole) if bias is None else module.forward(whole) - bias
-        flipped = torch.empty((2 * kept.shape[0], *kept.shape[1:]), dtype=kept.dtype, device=kept.device)
-        count = kept.shape[0]
-        flipped[:count] = kept
-        part = kept if bias is None else kept - bias
-        torch.sub(total, part, alpha=rate, out=flipped[count:])
-        flipped[count:].mul_(flip_scale)
-        if bias is not None:
-            flipped[count:].add_(bias)
-        return flipped
+        # (total - rate * (kept - bias)) * flip_scale + bias, gathered so that only one operation runs over all rows.
+        total, bias = module.forward(whole), _bias(module, kept)
+        constant = (
+            total * flip_scale if bias is None else total * flip_scale + bias * (1 + rate * flip_scale - flip_scale)
+        )
+        both = kept.new_empty((2 * kept.shape[0], *kept.shape[1:]))
+        both[: now.count] = kept
+        torch.sub(constant, kept, alpha=rate * flip_scale, out=both[now.count :])
+        return both
 
     handle = shortcut.module.register_forward_hook(add_flipped)
     try:
