@@ -164,6 +164,10 @@ def test_the_codebook_plan_prints_its_collision_and_correlation_rates():
     assert "correlate by 0.000739" in text
 
 
+def test_a_recurrent_site_is_noted_for_its_hidden_state():
+    assert "A head that reads h_n goes around the mask" in str(turnover.plan(nn.Sequential(nn.LSTM(3, 8)), at=["0"]))
+
+
 def test_a_plan_with_problems_still_prints():
     text = str(turnover.plan(cnn(), at=["nowhere"], keep=7))
     assert "problems:" in text

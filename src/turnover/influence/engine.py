@@ -30,7 +30,7 @@ from .stored import store_pairs
 from .train import TrainRows
 
 AtLabel = Literal["given", "predicted"]
-QUERIES_PER_BLOCK = 64
+QUERIES_PER_BLOCK = 128
 IDS_PER_TILE = 8192
 
 

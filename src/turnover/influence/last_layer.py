@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
 from turnover.layers.scale import factors_by_table
+from turnover.layers.views import KEEP
 from turnover.masks.keep_rate import rounded_keep
+from turnover.masks.packing import words_for
 
 from .forward import Pass, base_goodness
 from .members import precision
@@ -22,7 +24,7 @@ from .queries import Batch
 from .watch import watch_sites
 
 PATH = "last layer, one matrix product"
-_COPIES = 6  # arrays of the size of the product that are alive at once
+_COPIES = 4  # arrays of the size of the product that are alive at once
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,37 @@ class LastLayerScorer:
     def __init__(self, work: Pass, last: LastLayer, queries: Sequence[Batch], memory: int) -> None:
         """Run every query once and keep its last hidden representation."""
         self._work, self._last = work, last
-        self._keep = rounded_keep(last.site.recipe.keep)
         hidden = torch.cat([self._hidden(query) for query in queries])
-        weight = last.linear.weight.to(hidden.dtype)
+        self._targets = _targets(queries)
+        self._differences = work.goodness.is_cross_entropy and _are_classes(self._targets)
         # Classes outside, queries inside: reductions over classes then run along contiguous memory.
-        product = weight.unsqueeze(1) * hidden.unsqueeze(0)
-        self._classes, self._queries, self._width = product.shape
-        self._columns = product.reshape(-1, self._width).t().contiguous()
-        self._total = product.sum(-1)
-        bias = last.linear.bias
-        self._bias = None if bias is None else bias.to(hidden.dtype).view(-1, 1)
-        self._targets = (
-            torch.cat([torch.as_tensor(query.target) for query in queries]) if queries[0].target is not None else None
-        )
+        weights, biases = self._columns_of(*_weight_and_bias(last.linear))
+        product = weights.to(hidden.dtype) * hidden
+        self._shape = product.shape[:2]
+        self._columns = product.reshape(-1, product.shape[2]).t().contiguous()
+        self._bias = biases.to(hidden.dtype).expand(self._shape).reshape(-1).contiguous()
+        # flipped = (total - keep * kept) / (1 - keep) + bias, where kept has its bias already.
+        rate = rounded_keep(last.site.recipe.keep)
+        self._ratio = rate / (1.0 - rate)
+        self._constant = (product.sum(-1).reshape(-1) / (1.0 - rate)).add_(self._bias, alpha=1.0 + self._ratio)
         bases = [base_goodness(work, query) for query in queries]
         self._base = None if bases[0] is None else torch.cat([base for base in bases if base is not None])
-        per_id = 4 * (_COPIES * self._classes * self._queries + 2 * self._width)
+        self._queries = len(queries)
+        per_id = 4 * (_COPIES * self._columns.shape[1] + 2 * self._columns.shape[0])
         self.ids_per_chunk = max(1, min(4096, memory // per_id))
+
+    def _columns_of(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights [columns, queries, units] and biases [columns, queries] of what is computed.
+
+        For cross-entropy these are the differences from the target's class, one class less: the loss is
+        log(1 + sum of exp(difference)), and no target has to be looked up among the logits of every pair.
+        """
+        if not self._differences or self._targets is None:
+            return weight.unsqueeze(1), bias.unsqueeze(1)
+        targets, classes = self._targets.to(weight.device), len(weight)
+        every = torch.arange(classes, device=weight.device).expand(len(targets), -1)
+        others = every[every != targets.unsqueeze(1)].view(len(targets), classes - 1).t()
+        return weight[others] - weight[targets], bias[others] - bias[targets]
 
     def _hidden(self, query: Batch) -> Tensor:
         with precision(self._work.member.device, self._work.dtype):
@@ -78,42 +94,58 @@ class LastLayerScorer:
 
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""
-        parts = [self._chunk(part).cpu() for part in ids.split(self.ids_per_chunk)]
-        return torch.cat(parts) if parts else torch.empty((0, self._queries))
+        result = torch.empty((len(ids), self._queries))
+        for start in range(0, len(ids), self.ids_per_chunk):
+            part = ids[start : start + self.ids_per_chunk]
+            result[start : start + len(part)] = self._chunk(part)
+        return result
 
     def _chunk(self, ids: Tensor) -> Tensor:
-        bits = self._bits(ids)
-        with precision(bits.device, self._work.dtype):
-            kept = (bits @ self._columns).float().view(len(ids), self._classes, self._queries)
-        flipped = (self._total - kept).mul_(1.0 / (1.0 - self._keep))
-        kept.mul_(1.0 / self._keep)
-        if self._bias is not None:
-            kept.add_(self._bias)
-            flipped.add_(self._bias)
-        without = self._goodness(flipped)
+        masks = self._masks(ids)
+        with precision(masks.device, self._work.dtype):
+            kept = torch.addmm(self._bias, masks, self._columns).float()
+        flipped = torch.sub(self._constant, kept, alpha=self._ratio)
+        without = self._goodness(flipped.view(len(ids), *self._shape))
         if self._base is not None:
             return self._base - without
-        return self._goodness(kept).sub_(without)
+        return self._goodness(kept.view(len(ids), *self._shape)).sub_(without)
 
-    def _bits(self, ids: Tensor) -> Tensor:
-        """Return the mask bits [ids, units] as numbers."""
-        device = self._columns.device
-        now = Instances(ids, "keep")
-        words = now.words(self._last.site, device, self._width)
-        return factors_by_table(words, self._width, 0, 0.5, self._columns.dtype).mul_(0.5)
+    def _masks(self, ids: Tensor) -> Tensor:
+        """Return the masks [ids, units]: bit / keep."""
+        width, site = len(self._columns), self._last.site
+        words = Instances(ids, "keep").words(site, self._columns.device, width)[:, : words_for(width)]
+        return factors_by_table(words, width, KEEP, site.recipe.keep, self._columns.dtype)
 
-    def _goodness(self, logits: Tensor) -> Tensor:
-        """Return goodness [ids, queries] of logits [ids, classes, queries]."""
-        targets = self._targets
-        if self._work.goodness.is_cross_entropy and targets is not None and not targets.is_floating_point():
-            chosen = logits[:, targets, torch.arange(self._queries, device=logits.device)]
-            return chosen.sub_(_log_sum_exp(logits))
-        rows = logits.permute(0, 2, 1).reshape(-1, self._classes)
-        every = None if targets is None else targets.repeat(len(logits), *[1] * (targets.dim() - 1))
-        return self._work.goodness(rows, every).view(len(logits), self._queries)
+    def _goodness(self, outputs: Tensor) -> Tensor:
+        """Return goodness [ids, queries] of outputs [ids, columns, queries]."""
+        if self._differences:
+            return _minus_loss(outputs)
+        rows = outputs.permute(0, 2, 1).reshape(-1, self._shape[0])
+        every = None if self._targets is None else self._targets.repeat(len(outputs), *[1] * (self._targets.dim() - 1))
+        return self._work.goodness(rows, every).view(len(outputs), self._queries)
 
 
-def _log_sum_exp(logits: Tensor) -> Tensor:
-    """Return the log-sum-exp over dimension 1; the logits are overwritten."""
-    highest = logits.amax(1)
-    return logits.sub_(highest.unsqueeze(1)).exp_().sum(1).log_().add_(highest)
+def _minus_loss(differences: Tensor) -> Tensor:
+    """Return -log(1 + sum over dimension 1 of exp(difference))."""
+    losses = differences.exp().sum(1).log1p_()
+    if bool(losses.isinf().any()):  # a loss beyond 88 overflows in float32; then the long way round
+        highest = differences.amax(1).clamp_(min=0)
+        rest = (differences - highest.unsqueeze(1)).exp_().sum(1)
+        losses = rest.add_(highest.neg().exp_()).log_().add_(highest)
+    return losses.neg_()
+
+
+def _targets(queries: Sequence[Batch]) -> Tensor | None:
+    if queries[0].target is None:
+        return None
+    return torch.cat([torch.as_tensor(query.target) for query in queries])
+
+
+def _are_classes(targets: Tensor | None) -> bool:
+    return targets is not None and targets.dim() == 1 and not targets.is_floating_point()
+
+
+def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return the weight [classes, units] and the bias [classes], zeros where there is none."""
+    bias = linear.bias
+    return linear.weight, torch.zeros_like(linear.weight[:, 0]) if bias is None else bias

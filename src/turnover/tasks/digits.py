@@ -123,15 +123,11 @@ def run_digits(
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        keep, flip, _ = both_views(model, data)
-        curves.keep.append(float(keep.mean()))
-        curves.flip.append(float(flip.mean()))
-        with torch.no_grad():
-            validation = functional.cross_entropy(model(data.validation_images), data.validation_labels)
-        curves.validation.append(float(validation))
+        add_to_curves(curves, model, data)
         on_epoch(epoch, curves)
-    keep, flip, unseen = both_views(model, data)
-    influence = flip - keep
+    engine = turnover.Influence(model, train=rows)
+    influence = torch.tensor(engine.self_influence(progress=False).values)
+    unseen = torch.tensor(engine.out_of_sample(progress=False).probs).argmax(1)
     suspects = influence.argsort(descending=True)[: round(0.1 * len(influence))]
     with torch.no_grad():
         right = model(data.validation_images).argmax(1) == data.validation_labels
@@ -140,13 +136,12 @@ def run_digits(
 
 
 @torch.no_grad()
-def both_views(model: nn.Module, data: DigitsData) -> tuple[Tensor, Tensor, Tensor]:
-    """Return every training row's loss in keep and in flip view, and the label that the flipped network gives it."""
+def add_to_curves(curves: Curves, model: nn.Module, data: DigitsData) -> None:
+    """Add the mean losses of training rows in keep and flip view and of validation rows in full view."""
     model.eval()
     ids = torch.arange(len(data.labels))
     with turnover.instances(ids, view="keep"):
-        keep = functional.cross_entropy(model(data.images), data.labels, reduction="none")
+        curves.keep.append(float(functional.cross_entropy(model(data.images), data.labels)))
     with turnover.instances(ids, view="flip"):
-        outputs = model(data.images)
-    flip = functional.cross_entropy(outputs, data.labels, reduction="none")
-    return keep, flip, outputs.argmax(1)
+        curves.flip.append(float(functional.cross_entropy(model(data.images), data.labels)))
+    curves.validation.append(float(functional.cross_entropy(model(data.validation_images), data.validation_labels)))

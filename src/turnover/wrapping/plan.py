@@ -135,6 +135,12 @@ def make_plan(model: nn.Module, *, at: At, keep: float, seed: int, masks: str | 
     notes = list(source.notes(keep)) if source and not problems else []
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
+    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
+    if recurrent:
+        notes.append(
+            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
+            "reads h_n goes around the mask; read output[:, -1] instead."
+        )
     return Plan(
         recipe=recipe,
         sites=site_plans,
