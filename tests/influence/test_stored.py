@@ -24,8 +24,9 @@ IDS = range(60)
 SCRIPT = """
 import sys, torch
 import turnover.influence.stored as stored
-import turnover.influence.engine as engine
-stored.IDS_PER_TILE, engine.QUERIES_PER_BLOCK = 50, 3
+import turnover.influence.question as question
+stored.IDS_PER_TILE = 50
+question.QUERIES_PER_BLOCK = stored.QUERIES_PER_BLOCK = 3
 from tests.influence.models import mlp, trained
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -49,7 +50,8 @@ def model(seed: int = 0):
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr("turnover.influence.stored.IDS_PER_TILE", 16)
-    monkeypatch.setattr("turnover.influence.engine.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence.question.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence.stored.QUERIES_PER_BLOCK", 3)
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -200,3 +202,20 @@ def test_a_run_that_stopped_half_way_goes_on_with_the_same_bytes(tmp_path, small
         turnover.Scores.open(tmp_path / "half")
     inf.pairwise(asked(), ids=IDS, out=tmp_path / "half")
     assert content(tmp_path / "half") == content(tmp_path / "whole")
+
+
+def test_a_full_disk_is_said_clearly_and_the_folder_goes_on_when_there_is_room(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], check=False).returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        inf, ids = turnover.Influence(model()), range(60_000)
+        with pytest.raises(StoreError, match=r"room|space"):
+            inf.pairwise(asked(), ids=ids, out=disk / "scores")
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        stored = inf.pairwise(asked(), ids=ids, out=disk / "scores")
+        assert stored.shape == (60_000, 4)
+        assert np.isfinite(stored.values).all()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

@@ -1,6 +1,7 @@
 """`Influence`: what the training instances do to predictions, with forward passes only."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from turnover.layers.as_ids import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.wrapping.rows import Loss
 
+from .answers import every_pair, mean_over_queries, top_of_each
 from .executor import Executor, LocalExecutor
 from .findings import warn_of_nan
 from .fingerprint import fingerprint_of
@@ -21,17 +23,16 @@ from .forward import Pass, predicted
 from .measures import Goodness, Measure
 from .members import call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes
-from .pairs import Block, Tile, average, null_ids, spread_of
+from .pairs import null_ids
 from .progress import Progress
 from .queries import Batch, single_queries
-from .route import Route, find_route, site_numbers
-from .rows_pass import check_ids, class_labels, null_for, self_scores, unseen_outputs
+from .question import Question
+from .route import find_route, site_numbers
+from .row_answers import each_on_itself, each_unseen
 from .stored import store_pairs
 from .train import TrainRows
 
 AtLabel = Literal["given", "predicted"]
-QUERIES_PER_BLOCK = 128
-IDS_PER_TILE = 8192
 
 
 class Influence:
@@ -99,7 +100,7 @@ class Influence:
         *,
         ids: Any = None,
         at_label: AtLabel | None = None,
-        out: str | None = None,
+        out: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> Scores:
         """Return Scores [instances, queries]: what each training instance does to each query.
@@ -111,96 +112,30 @@ class Influence:
             out: a folder; scores are written there tile by tile, and an interrupted run is resumed.
             progress: show a bar; None: on a terminal.
         """
-        wanted = self._ids(ids)
         with evaluating(self._members):
-            opened, routes = self._open(queries, at_label, wanted)
-            bar = Progress(len(wanted) * len(opened), progress, "pairs")
-            if out is not None:
-                provenance = self._provenance(opened, wanted)
-                result = store_pairs(
-                    out,
-                    ids=wanted,
-                    names=_names(opened),
-                    members=len(routes),
-                    queries_per_block=QUERIES_PER_BLOCK,
-                    block_at=lambda start: self._block(opened, routes, start),
-                    identity={
-                        **provenance,
-                        "paths": [route.path for route in routes],
-                        "chunks": [route.ids_per_chunk for route in routes],
-                    },
-                    about={"unit": self._goodness.unit, "path": routes[0].path, "provenance": provenance},
-                    centred=self._options.center,
-                    bar=bar,
-                )
-            else:
-                result = self._pairs(opened, routes, wanted, bar)
-        warn_of_nan(result)
-        return result
-
-    def _pairs(self, queries: list[Batch], routes: list[Route], ids: Tensor, bar: Progress) -> Scores:
-        values = np.empty((len(ids), len(queries)), np.float32)
-        errors = np.empty_like(values) if len(routes) > 1 else None
-        offsets, nulls = [], []
-        for start, block in self._blocks(queries, routes):
-            columns = slice(start, start + len(block.offset))
-            offsets.append(block.offset)
-            nulls.append(block.null)
-            for tile, (mean, stderr) in self._tiles(block, ids):
-                values[tile.start : tile.stop, columns] = mean
-                if errors is not None:
-                    errors[tile.start : tile.stop, columns] = stderr
-                bar.add(mean.size)
-        bar.close()
-        null = np.concatenate(nulls, 1)
-        return Scores(
-            values=values,
-            ids=ids.numpy(),
-            queries=_names(queries),
-            unit=self._goodness.unit,
-            stderr=errors,
-            offset=np.concatenate(offsets) if self._options.center else None,
-            null=null,
-            path=routes[0].path,
-            replicas=len(routes),
-            provenance=self._provenance(queries, ids),
-        )
+            question = self._ask(queries, at_label, self._ids(ids))
+            with Progress(question.pairs, progress, "pairs") as bar:
+                scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
+        warn_of_nan(scores)
+        return scores
 
     def mean(
         self, queries: Any, *, ids: Any = None, at_label: AtLabel | None = None, progress: bool | None = None
     ) -> Scores:
-        """Return Scores [instances]: the mean influence of each training instance on a set of queries."""
-        wanted = self._ids(ids)
+        """Return Scores [instances]: the mean influence of each training instance on a set of queries.
+
+        Args:
+            queries: as for `pairwise`.
+            ids: as for `pairwise`.
+            at_label: as for `pairwise`.
+            progress: as for `pairwise`.
+        """
         with evaluating(self._members):
-            opened, routes = self._open(queries, at_label, wanted)
-            bar = Progress(len(wanted) * len(opened), progress, "pairs")
-            sums = np.zeros((len(routes), len(wanted)))
-            null_sums = np.zeros((len(routes), NULL_IDS))
-            offset = 0.0
-            for _, block in self._blocks(opened, routes):
-                null_sums += block.member_nulls.sum(2)
-                offset += float(block.offset.sum())
-                for start in range(0, len(wanted), IDS_PER_TILE):
-                    part = block.members(wanted[start : start + IDS_PER_TILE])
-                    sums[:, start : start + part.shape[1]] += part.sum(2)
-                    bar.add(part[0].size)
-            bar.close()
-            values, errors = average((sums / len(opened)).astype(np.float32))
-            null = (null_sums / len(opened)).mean(0).astype(np.float32)
-            result = Scores(
-                values=values,
-                ids=wanted.numpy(),
-                queries=None,
-                unit=self._goodness.unit,
-                stderr=errors,
-                offset=np.float32(offset / len(opened)) if self._options.center else None,
-                null=null,
-                path=routes[0].path,
-                replicas=len(routes),
-                provenance=self._provenance(opened, wanted),
-            )
-        warn_of_nan(result)
-        return result
+            question = self._ask(queries, at_label, self._ids(ids))
+            with Progress(question.pairs, progress, "pairs") as bar:
+                scores = mean_over_queries(question, bar)
+        warn_of_nan(scores)
+        return scores
 
     def top(
         self,
@@ -228,41 +163,22 @@ class Influence:
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InfluenceError(f"k={k!r} is no number of instances. Give an integer of at least 1: k=10.")
-        wanted = self._ids(ids)
-        if exclude is not None:
-            wanted = wanted[~torch.isin(wanted, as_ids(exclude))]
-        kept_labels = self._labels(labels, label, ids, exclude)
+        everyone = self._ids(ids)
+        labelled = np.empty(0) if label is None else self._labels(labels, everyone)
+        left = None if exclude is None else ~torch.isin(everyone, as_ids(exclude))
+        wanted = everyone if left is None else everyone[left]
+        if left is not None and label is not None:
+            labelled = labelled[left.numpy()]
         with evaluating(self._members):
-            opened, routes = self._open(queries, at_label, wanted)
-            only = self._only_labels(label, opened, routes)
-            bar = Progress(len(wanted) * len(opened), progress, "pairs")
-            tops, names = [], _names(opened)
-            for start, block in self._blocks(opened, routes):
-                best: Top | None = None
-                for tile, (mean, stderr) in self._tiles(block, wanted):
-                    if only is not None:
-                        chosen = only[None, start : start + mean.shape[1]]
-                        mean = np.where(kept_labels[tile.start : tile.stop, None] == chosen, mean, np.nan)
-                    some = Scores(
-                        values=mean,
-                        ids=wanted[tile.start : tile.stop].numpy(),
-                        queries=names[start : start + mean.shape[1]],
-                        unit=self._goodness.unit,
-                        stderr=stderr,
-                        null_spread=spread_of(block.null),
-                        path=routes[0].path,
-                        replicas=len(routes),
-                    ).top(k)
-                    best = some if best is None else Top.merge(best, some)
-                    bar.add(mean.size)
-                if best is not None:
-                    tops.append(best)
-            bar.close()
-        return Top.concat(tops)
+            question = self._ask(queries, at_label, wanted)
+            with Progress(question.pairs, progress, "pairs") as bar:
+                return top_of_each(question, bar, k=k, labels=labelled, only=self._only(label, question))
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of ids that were never trained: what pure noise looks like."""
-        return self._without_train().pairwise(queries, ids=null_ids(n), at_label=at_label, progress=False)
+        with evaluating(self._members):
+            question = self._ask(queries, at_label, null_ids(n))
+            return every_pair(question, Progress(question.pairs, False, "pairs"))
 
     # Questions about training rows
 
@@ -271,43 +187,18 @@ class Influence:
 
         With `center` the mean score of never-trained ids, one on each row, is subtracted from all; their spread is the
         standard error of a single model.
+
+        Args:
+            data: rows with ids; None: `train`.
+            progress: show a bar; None: on a terminal.
         """
         rows = self._data(data)
-        bar = Progress(rows.length, progress, "rows")
-        ids, values, nulls = [], [], []
-        with evaluating(self._members):
-            works = self._works()
-            done = 0
-            for batch, some in check_ids(rows.batches()):
-                other = null_for(len(some), done)
-                values.append([self_scores(w, batch.to(w.member.device), some).numpy() for w in works])
-                nulls.append([self_scores(w, batch.to(w.member.device), other).numpy() for w in works])
-                ids.append(some)
-                done += len(some)
-                bar.add(len(some))
-        bar.close()
-        if not ids:
-            raise InfluenceError("there are no rows: the data is empty.")
-        member_nulls = np.concatenate(nulls, 1)
-        offsets = member_nulls.astype(np.float64).mean(1).astype(np.float32)
-        if not self._options.center:
-            offsets = np.zeros_like(offsets)
-        mean, stderr = average(np.concatenate(values, 1) - offsets[:, None])
-        null = (member_nulls - offsets[:, None]).mean(0)
-        result = Scores(
-            values=mean,
-            ids=torch.cat(ids).numpy(),
-            queries=None,
-            unit=self._goodness.unit,
-            stderr=stderr,
-            offset=offsets.mean() if self._options.center else None,
-            null=null,
-            path="both views of each row",
-            replicas=len(self._members),
-            provenance=self._provenance([], torch.cat(ids)),
-        )
-        warn_of_nan(result)
-        return result
+        with evaluating(self._members), Progress(rows.length, progress, "rows") as bar:
+            found = each_on_itself(self._works(), rows, bar, center=self._options.center)
+        provenance = self._provenance([], torch.from_numpy(found["ids"]))
+        scores = Scores(**found, unit=self._goodness.unit, provenance=provenance)
+        warn_of_nan(scores)
+        return scores
 
     def out_of_sample(
         self, data: Any = None, *, predict: Callable[[Tensor], Tensor] | None = None, progress: bool | None = None
@@ -321,34 +212,10 @@ class Influence:
         """
         rows = self._data(data)
         turn = predict or (lambda outputs: functional.softmax(outputs.float(), -1))
-        bar = Progress(rows.length, progress, "rows")
-        ids, replicas, labels = [], [], []
-        with evaluating(self._members):
-            works = self._works()
-            for batch, some in check_ids(rows.batches()):
-                outputs = [turn(unseen_outputs(w, batch.to(w.member.device), some)) for w in works]
-                replicas.append(torch.stack([o.float().cpu() for o in outputs]).numpy())
-                ids.append(some)
-                labels.append(batch.target)
-                bar.add(len(some))
-        bar.close()
-        if not ids:
-            raise InfluenceError("there are no rows: the data is empty.")
-        predictions = np.concatenate(replicas, 1)
-        return OutOfSample(
-            replicas=predictions,
-            ids=torch.cat(ids).numpy(),
-            labels=class_labels(labels, predictions.shape[-1]),
-            path="flipped view of each row",
-            provenance=self._provenance([], torch.cat(ids)),
-        )
+        with evaluating(self._members), Progress(rows.length, progress, "rows") as bar:
+            return each_unseen(self._works(), rows, bar, predict=turn)
 
     # Inside
-
-    def _without_train(self) -> "Influence":
-        twin = object.__new__(Influence)
-        twin.__dict__.update(self.__dict__, _train=None)
-        return twin
 
     def _works(self) -> list[Pass]:
         return [
@@ -357,6 +224,7 @@ class Influence:
         ]
 
     def _ids(self, ids: Any) -> Tensor:
+        """Return the instances that are asked for."""
         if ids is None:
             if self._train is None:
                 raise InfluenceError(
@@ -369,72 +237,61 @@ class Influence:
         return wanted
 
     def _data(self, data: Any) -> TrainRows:
+        """Return the rows that are asked for."""
         if data is not None:
             return TrainRows(data, self._targets)
         if self._train is None:
             raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
         return self._train
 
-    def _open(self, queries: Any, at_label: AtLabel | None, ids: Tensor) -> tuple[list[Batch], list[Route]]:
-        """Return the queries with their targets and how each model is asked; what can fail, fails here."""
+    def _ask(self, queries: Any, at_label: AtLabel | None, ids: Tensor) -> Question:
+        """Return the question, opened; what can fail before the work, fails here."""
         if at_label not in (None, "given", "predicted"):
             raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
         if len(ids) == 0:
             raise InfluenceError("no instances are left to score. Give at least one id.")
-        device = self._members[0].device
-        opened = single_queries(queries, targets=self._targets, device=device)
-        works = self._works()
+        opened = single_queries(queries, targets=self._targets, device=self._members[0].device)
         missing = opened[0].target is None
         if missing and at_label == "given":
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
         if missing or at_label == "predicted":
-            opened = [predicted(works[0], query) for query in opened]
-        routes = [find_route(m, self._goodness, self._options, opened[0], ids) for m in self._members]
-        return opened, routes
+            opened = [predicted(self._works()[0], query) for query in opened]
+        return Question(
+            queries=opened,
+            routes=[find_route(m, self._goodness, self._options, opened[0], ids) for m in self._members],
+            ids=ids,
+            options=self._options,
+            executor=self._executor,
+            unit=self._goodness.unit,
+            provenance=self._provenance(opened, ids),
+        )
 
-    def _blocks(self, queries: list[Batch], routes: list[Route]) -> Iterator[tuple[int, Block]]:
-        """Yield blocks of queries with their place."""
-        for start in range(0, len(queries), QUERIES_PER_BLOCK):
-            yield start, self._block(queries, routes, start)
-
-    def _block(self, queries: list[Batch], routes: list[Route], start: int) -> Block:
-        """Return the block of queries that begins at a place."""
-        return Block(routes, queries[start : start + QUERIES_PER_BLOCK], center=self._options.center)
-
-    def _tiles(self, block: Block, ids: Tensor) -> Iterator[tuple[Tile, tuple[np.ndarray, np.ndarray | None]]]:
-        """Yield the scores of one block, tile by tile."""
-        tiles = [Tile(start, min(start + IDS_PER_TILE, len(ids))) for start in range(0, len(ids), IDS_PER_TILE)]
-        work = self._executor.map(lambda tile: block.mean_and_stderr(ids[tile.start : tile.stop]), tiles)
-        yield from zip(tiles, work, strict=True)
-
-    def _labels(self, labels: Any, label: Any, ids: Any, exclude: Any) -> np.ndarray:
-        """Return the labels of the instances that are left, or nothing where no label is asked for."""
-        if label is None:
-            return np.empty(0)
-        everyone = self._ids(ids)
+    def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
+        """Return the labels of instances, given or from `train`."""
         if labels is None:
             if self._train is None:
                 raise InfluenceError(
                     "label= needs the labels of the instances. Give labels=[...] or Influence(train=data)."
                 )
-            found = self._train.labels_of(everyone)
-        else:
-            found = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
-        if len(found) != len(everyone):
+            return self._train.labels_of(ids)
+        found = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
+        if len(found) != len(ids):
             raise InfluenceError(
-                f"{len(found)} labels for {len(everyone)} instances. Give one label for each, in their order."
+                f"{len(found)} labels for {len(ids)} instances. Give one label for each, in their order."
             )
-        return found if exclude is None else found[~torch.isin(everyone, as_ids(exclude)).numpy()]
+        return found
 
-    def _only_labels(self, label: Any, queries: list[Batch], routes: list[Route]) -> np.ndarray | None:
+    def _only(self, label: Any, question: Question) -> np.ndarray | None:
         """Return the label that instances must have, one a query."""
         if label is None:
             return None
         if isinstance(label, str) and label == "predicted":
-            return np.array([int(predicted(routes[0].work, query).target) for query in queries])
-        return np.full(len(queries), label)
+            work = question.routes[0].work
+            return np.array([int(predicted(work, query).target) for query in question.queries])
+        return np.full(len(question.queries), label)
 
     def _provenance(self, queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:
+        """Return all that scores depend on, as JSON data."""
         return {
             "turnover": turnover.__version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
@@ -445,9 +302,3 @@ class Influence:
             "ids": fingerprint_of(ids),
             "queries": fingerprint_of([(q.args, q.kwargs, q.target) for q in queries]),
         }
-
-
-def _names(queries: Sequence[Batch]) -> tuple[int | str, ...]:
-    """Return the name of each query: its id where all have one of their own, else its place."""
-    ids = [int(query.ids[0]) for query in queries if query.ids is not None]
-    return tuple(ids) if len(set(ids)) == len(queries) else tuple(range(len(queries)))

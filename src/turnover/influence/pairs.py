@@ -4,7 +4,6 @@ A tile is a range of instances on a block of queries; its scores are a pure func
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,14 +19,6 @@ from .route import Route
 def null_ids(count: int) -> Tensor:
     """Return ids that no training ever saw."""
     return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A range of instances, by their place in the list of ids, on a block of queries."""
-
-    start: int
-    stop: int
 
 
 class Block:
@@ -57,10 +48,6 @@ class Block:
         return np.stack(
             [scorer.scores(ids).numpy() - offset for scorer, offset in zip(self._scorers, self._offsets, strict=True)]
         )
-
-    def mean_and_stderr(self, ids: Tensor) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return scores [ids, queries] averaged over members, and their standard error where there are several."""
-        return average(self.members(ids))
 
 
 def average(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

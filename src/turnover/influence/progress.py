@@ -17,6 +17,10 @@ class Progress:
         """Note finished work."""
         self._bar.update(count)
 
-    def close(self) -> None:
+    def __enter__(self) -> "Progress":
+        """Show the bar."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Finish the bar."""
         self._bar.close()

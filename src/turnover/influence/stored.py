@@ -4,94 +4,90 @@ All that determines the bytes is fixed in the folder's identity before the first
 taken, chunk and tile geometry and the number of threads.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import os
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from turnover.scores import Scores
 from turnover.scores.stored import finish_store
 from turnover.storage import ArraySpec, TileStore
 
-from .pairs import Block
+from .pairs import Block, average
 from .progress import Progress
+from .question import QUERIES_PER_BLOCK, Question
 
 IDS_PER_TILE = 4096
 
 
-def store_pairs(
-    folder: str,
-    *,
-    ids: Tensor,
-    names: Sequence[int | str],
-    members: int,
-    queries_per_block: int,
-    block_at: Callable[[int], Block],
-    identity: dict[str, Any],
-    about: dict[str, Any],
-    centred: bool,
-    bar: Progress,
-) -> Scores:
-    """Compute what a folder still lacks and return its scores.
-
-    Args:
-        folder: new, or left by an earlier run of the same work.
-        ids: the instances.
-        names: of the queries.
-        members: number of models; with more than one, standard errors are stored too.
-        queries_per_block: queries of a tile.
-        block_at: makes the block of queries that begins at a place.
-        identity: all that determines the scores.
-        about: unit, path and provenance of the scores.
-        centred: whether offsets were subtracted.
-        bar: counts pairs.
-    """
-    shape = (len(ids), len(names))
-    tile = (min(IDS_PER_TILE, shape[0]), min(queries_per_block, shape[1]))
+def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Progress) -> Scores:
+    """Compute what a folder still lacks and return its scores, which are read when they are used."""
+    shape = (len(question.ids), len(question.queries))
+    tile = (min(IDS_PER_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
-    arrays = {"values": spec, "stderr": spec} if members > 1 else {"values": spec}
-    identity = {**identity, "threads": torch.get_num_threads(), "tile": list(tile)}
+    arrays = {"values": spec, "stderr": spec} if len(question.routes) > 1 else {"values": spec}
+    identity = {
+        **question.provenance,
+        "paths": [route.path for route in question.routes],
+        "chunks": [route.ids_per_chunk for route in question.routes],
+        "threads": torch.get_num_threads(),
+    }
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:
         if not store.complete:
-            seen: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-            _fill(store, ids, block_at, bar, seen)
-            null, offset = _nulls(range(0, shape[1], tile[1]), block_at, seen)
-            offsets = offset if centred else None
-            finish_store(store, ids=ids.numpy(), queries=names, null=null, offset=offsets, replicas=members, **about)
-    bar.close()
+            filling = _Filling(store, question, bar)
+            filling.fill()
+            finish_store(
+                store,
+                ids=question.ids.numpy(),
+                queries=question.names,
+                null=np.concatenate([filling.null(start) for start in range(0, shape[1], tile[1])], 1),
+                offset=np.concatenate([filling.offset(start) for start in range(0, shape[1], tile[1])])
+                if question.options.center
+                else None,
+                **question.about,
+            )
     return Scores.open(folder)
 
 
-def _fill(
-    store: TileStore,
-    ids: Tensor,
-    block_at: Callable[[int], Block],
-    bar: Progress,
-    seen: dict[int, tuple[np.ndarray, np.ndarray]],
-) -> None:
-    """Compute all pending tiles, block of queries after block, so that each block is made ready once."""
-    by_block: dict[int, list[tuple[int, slice]]] = {}
-    for tile in store.pending():
-        rows, columns = store.region("values", tile)
-        by_block.setdefault(columns.start, []).append((tile, rows))
-    for start, tiles in sorted(by_block.items()):
-        block = block_at(start)
-        seen[start] = block.null, block.offset
-        for tile, rows in tiles:
-            mean, stderr = block.mean_and_stderr(ids[rows])
-            store.write(tile, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
-            bar.add(mean.size)
+class _Filling:
+    """The work on what a store lacks; null scores of finished blocks are kept for the end."""
 
+    def __init__(self, store: TileStore, question: Question, bar: Progress) -> None:
+        self._store, self._question, self._bar = store, question, bar
+        self._ends: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-def _nulls(
-    starts: range, block_at: Callable[[int], Block], seen: dict[int, tuple[np.ndarray, np.ndarray]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return null scores and offsets of all queries; blocks that an earlier run finished are made again."""
-    for start in starts:
-        if start not in seen:
-            block = block_at(start)
-            seen[start] = block.null, block.offset
-    null, offset = zip(*(seen[start] for start in starts), strict=True)
-    return np.concatenate(null, 1), np.concatenate(offset)
+    def fill(self) -> None:
+        """Compute all pending tiles, block of queries after block, so that each block is made ready once."""
+        by_block: dict[int, list[tuple[int, slice]]] = {}
+        for tile in self._store.pending():
+            rows, columns = self._store.region("values", tile)
+            by_block.setdefault(columns.start, []).append((tile, rows))
+        for start, tiles in sorted(by_block.items()):
+            for tile, members in self._members(self._block(start), tiles):
+                mean, stderr = average(members)
+                self._store.write(tile, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
+                self._bar.add(mean.size)
+
+    def _members(self, block: Block, tiles: list[tuple[int, slice]]) -> Iterator[tuple[int, np.ndarray]]:
+        ids, work = self._question.ids, self._question.executor
+        numbers = [tile for tile, _ in tiles]
+        parts = work.map(lambda rows: block.members(ids[rows]), [rows for _, rows in tiles])
+        yield from zip(numbers, parts, strict=True)
+
+    def _block(self, start: int) -> Block:
+        block = self._question.block(start)
+        self._ends[start] = block.null, block.offset
+        return block
+
+    def null(self, start: int) -> np.ndarray:
+        """Return the null scores of a block; one that an earlier run finished is made again."""
+        if start not in self._ends:
+            self._block(start)
+        return self._ends[start][0]
+
+    def offset(self, start: int) -> np.ndarray:
+        """Return the offsets of a block."""
+        if start not in self._ends:
+            self._block(start)
+        return self._ends[start][1]

@@ -15,7 +15,7 @@ from turnover.masks import MaskSource, source_named
 from .leaks import Leak, expected_leaks
 from .plan_table import plan_table
 from .sites import At, choose_sites, width_of
-from .zero_flow import ZeroFlow, zero_flows
+from .zero_flow import ZeroFlow, feeds_output_linear, zero_flows
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Plan:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    path: str = "grown at the first site"
     parameters: int = 0
     trainable: int = 0
 
@@ -148,6 +149,7 @@ def make_plan(model: nn.Module, *, at: At, keep: float, seed: int, masks: str | 
         problems=tuple(problems),
         warnings=tuple(_warnings(site_plans)),
         notes=tuple(notes),
+        path=_expected_path(model, site_plans),
         parameters=sum(p.numel() for p in model.parameters()),
         trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
     )
@@ -171,6 +173,13 @@ def check_model(model: Any) -> None:
             raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
     if hasattr(model, "_orig_mod"):
         raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
+
+
+def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
+    """Return how scores will be computed, as far as the code of the model tells; the engine settles it."""
+    if len(sites) == 1 and sites[0].dim == "features" and feeds_output_linear(model, sites[0].path):
+        return "last layer, one matrix product"
+    return "grown at the first site"
 
 
 def _warnings(sites: Sequence[SitePlan]) -> list[str]:

@@ -33,6 +33,8 @@ def plan_table(plan: "Plan") -> str:
             "measured on the example" if plan.leaks_measured else "by the order of the modules; turnover.audit measures"
         )
         lines += ["", f"would leak: nothing ({how})"]
+    if plan.sites:
+        lines += ["", f"scores: {plan.path} (settled on the first query; Scores.path says which way was taken)"]
     for title, entries in (
         ("problems", plan.problems),
         ("warnings", plan.warnings),

@@ -35,6 +35,18 @@ def zero_flows(model: nn.Module, paths: list[str]) -> dict[str, ZeroFlow]:
     return {path: _flow(model, path, paths, traces) for path in paths}
 
 
+def feeds_output_linear(model: nn.Module, path: str) -> bool:
+    """Return whether a site's output goes into one nn.Linear and nowhere else, and that makes the model's output."""
+    graph = _trace(model, "", [path])
+    nodes = [] if graph is None else [n for n in graph.nodes if n.op == "call_module" and str(n.target) == path]
+    if len(nodes) != 1 or len(nodes[0].users) != 1:
+        return False
+    (consumer,) = nodes[0].users
+    if consumer.op != "call_module" or not isinstance(model.get_submodule(str(consumer.target)), nn.Linear):
+        return False
+    return [user.op for user in consumer.users] == ["output"]
+
+
 def _flow(model: nn.Module, path: str, sites: list[str], traces: dict[str, fx.Graph | None]) -> ZeroFlow:
     parts = path.split(".") if path else []
     known = _inside_torch(model, path)

@@ -1,0 +1,73 @@
+"""Answers about training rows, from one pass over the data: self-influence and out-of-sample predictions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnover.errors import InfluenceError
+from turnover.scores import OutOfSample
+
+from .forward import Pass
+from .pairs import average
+from .progress import Progress
+from .rows_pass import check_ids, class_labels, null_for, self_scores, unseen_outputs
+from .train import TrainRows
+
+
+def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, center: bool) -> dict[str, Any]:
+    """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them."""
+    ids: list[Tensor] = []
+    values: list[np.ndarray] = []
+    nulls: list[np.ndarray] = []
+    done = 0
+    for batch, some in check_ids(rows.batches()):
+        other = null_for(len(some), done)
+        there = [(work, batch.to(work.member.device)) for work in works]
+        values.append(np.stack([self_scores(work, moved, some).numpy() for work, moved in there]))
+        nulls.append(np.stack([self_scores(work, moved, other).numpy() for work, moved in there]))
+        ids.append(some)
+        done += len(some)
+        bar.add(len(some))
+    if not ids:
+        raise InfluenceError("there are no rows: the data is empty.")
+    member_nulls = np.concatenate(nulls, 1)
+    offsets = member_nulls.astype(np.float64).mean(1).astype(np.float32)
+    if not center:
+        offsets = np.zeros_like(offsets)
+    mean, errors = average(np.concatenate(values, 1) - offsets[:, None])
+    return {
+        "values": mean,
+        "ids": torch.cat(ids).numpy(),
+        "stderr": errors,
+        "offset": offsets.mean() if center else None,
+        "null": (member_nulls - offsets[:, None]).mean(0),
+        "path": "both views of each row",
+        "replicas": len(works),
+    }
+
+
+def each_unseen(
+    works: Sequence[Pass], rows: TrainRows, bar: Progress, *, predict: Callable[[Tensor], Tensor]
+) -> OutOfSample:
+    """Return what the part of each network that never saw a row predicts for it."""
+    ids: list[Tensor] = []
+    replicas: list[np.ndarray] = []
+    targets: list[Any] = []
+    for batch, some in check_ids(rows.batches()):
+        outputs = [predict(unseen_outputs(work, batch.to(work.member.device), some)) for work in works]
+        replicas.append(torch.stack([output.float().cpu() for output in outputs]).numpy())
+        ids.append(some)
+        targets.append(batch.target)
+        bar.add(len(some))
+    if not ids:
+        raise InfluenceError("there are no rows: the data is empty.")
+    predictions = np.concatenate(replicas, 1)
+    return OutOfSample(
+        replicas=predictions,
+        ids=torch.cat(ids).numpy(),
+        labels=class_labels(targets, predictions.shape[-1]),
+        path="flipped view of each row",
+    )
