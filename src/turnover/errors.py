@@ -136,3 +136,11 @@ class ScoresError(TurnOverError, ValueError):
 
 class InfluenceError(TurnOverError, ValueError):
     """Influence cannot be computed with this model, loss, data or option."""
+
+
+class TrainingError(TurnOverError, ValueError):
+    """A training recipe cannot be run as asked."""
+
+
+class BaselineError(TurnOverError, RuntimeError):
+    """A compared method cannot be computed on this model, data or option."""

@@ -39,6 +39,7 @@ class GenericScorer:
         self.ids_per_chunk = ids_per_chunk
         self.path = work.path
 
+    @torch.no_grad()  # here too: an executor may call it in a thread of its own, where gradients are on
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""
         result = torch.empty((len(ids), len(self._queries)))

@@ -1,6 +1,6 @@
 """The models of an ensemble, checked, and switched to eval mode while they are asked."""
 
-import hashlib
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +11,15 @@ from torch import nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import Masking
+from turnover.layers.recipe import RECIPE_KEY
 from turnover.layers.root import masking_of
 from turnover.wrapping.build import wrapped_root
 
-from .fingerprint import fingerprint_of
+from .fingerprint import fingerprint_of, plain_repr
+
+# How many are asking a module at the moment, and the mode it had before the first of them.
+_asked: dict[nn.Module, tuple[int, bool]] = {}
+_modes_lock = threading.Lock()
 
 
 class Member:
@@ -37,12 +42,15 @@ class Member:
         return torch.device("cpu") if first is None else first.device
 
     def digest(self) -> str:
-        """Return a checksum of the weights and masks; what was learned about sites does not count."""
-        whole = hashlib.sha256(self.masking.recipe.to_json().encode())
-        for name, value in self.root.state_dict().items():
-            if not name.endswith("turnover_recipe"):
-                whole.update(f"{name} {fingerprint_of(value)}".encode())
-        return whole.hexdigest()
+        """Return a checksum of the structure, weights and masks; what was learned about sites does not count."""
+        tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
+        weights = {_plain_name(name): value for name, value in tensors if not name.endswith(RECIPE_KEY)}
+        return fingerprint_of([self.masking.recipe.to_json(), plain_repr(self.root), weights])
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a tensor without what torch.compile and DDP put around a model."""
+    return name.replace("_orig_mod.", "").removeprefix("module.")
 
 
 def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | str | None) -> tuple[Member, ...]:
@@ -76,15 +84,24 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
 @contextmanager
 def evaluating(members: Sequence[Member]) -> Iterator[None]:
     """Switch to eval mode without gradients, and restore every module's mode afterwards."""
-    modes = [(module, module.training) for member in members for module in member.model.modules()]
-    try:
+    modules = [module for member in members for module in member.model.modules()]
+    with _modes_lock:
+        for module in modules:
+            count, mode = _asked.get(module, (0, module.training))
+            _asked[module] = count + 1, mode
         for member in members:
             member.model.eval()
+    try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in modes:
-            module.training = mode
+        with _modes_lock:
+            for module in modules:
+                count, mode = _asked.pop(module)
+                if count > 1:  # another thread still asks the same model
+                    _asked[module] = count - 1, mode
+                else:
+                    module.training = mode
 
 
 @contextmanager
@@ -99,35 +116,4 @@ def precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]
 
 def call_description(function: Any) -> Any:
     """Return what identifies a function across processes: its code and constants, never its address."""
-    if function is None or isinstance(function, str | int | float | bool):
-        return function
-    if isinstance(function, nn.Module):
-        return f"{type(function).__module__}.{type(function).__qualname__}({function.extra_repr()}) {function!r}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        inner = getattr(function, "func", None)
-        if inner is not None:  # functools.partial
-            bound = [call_description(value) for value in (*function.args, *sorted(function.keywords.items()))]
-            return ["partial", call_description(inner), *bound]
-        name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-        return name if isinstance(function, type) or hasattr(function, "__qualname__") else f"{name} {_state(function)}"
-    closed = [call_description(_plain(cell.cell_contents)) for cell in function.__closure__ or ()]
-    defaults = [call_description(_plain(value)) for value in function.__defaults__ or ()]
-    return [hashlib.sha256(_code_bytes(code)).hexdigest(), closed, defaults]
-
-
-def _code_bytes(code: Any) -> bytes:
-    constants = [_code_bytes(c).hex() if hasattr(c, "co_code") else repr(c) for c in code.co_consts]
-    return code.co_code + repr((constants, code.co_names)).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return f"tensor {fingerprint_of(value)}"
-    return value if callable(value) or isinstance(value, str | int | float | bool | None) else repr(type(value))
-
-
-def _state(value: Any) -> str:
-    return repr(
-        sorted((name, repr(_plain(item))) for name, item in vars(value).items()) if hasattr(value, "__dict__") else []
-    )
+    return function if function is None or isinstance(function, str) else fingerprint_of(function)

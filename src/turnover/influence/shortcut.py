@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from turnover.layers.instances import active_instances
 from turnover.layers.scale import scales
 from turnover.masks.keep_rate import rounded_keep
 
@@ -23,6 +24,9 @@ from .queries import Batch
 from .watch import Seen, watch_sites
 
 _PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_LINEAR_FORWARDS = {kind.forward for kind in _PRODUCTS}
+_HIGHEST_KEEP = 0.95
+"""Beyond it the flipped product is a small difference of large numbers, and float32 is too coarse."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,11 @@ def find_shortcut(member: Member, query: Batch) -> Shortcut | None:
         return None
     first = seen.order[0]
     module = seen.consumer.get(first)
-    if module is None or seen.order.count(first) > 1:
+    # A class derived from these may do something else in forward, and not be linear at all.
+    if module is None or seen.order.count(first) > 1 or type(module).forward not in _LINEAR_FORWARDS:
         return None
-    return Shortcut(first, member.masking.recipe.sites[first].keep, module)
+    keep = member.masking.recipe.sites[first].keep
+    return Shortcut(first, keep, module) if keep <= _HIGHEST_KEEP else None
 
 
 @contextmanager
@@ -56,7 +62,8 @@ def shortcut_in(now: Chunk, shortcut: Shortcut | None) -> Iterator[None]:
     rate, (_, flip_scale) = rounded_keep(shortcut.keep), scales(shortcut.keep)
 
     def add_flipped(module: nn.Module, args: tuple[Any, ...], kept: Tensor) -> Tensor | None:
-        if now.unmasked is None:
+        # Another thread may ask the same model: its rows are not ours.
+        if active_instances() is not now or now.unmasked is None:
             return None
         whole, now.unmasked = now.unmasked, None
         # (total - rate * (kept - bias)) * flip_scale + bias, gathered so that only one operation runs over all rows.
@@ -69,7 +76,8 @@ def shortcut_in(now: Chunk, shortcut: Shortcut | None) -> Iterator[None]:
         torch.sub(constant, kept, alpha=rate * flip_scale, out=both[now.count :])
         return both
 
-    handle = shortcut.module.register_forward_hook(add_flipped)
+    # First of all hooks: what others do to the product, a mask on it for example, they do to all rows.
+    handle = shortcut.module.register_forward_hook(add_flipped, prepend=True)
     try:
         yield
     finally:

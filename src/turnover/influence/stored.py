@@ -31,6 +31,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Progres
         **question.provenance,
         "paths": [route.path for route in question.routes],
         "chunks": [route.ids_per_chunk for route in question.routes],
+        "memory": question.options.memory,
         "threads": torch.get_num_threads(),
     }
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:

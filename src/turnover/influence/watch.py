@@ -1,5 +1,6 @@
 """Seeing where activations go: in which order sites run, and which module takes a site's output as it is."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +27,10 @@ class Seen:
 def watch_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module], ...]) -> Seen:
     """Return what a pass through the full network shows of its sites."""
     seen = Seen()
-    passed: dict[int, int] = {}
-    made: dict[int, tuple[nn.Module, Tensor]] = {}  # with the tensor, so that its address is not used again
+    # With the tensor, so that its address is not used again, and its version, which writing in place changes.
+    passed: dict[int, tuple[int, Tensor, int | None]] = {}
+    made: dict[int, tuple[nn.Module, Tensor, int | None]] = {}
+    runs: Counter[nn.Module] = Counter()
     paths = {site.path: index for index, site in enumerate(member.masking.recipe.sites)}
     hooks = []
 
@@ -37,17 +40,20 @@ def watch_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module
             if isinstance(value, Tensor):
                 seen.order.append(index)
                 seen.site_input[index] = value
-                passed[id(value)] = index
+                passed[id(value)] = index, value, _version(value)
 
         return note
 
     def before_consumer(module: nn.Module, args: tuple[Any, ...]) -> None:
+        runs[module] += 1
         if args and id(args[0]) in passed:
-            seen.consumer.setdefault(passed[id(args[0])], module)
+            index, value, version = passed[id(args[0])]
+            if _untouched(value, version):
+                seen.consumer.setdefault(index, module)
 
     def after_consumer(module: nn.Module, args: Any, output: Any) -> None:
         if isinstance(output, Tensor):
-            made[id(output)] = module, output
+            made[id(output)] = module, output, _version(output)
 
     for path, module in member.root.named_modules():
         if path in paths:
@@ -60,5 +66,18 @@ def watch_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module
     finally:
         for hook in hooks:
             hook.remove()
-    seen.last = made.get(id(seen.output), (None, None))[0]
+    # A module that runs again elsewhere does more than take the site's output.
+    seen.consumer = {index: module for index, module in seen.consumer.items() if runs[module] == 1}
+    module, output, version = made.get(id(seen.output), (None, None, None))
+    if output is not None and _untouched(output, version):
+        seen.last = module
     return seen
+
+
+def _version(value: Tensor) -> int | None:
+    """Return a number that changes when a tensor is written to; None where that is not counted."""
+    return None if value.is_inference() else value._version
+
+
+def _untouched(value: Tensor, version: int | None) -> bool:
+    return version is not None and value._version == version

@@ -1,0 +1,154 @@
+"""Training is a function of rows and seed, and a row left out leaves its place empty."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import turnover
+from turnover.errors import TrainingError
+from turnover.training import TrainingRecipe, retrain
+
+X = torch.linspace(-2, 2, 60).view(20, 3)
+Y = (X[:, 0] > 0).long()
+
+
+def build(bias: bool = True) -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2, bias=bias))
+
+
+def wrapped() -> nn.Module:
+    return turnover.wrap(build(bias=False), at=["1"])
+
+
+def momentum(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+def recipe(**changes) -> TrainingRecipe:
+    return TrainingRecipe(**{"build": build, "inputs": X, "targets": Y, "epochs": 3, "batch_size": 6, **changes})
+
+
+def outputs(model: nn.Module) -> np.ndarray:
+    return model(X[:4]).numpy()
+
+
+def flat(model: nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_the_same_seed_gives_the_same_bits_and_the_callers_random_state_is_left_alone():
+    before = torch.get_rng_state()
+    one, same, other = recipe().fit(seed=3), recipe().fit(seed=3), recipe().fit(seed=4)
+    assert torch.equal(flat(one), flat(same))
+    assert not torch.equal(flat(one), flat(other))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_row_left_out_leaves_its_place_empty_bit_for_bit():
+    left_out, plan = 7, recipe(optimiser=momentum)
+    found = plan.fit([row for row in range(20) if row != left_out], seed=2)
+    torch.manual_seed(2)
+    model = build()
+    optimiser = momentum(model.parameters())
+    for batch in plan.batches(2):
+        rows = batch[batch != left_out]
+        optimiser.zero_grad()
+        losses = functional.cross_entropy(model(X[rows]), Y[rows], reduction="none")
+        (losses.sum() / len(batch)).backward()
+        optimiser.step()
+    assert torch.equal(flat(found), flat(model))
+
+
+def test_weight_0_is_the_same_as_left_out_for_models_whose_rows_do_not_meet():
+    weights = torch.ones(20)
+    weights[7] = 0
+    without = recipe().fit([row for row in range(20) if row != 7], seed=1)
+    assert torch.allclose(flat(without), flat(recipe().fit(seed=1, weights=weights)), atol=1e-6)
+
+
+def test_a_batch_that_loses_all_its_rows_is_still_a_step():
+    plan = recipe(batch_size=1, epochs=1, optimiser=momentum)
+    seen = []
+    plan.fit([0, 1], seed=0, on_step=lambda step: seen.append(len(step.present)))
+    assert len(seen) == 20
+    assert sum(seen) == 2
+
+
+def test_a_wrapped_model_is_trained_in_keep_view_under_its_ids():
+    one = recipe(build=wrapped, ids=torch.arange(100, 120)).fit(seed=0)
+    other = recipe(build=wrapped).fit(seed=0)
+    assert not torch.equal(flat(one), flat(other))
+    assert turnover.layers.root.masking_of(one).learned.passes == 12
+
+
+def test_dict_and_tuple_inputs_and_schedules_work():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, a, b):
+            return self.layer(a + b)
+
+    schedule = partial(torch.optim.lr_scheduler.StepLR, step_size=2)
+    one = recipe(build=Two, inputs={"a": X, "b": X}, schedule=schedule).fit(seed=0)
+    two = recipe(build=Two, inputs=(X, X), schedule=schedule).fit(seed=0)
+    assert torch.equal(flat(one), flat(two))
+    assert not torch.equal(flat(one), flat(recipe(build=Two, inputs=(X, X)).fit(seed=0)))
+
+
+def test_retraining_in_processes_equals_retraining_here(tmp_path):
+    subsets = np.random.default_rng(0).random((4, 20)) < 0.5
+    here = retrain(recipe(), subsets, seeds=range(4), measure=outputs)
+    there = retrain(recipe(), subsets, seeds=range(4), measure=outputs, processes=2)
+    assert here.shape == (4, 4, 2)
+    assert np.allclose(here, there, atol=1e-6)
+
+
+def test_finished_trainings_are_cached_and_other_work_is_refused(tmp_path):
+    pytest.importorskip("zarr", reason="needs the extra store")
+    subsets = np.random.default_rng(0).random((3, 20)) < 0.5
+    calls = []
+
+    def counting(model):
+        calls.append(1)
+        return outputs(model)
+
+    options = {"cache": tmp_path / "cache", "identity": {"task": "line"}, "measure": counting}
+    first = retrain(recipe(), subsets, seeds=range(3), **options)
+    assert len(calls) == 4  # one for the shape
+    again = retrain(recipe(), subsets, seeds=range(3), **options)
+    assert len(calls) == 5
+    assert np.array_equal(first, again)
+    with pytest.raises(turnover.errors.StoreMismatchError, match="seeds"):
+        retrain(recipe(), subsets, seeds=[5, 6, 7], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: recipe(targets=Y[:5]), r"inputs have \[20\] rows and targets 5"),
+        (lambda: recipe(epochs=0), "both must be at least 1"),
+        (lambda: recipe(ids=torch.arange(3)), "3 ids for 20 rows"),
+        (lambda: recipe().fit([25]), "rows go from 25 to 25"),
+        (lambda: recipe().fit(torch.ones(3, dtype=torch.bool)), "give a bool for each of 20 rows"),
+        (lambda: recipe(loss=nn.CrossEntropyLoss()).fit(), r"the loss returned \[\] for 6 rows"),
+        (lambda: retrain(recipe(), np.ones((2, 20)), seeds=[0, 1], measure=outputs), "give bool"),
+        (lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0], measure=outputs), "1 seeds for 2 subsets"),
+        (
+            lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0, 1], measure=outputs, processes=999),
+            "processes=999: this machine has",
+        ),
+        (
+            lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0, 1], measure=lambda m: m, processes=2),
+            "cannot be sent to worker processes",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_cure(call, message):
+    with pytest.raises(TrainingError, match=message):
+        call()
