@@ -2,8 +2,8 @@
 
 A row that is left out leaves its place in the batch empty (the paper's footnote to Eq. 1): the other rows meet in the
 same batches from the same initial parameters, the row is not fed to the model, and the divisor of the mean stays the
-size of the full batch. A batch that loses all its rows is still a step, with gradients of zero, so that momentum, weight
-decay and schedules go on as they would.
+size of the full batch. A batch that loses all its rows is still a step, with gradients of zero, so that momentum,
+weight decay and schedules go on as they would.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
