@@ -5,6 +5,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+# Threads that spin while they wait make small tensors many times slower on a busy machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import hypothesis
 import numpy as np
 import pytest
@@ -12,7 +15,8 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 
-torch.set_num_threads(2)
+# The models of the tests are tiny: a second thread costs more than it brings.
+torch.set_num_threads(1)
 
 # The first call of a torch function can take a second: a deadline would report that as a failure.
 hypothesis.settings.register_profile("turnover", deadline=None, derandomize="CI" in os.environ, print_blob=True)

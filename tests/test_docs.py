@@ -58,7 +58,7 @@ def test_links_between_pages_lead_somewhere(page):
 
 def test_architecture_names_every_file_of_the_lower_floors():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for folder in ("masks", "layers", "wrapping", "influence"):
+    for folder in ("masks", "layers", "wrapping", "influence", "training", "baselines"):
         for file in (ROOT / "src/turnover" / folder).glob("*.py"):
             if file.name != "__init__.py":
                 assert file.name in text, f"{folder}/{file.name}"

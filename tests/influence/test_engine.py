@@ -41,7 +41,7 @@ def test_scores_do_not_depend_on_chunks_threads_or_order_of_queries(at):
     tight = turnover.Influence(model, memory=30_000).pairwise((x, y), ids=ids).values
     assert np.abs(usual - tight).max() < 1e-5
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(3 - threads if threads < 3 else 1)
     alone = turnover.Influence(model).pairwise((x, y), ids=ids).values
     torch.set_num_threads(threads)
     assert np.abs(usual - alone).max() < 1e-5
@@ -141,6 +141,53 @@ def test_self_influence_finds_wrong_labels_and_the_model_keeps_its_mode():
     assert inf.out_of_sample().probs.shape == (200, 3)
 
 
+def test_a_shuffling_loader_that_drops_rows_answers_for_all_rows_in_the_order_of_the_data():
+    model, data = really_trained()
+    whole = turnover.Influence(model, train=data)
+    loader = DataLoader(data, batch_size=64, shuffle=True, drop_last=True)
+    loaded = turnover.Influence(model, train=loader)
+    assert np.array_equal(loaded.out_of_sample().ids, np.arange(200))
+    assert np.allclose(loaded.out_of_sample().probs, whole.out_of_sample().probs, atol=1e-6)
+    assert np.allclose(loaded.self_influence().values, whole.self_influence().values, atol=1e-5)
+    assert loaded.top(queries(), k=2, label=1).helpful_ids.shape == (5, 2)
+
+
+def test_ids_that_were_never_trained_are_noticed_by_their_self_influence():
+    model, data = really_trained()
+    strangers = turnover.with_instance_ids([(row[0], row[1], f"row {row[2]}") for row in data], id=2)
+    rows = [(x, y, number) for x, y, _, number in strangers]
+    batch = torch.stack([r[0] for r in rows]), torch.stack([r[1] for r in rows]), torch.tensor([r[2] for r in rows])
+    with pytest.warns(TurnOverWarning, match="cannot be told from that of ids that were never trained"):
+        turnover.Influence(model).self_influence(batch)
+
+
+def test_an_unknown_label_lists_those_that_exist():
+    model, data = really_trained()
+    with pytest.raises(InfluenceError, match=r"no instance has the label 77. There are 0, 1, 2"):
+        turnover.Influence(model, train=data).top(queries(), label=77)
+
+
+def test_a_model_that_fails_on_the_first_query_says_what_queries_look_like():
+    inf = turnover.Influence(trained(mlp(), at=["1", "3"]))
+    with pytest.raises(InfluenceError, match=r"fails on the first query \(RuntimeError: mat1 and mat2"):
+        inf.pairwise((torch.randn(2, 9), torch.tensor([0, 1])), ids=range(5))
+
+
+def test_two_models_have_the_spread_of_never_trained_ids_as_their_error():
+    models = [trained(mlp(), at=["1", "3"], seed=seed) for seed in (1, 2)]
+    scores = turnover.Influence(models).pairwise(queries(), ids=range(8))
+    assert np.allclose(scores.stderr[0], scores.null.std(0, ddof=1), rtol=1e-4)
+
+
+def test_out_of_sample_of_a_regression_is_its_outputs():
+    net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2))
+    x, y, ids = torch.randn(9, 6), torch.randn(9, 2), torch.arange(9)
+    model = trained(net, at=["1"])
+    found = turnover.Influence(model).out_of_sample((x, y, ids))
+    with torch.no_grad(), turnover.instances(ids, view="flip"):
+        assert np.allclose(found.probs, model(x).numpy(), atol=1e-6)
+
+
 def test_out_of_sample_takes_any_prediction():
     model, data = really_trained()
     result = turnover.Influence(model, train=data).out_of_sample(predict=lambda outputs: outputs[:, :2])
@@ -175,7 +222,7 @@ def test_nan_is_named_by_query_and_instance_and_the_rest_is_finished():
 
 
 def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
-    with pytest.warns(TurnOverWarning, match="model 0 was never trained with its masks"):
+    with pytest.warns(TurnOverWarning, match="the model was never trained with its masks"):
         turnover.Influence(turnover.wrap(mlp(), at=["1"]))
 
 

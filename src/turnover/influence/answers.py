@@ -5,7 +5,7 @@ import numpy as np
 from turnover.scores import Scores, Top
 
 from .options import NULL_IDS
-from .pairs import average, spread_of
+from .pairs import FEWEST_MEMBERS, average, spread_of
 from .progress import Progress
 from .question import Question
 
@@ -13,7 +13,7 @@ from .question import Question
 def every_pair(question: Question, bar: Progress) -> Scores:
     """Return Scores [instances, queries], held in memory."""
     values = np.empty((len(question.ids), len(question.queries)), np.float32)
-    errors = np.empty_like(values) if len(question.routes) > 1 else None
+    errors = np.empty_like(values) if len(question.routes) >= FEWEST_MEMBERS else None
     offsets, nulls = [], []
     for columns, block in question.blocks():
         offsets.append(block.offset)

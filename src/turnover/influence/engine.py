@@ -7,17 +7,16 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 import turnover
-from turnover.errors import InfluenceError
+from turnover.errors import InfluenceError, TurnOverError
 from turnover.layers.as_ids import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.wrapping.rows import Loss
 
 from .answers import every_pair, mean_over_queries, top_of_each
 from .executor import Executor, LocalExecutor
-from .findings import warn_of_nan
+from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
 from .measures import Goodness, Measure
@@ -172,7 +171,7 @@ class Influence:
         with evaluating(self._members):
             question = self._ask(queries, at_label, wanted)
             with Progress(question.pairs, progress, "pairs") as bar:
-                return top_of_each(question, bar, k=k, labels=labelled, only=self._only(label, question))
+                return top_of_each(question, bar, k=k, labels=labelled, only=self._only(label, labelled, question))
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of ids that were never trained: what pure noise looks like."""
@@ -198,6 +197,7 @@ class Influence:
         provenance = self._provenance([], torch.from_numpy(found["ids"]))
         scores = Scores(**found, unit=self._goodness.unit, provenance=provenance)
         warn_of_nan(scores)
+        warn_of_strangers(scores)
         return scores
 
     def out_of_sample(
@@ -207,13 +207,13 @@ class Influence:
 
         Args:
             data: rows with ids; None: `train`.
-            predict: maps outputs to predictions; None: softmax over the last dimension.
+            predict: maps outputs to predictions; None: softmax over the last dimension, or the outputs themselves
+                where targets are floats.
             progress: show a bar; None: on a terminal.
         """
         rows = self._data(data)
-        turn = predict or (lambda outputs: functional.softmax(outputs.float(), -1))
         with evaluating(self._members), Progress(rows.length, progress, "rows") as bar:
-            return each_unseen(self._works(), rows, bar, predict=turn)
+            return each_unseen(self._works(), rows, bar, predict=predict)
 
     # Inside
 
@@ -256,9 +256,19 @@ class Influence:
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
         if missing or at_label == "predicted":
             opened = [predicted(self._works()[0], query) for query in opened]
+        try:
+            routes = [find_route(m, self._goodness, self._options, opened[0], ids) for m in self._members]
+        except TurnOverError:
+            raise
+        except Exception as error:
+            raise InfluenceError(
+                f"the model or the loss fails on the first query ({type(error).__name__}: {error}). Give queries as "
+                "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
+                "columns that the model does not know out."
+            ) from error
         return Question(
             queries=opened,
-            routes=[find_route(m, self._goodness, self._options, opened[0], ids) for m in self._members],
+            routes=routes,
             ids=ids,
             options=self._options,
             executor=self._executor,
@@ -281,13 +291,16 @@ class Influence:
             )
         return found
 
-    def _only(self, label: Any, question: Question) -> np.ndarray | None:
+    def _only(self, label: Any, labels: np.ndarray, question: Question) -> np.ndarray | None:
         """Return the label that instances must have, one a query."""
         if label is None:
             return None
         if isinstance(label, str) and label == "predicted":
             work = question.routes[0].work
             return np.array([int(predicted(work, query).target) for query in question.queries])
+        if not (labels == label).any():
+            known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
+            raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
         return np.full(len(question.queries), label)
 
     def _provenance(self, queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from turnover.errors import TurnOverWarning
 from turnover.scores import Scores
 
 _SHOWN = 5
+_FEWEST_ROWS = 20
+_SIGMAS = 1.0
 
 
 def warn_of_nan(scores: Scores) -> None:
@@ -26,3 +28,19 @@ def warn_of_nan(scores: Scores) -> None:
         TurnOverWarning,
         stacklevel=3,
     )
+
+
+def warn_of_strangers(scores: Scores) -> None:
+    """Warn where self-influence cannot be told from that of never-trained ids: then these ids were hardly trained."""
+    if scores.null is None or len(scores) < _FEWEST_ROWS:
+        return
+    finite = scores.values[np.isfinite(scores.values)]
+    noise = scores.null.std() * np.sqrt(1 / max(1, len(finite)) + 1 / len(scores.null))
+    if finite.size and finite.mean() - scores.null.mean() < _SIGMAS * noise:
+        warnings.warn(
+            f"the self-influence of these {len(scores):,} rows cannot be told from that of ids that were never trained "
+            f"(mean {finite.mean():.3g}, standard error {noise:.2g}). Were they trained under these ids? Give the "
+            "data, and the id= or groups= column, that the model was trained with.",
+            TurnOverWarning,
+            stacklevel=3,
+        )

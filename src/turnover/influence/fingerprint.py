@@ -107,16 +107,18 @@ def _name(value: Any) -> str:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the public attributes of an object; modules below a module come by themselves."""
-    return {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
+    """Return the public attributes of an object."""
+    known = getattr(value, "__dict__", {})
+    return {name: item for name, item in known.items() if not name.startswith("_") and name != "training"}
 
 
 def _constants_outside(function: FunctionType) -> dict[str, Any]:
-    """Return what a function's code names outside of it, without modules and what belongs to installed packages."""
-    named = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
-    here = function.__module__
+    """Return what a function names outside of itself, without modules, classes and functions of other files."""
+    known, here = function.__globals__, function.__module__
+    named = {name: known[name] for name in function.__code__.co_names if name in known}
     return {
         name: value
         for name, value in named.items()
-        if not isinstance(value, ModuleType | type) and getattr(value, "__module__", here) == here
+        if not isinstance(value, ModuleType | type)
+        and not (isinstance(value, FunctionType) and value.__module__ != here)
     }

@@ -58,7 +58,7 @@ class LastLayerScorer:
         self._work, self._last = work, last
         hidden = torch.cat([self._hidden(query) for query in queries])
         self._targets = _targets(queries)
-        self._differences = work.goodness.is_cross_entropy and _are_classes(self._targets)
+        self._differences = work.goodness.is_cross_entropy and _are_classes(self._targets, len(last.linear.weight))
         # Classes outside, queries inside: reductions over classes then run along contiguous memory.
         weights, biases = self._columns_of(*_weight_and_bias(last.linear))
         product = weights.to(hidden.dtype) * hidden
@@ -141,8 +141,11 @@ def _targets(queries: Sequence[Batch]) -> Tensor | None:
     return torch.cat([torch.as_tensor(query.target) for query in queries])
 
 
-def _are_classes(targets: Tensor | None) -> bool:
-    return targets is not None and targets.dim() == 1 and not targets.is_floating_point()
+def _are_classes(targets: Tensor | None, classes: int) -> bool:
+    """Tell whether every target is a class; labels to be ignored (-100) take the long way round."""
+    if targets is None or targets.dim() != 1 or targets.is_floating_point():
+        return False
+    return bool(((targets >= 0) & (targets < classes)).all())
 
 
 def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:

@@ -14,10 +14,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from turnover.errors import InfluenceError
-from turnover.wrapping.rows import Loss, default_loss
+from turnover.wrapping.rows import Loss
 
 MeasureName = Literal["loss", "probability", "margin"]
 Measure = MeasureName | Callable[[Any, Any], Tensor]
+IGNORED = -100
+"""Tokens with this target do not count, as for torch and Hugging Face."""
 NAMES: tuple[MeasureName, ...] = ("loss", "probability", "margin")
 
 
@@ -50,19 +52,52 @@ class Goodness:
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
         """Return float32 goodness [rows]."""
-        if self.measure == "loss":
-            values = -_per_row((self.loss or default_loss(targets))(outputs, targets), outputs, "the loss")
+        if outputs.dtype in (torch.float16, torch.bfloat16):  # a loss needs more digits than these have
+            outputs = outputs.float()
+        if self.measure == "loss" and self.loss is None:
+            values = -_default_loss(outputs, targets)
+        elif self.measure == "loss":
+            assert self.loss is not None
+            values = -_per_row(self.loss(outputs, targets), outputs, targets, "the loss")
         elif self.measure == "probability":
-            values = _picked(functional.log_softmax(_class_scores(outputs, targets), -1), targets).exp()
+            values = _probability(_class_scores(outputs, targets), targets)
         elif self.measure == "margin":
             values = _margin(_class_scores(outputs, targets), targets)
         else:
             assert not isinstance(self.measure, str)
-            values = _per_row(self.measure(outputs, targets), outputs, f"the measure {self.unit!r}")
+            values = _per_row(self.measure(outputs, targets), outputs, targets, f"the measure {self.unit!r}")
         return values.detach().float()
 
 
-def _per_row(values: Any, outputs: Tensor, name: str) -> Tensor:
+def _default_loss(outputs: Tensor, targets: Any) -> Tensor:
+    """Return cross-entropy for integer targets and squared error for floats, one value a row."""
+    if not isinstance(targets, Tensor):
+        raise InfluenceError(f"targets are a {type(targets).__name__}. Give a tensor, or a loss of your own: loss=...")
+    if targets.is_floating_point():
+        return _squared_error(outputs, targets)
+    scores = _class_scores(outputs, targets)
+    losses = functional.cross_entropy(
+        scores.movedim(-1, 1), targets.to(torch.int64), reduction="none", ignore_index=IGNORED
+    )
+    return _row_means(losses, targets)
+
+
+def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
+    if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
+        outputs = outputs.squeeze(-1)
+    elif targets.dim() == outputs.dim() + 1 and targets.shape[-1] == 1:
+        targets = targets.squeeze(-1)
+    if outputs.shape != targets.shape:
+        raise InfluenceError(
+            f"outputs have shape {list(outputs.shape)} and targets {list(targets.shape)}; for the squared error both "
+            "need the same. Give targets like the outputs, or a loss of your own: loss=..."
+        )
+    errors = (outputs - targets).square()
+    return errors.flatten(1).mean(1) if errors.dim() > 1 else errors
+
+
+def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
     """Return one value a row, averaging tokens, or say what is wrong."""
     rows = len(outputs)
     shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
@@ -71,26 +106,60 @@ def _per_row(values: Any, outputs: Tensor, name: str) -> Tensor:
             f"{name} returned {shape} for {rows} rows, but one value a row is needed. "
             "With a loss of torch use reduction='none': nn.CrossEntropyLoss(reduction='none')."
         )
+    if isinstance(targets, Tensor) and values.numel() > max(outputs.numel(), targets.numel()):
+        raise InfluenceError(
+            f"{name} returned {shape}, more values than there are outputs {list(outputs.shape)} or targets "
+            f"{list(targets.shape)}: it compared every row with every target. Bring both to one shape in it."
+        )
     return values.flatten(1).mean(1) if values.dim() > 1 else values
 
 
 def _class_scores(outputs: Tensor, targets: Any) -> Tensor:
+    """Return outputs as scores of at least two classes, or say why they are none."""
     if not isinstance(targets, Tensor) or targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
+        shape = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
         raise InfluenceError(
-            "measure='probability' and 'margin' need class scores [rows, classes] and integer targets [rows]. "
-            "For other models give a function: measure=lambda outputs, targets: ..."
+            f"outputs {list(outputs.shape)} are no class scores for targets {shape}: cross-entropy and the measures "
+            "'probability' and 'margin' need [rows, classes] and integer targets [rows]. For other models give a "
+            "function: loss=lambda outputs, targets: ..., or measure=..."
+        )
+    classes = outputs.shape[-1]
+    if classes == 1:
+        raise InfluenceError(
+            f"outputs have shape {list(outputs.shape)}: one class, so there is nothing to tell apart. For a single "
+            "logit give a loss of your own: loss=lambda outputs, targets: ..."
+        )
+    outside = (targets.long() >= classes) | (targets.long() < 0) & (targets.long() != IGNORED)
+    if bool(outside.any()):
+        raise InfluenceError(
+            f"target {int(targets[outside][0])} is no class: outputs of shape {list(outputs.shape)} have the classes "
+            f"0 to {classes - 1}."
         )
     return outputs.float()
 
 
-def _picked(values: Tensor, targets: Tensor) -> Tensor:
-    picked = values.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)
-    return picked.flatten(1).mean(1) if picked.dim() > 1 else picked
+def _row_means(values: Tensor, targets: Tensor) -> Tensor:
+    """Return one value a row: the mean over its tokens, without those that are ignored."""
+    if values.dim() == 1:
+        return values
+    counted = (targets != IGNORED).flatten(1)
+    return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)
+
+
+def _at_targets(scores: Tensor, targets: Tensor) -> Tensor:
+    """Return the score of each target; of class 0 where the target is ignored."""
+    return scores.gather(-1, targets.long().clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def _probability(scores: Tensor, targets: Tensor) -> Tensor:
+    """Return the target's probability; of several tokens, the geometric mean of theirs."""
+    logs = _at_targets(functional.log_softmax(scores, -1), targets)
+    return _row_means(logs.masked_fill(targets == IGNORED, 0), targets).exp()
 
 
 def _margin(scores: Tensor, targets: Tensor) -> Tensor:
     """Return the log-odds of the target: its score minus the log-sum-exp of all others."""
-    at_target = functional.one_hot(targets.long(), scores.shape[-1]).bool()
+    at_target = functional.one_hot(targets.long().clamp(min=0), scores.shape[-1]).bool()
     others = scores.masked_fill(at_target, -torch.inf).logsumexp(-1)
-    margins = scores.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1) - others
-    return margins.flatten(1).mean(1) if margins.dim() > 1 else margins
+    margins = (_at_targets(scores, targets) - others).masked_fill(targets == IGNORED, 0)
+    return _row_means(margins, targets)

@@ -73,7 +73,8 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
     for place, member in enumerate(members):
         if member.masking.learned.passes == 0:
             warnings.warn(
-                f"model {place} was never trained with its masks: its sites saw no training pass. Both halves of the "
+                f"{'the model' if len(members) == 1 else f'model {place}'} was never trained with its masks: its sites "
+                "saw no training pass. Both halves of the "
                 "network know the same, and scores are noise. Train it inside turnover.instances(ids) first.",
                 TurnOverWarning,
                 stacklevel=4,

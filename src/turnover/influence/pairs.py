@@ -15,6 +15,8 @@ from .options import NULL_IDS
 from .queries import Batch
 from .route import Route
 
+FEWEST_MEMBERS = 3
+
 
 def null_ids(count: int) -> Tensor:
     """Return ids that no training ever saw."""
@@ -51,9 +53,13 @@ class Block:
 
 
 def average(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the mean over members (dimension 0) and its standard error; None for one member."""
-    if len(values) == 1:
-        return values[0], None
+    """Return the mean over members (dimension 0) and its standard error.
+
+    None for fewer than three members: the spread of two numbers says next to nothing, and that of never-trained ids,
+    averaged over the members alike, takes its place.
+    """
+    if len(values) < FEWEST_MEMBERS:
+        return values.mean(0), None
     spread = values.std(0, ddof=1) / np.sqrt(len(values))
     return values.mean(0), spread.astype(np.float32)
 

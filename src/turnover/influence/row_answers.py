@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from turnover.errors import InfluenceError
 from turnover.scores import OutOfSample
@@ -50,14 +51,15 @@ def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, cen
 
 
 def each_unseen(
-    works: Sequence[Pass], rows: TrainRows, bar: Progress, *, predict: Callable[[Tensor], Tensor]
+    works: Sequence[Pass], rows: TrainRows, bar: Progress, *, predict: Callable[[Tensor], Tensor] | None
 ) -> OutOfSample:
     """Return what the part of each network that never saw a row predicts for it."""
     ids: list[Tensor] = []
     replicas: list[np.ndarray] = []
     targets: list[Any] = []
     for batch, some in check_ids(rows.batches()):
-        outputs = [predict(unseen_outputs(work, batch.to(work.member.device), some)) for work in works]
+        turn = predict or _usual_prediction(batch.target)
+        outputs = [turn(unseen_outputs(work, batch.to(work.member.device), some)) for work in works]
         replicas.append(torch.stack([output.float().cpu() for output in outputs]).numpy())
         ids.append(some)
         targets.append(batch.target)
@@ -71,3 +73,10 @@ def each_unseen(
         labels=class_labels(targets, predictions.shape[-1]),
         path="flipped view of each row",
     )
+
+
+def _usual_prediction(target: Any) -> Callable[[Tensor], Tensor]:
+    """Return softmax for classes, and the outputs as they are for a regression."""
+    if isinstance(target, Tensor) and target.is_floating_point():
+        return lambda outputs: outputs
+    return lambda outputs: functional.softmax(outputs.float(), -1)

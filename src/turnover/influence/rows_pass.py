@@ -15,7 +15,7 @@ from .chunk import Chunk
 from .forward import Pass, check_outputs
 from .members import precision
 from .pairs import null_ids
-from .queries import Batch
+from .queries import Batch, like
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -54,13 +54,13 @@ def _twice(value: Any, copies: int, rows: int) -> Any:
     if isinstance(value, dict):
         return {name: _twice(item, copies, rows) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_twice(item, copies, rows) for item in value)
+        return like(value, [_twice(item, copies, rows) for item in value])
     return value
 
 
 def null_for(rows: int, start: int) -> Tensor:
     """Return a never-trained id for every row, another one for each."""
-    return null_ids(start + rows)[start:]
+    return null_ids(rows) + start
 
 
 def check_ids(batches: Iterator[Batch]) -> Iterator[tuple[Batch, Tensor]]:

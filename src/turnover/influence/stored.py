@@ -14,7 +14,7 @@ from turnover.scores import Scores
 from turnover.scores.stored import finish_store
 from turnover.storage import ArraySpec, TileStore
 
-from .pairs import Block, average
+from .pairs import FEWEST_MEMBERS, Block, average
 from .progress import Progress
 from .question import QUERIES_PER_BLOCK, Question
 
@@ -26,7 +26,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Progres
     shape = (len(question.ids), len(question.queries))
     tile = (min(IDS_PER_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
-    arrays = {"values": spec, "stderr": spec} if len(question.routes) > 1 else {"values": spec}
+    arrays = {"values": spec, "stderr": spec} if len(question.routes) >= FEWEST_MEMBERS else {"values": spec}
     identity = {
         **question.provenance,
         "paths": [route.path for route in question.routes],

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from turnover.errors import InfluenceError
 from turnover.ids.known import ids_of
@@ -20,7 +21,7 @@ class TrainRows:
 
     def __init__(self, data: Any, targets: str | None) -> None:
         """Keep the data; nothing is read yet."""
-        self._data, self._targets = data, targets
+        self._data, self._targets = in_order(data), targets
         self._ids: Tensor | None = None
         self._labels: dict[int, Any] | None = None
 
@@ -63,12 +64,47 @@ class TrainRows:
     def labels_of(self, ids: Tensor) -> np.ndarray:
         """Return the label of each instance."""
         if self._labels is None:
-            self._labels = {}
-            for batch in self.batches():
-                if batch.ids is None or not isinstance(batch.target, Tensor):
-                    raise InfluenceError("train has no labels. Give labels=[...], one for each instance.")
-                self._labels.update(zip(batch.ids.tolist(), batch.target.tolist(), strict=True))
+            self._labels = self._read_labels()
+        missing = [i for i in ids.tolist() if i not in self._labels]
+        if missing:
+            raise InfluenceError(
+                f"train gave no label for {len(missing)} instances, {missing[0]} for one: a loader with drop_last or a "
+                "sampler leaves rows out. Give train= the data set itself, or labels=[...], one for each instance."
+            )
         return np.array([self._labels[i] for i in ids.tolist()])
+
+    def _read_labels(self) -> dict[int, Any]:
+        labels: dict[int, Any] = {}
+        for batch in self.batches():
+            if batch.ids is None or not isinstance(batch.target, Tensor):
+                raise InfluenceError("train has no labels. Give labels=[...], one for each instance.")
+            for number, label in zip(batch.ids.tolist(), batch.target.tolist(), strict=True):
+                if labels.setdefault(number, label) != label:
+                    raise InfluenceError(
+                        f"rows of instance {number} have different labels, {labels[number]!r} and {label!r}, so a "
+                        "group has no label of its own. Give labels=[...], one for each instance."
+                    )
+        return labels
+
+
+def in_order(data: Any) -> Any:
+    """Return a loader that shuffles or drops rows as one that gives all rows in the order of the data set."""
+    if not isinstance(data, DataLoader) or data.batch_size is None:
+        return data
+    shuffles = isinstance(data.sampler, RandomSampler)
+    if not shuffles and not (isinstance(data.sampler, SequentialSampler) and data.drop_last):
+        return data
+    return DataLoader(
+        data.dataset,
+        batch_size=data.batch_size,
+        num_workers=data.num_workers,
+        collate_fn=data.collate_fn,
+        pin_memory=data.pin_memory,
+        timeout=data.timeout,
+        worker_init_fn=data.worker_init_fn,
+        multiprocessing_context=data.multiprocessing_context,
+        prefetch_factor=data.prefetch_factor,
+    )
 
 
 def _first_of_each(ids: Tensor) -> Tensor:

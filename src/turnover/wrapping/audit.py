@@ -53,7 +53,10 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
             "next(iter(DataLoader(turnover.with_instance_ids(dataset)))) is one."
         )
     if opened.target is None:
-        raise AuditError("the batch has no targets. Give (x, y, ids), or a dict with 'labels' and 'instance_id'.")
+        raise AuditError(
+            "the batch has no targets, or no ids: a tuple must be (x, y, ids), the ids last; a dict needs 'labels' and "
+            "'instance_id'."
+        )
     chosen = loss or default_loss(opened.target)
 
     def row_loss(outputs: Tensor, row: int) -> Tensor:

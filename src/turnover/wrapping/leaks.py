@@ -19,8 +19,8 @@ Cause = Literal[
 ]  # fmt: skip
 
 CURES: dict[Cause, str] = {
-    "normalisation": "freeze its weight and bias (requires_grad_(False)) or use affine=False",
-    "embedding": "freeze it, or mask its output and freeze the rest",
+    "normalisation": "freeze its weight and bias (requires_grad_(False)), or build it without them",
+    "embedding": "freeze it: embedding.requires_grad_(False)",
     "before the first site": "freeze it, or put a site on an earlier module",
     "bias without a mask": "use bias=False, or freeze the bias",
     "zero is not kept": "mask after the function instead; turnover.plan names the module",

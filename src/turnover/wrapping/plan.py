@@ -15,7 +15,7 @@ from turnover.masks import MaskSource, source_named
 from .leaks import Leak, expected_leaks
 from .plan_table import plan_table
 from .sites import At, choose_sites, width_of
-from .zero_flow import ZeroFlow, feeds_output_linear, zero_flows
+from .zero_flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,11 @@ def make_plan(model: nn.Module, *, at: At, keep: float, seed: int, masks: str | 
     notes = list(source.notes(keep)) if source and not problems else []
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
+    outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
+    if outputs:
+        notes.append(
+            f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
+        )
     recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
     if recurrent:
         notes.append(

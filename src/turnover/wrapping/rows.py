@@ -37,9 +37,11 @@ def open_batch(batch: Any) -> OpenBatch:
         name = next((name for name in TARGETS if name in fields), None)
         target = fields.pop(name) if name else None
         return OpenBatch((), fields, target, ids)
-    if isinstance(rest, tuple | list):
+    if isinstance(rest, tuple | list) and len(rest) > 1:
         *inputs, target = rest
         return OpenBatch(tuple(inputs), {}, target, ids)
+    if isinstance(rest, tuple | list):
+        return OpenBatch(tuple(rest), {}, None, ids)
     return OpenBatch((rest,), {}, None, ids)
 
 

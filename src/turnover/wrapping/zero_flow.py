@@ -13,6 +13,8 @@ from torch import fx, nn
 
 from .zero_table import BREAKS, KEEPS, WEIGHTS, function_verdict
 
+OUTPUTS = "its units are outputs of the model"
+
 
 @dataclass(frozen=True)
 class ZeroFlow:
@@ -150,7 +152,7 @@ class _Walk:
         if node.op == "output":
             if self._prefix:
                 return "unknown", f"the code outside {self._prefix!r} cannot be traced"
-            return "unknown", "its units are outputs of the model"
+            return "unknown", OUTPUTS
         if node.op == "call_module":
             module, path = (
                 self._model.get_submodule(_full(self._prefix, node)),

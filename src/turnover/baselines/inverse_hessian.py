@@ -1,0 +1,254 @@
+"""Three ways to apply the inverse of a Hessian to vectors: conjugate gradients, the recursion LiSSA, and exact."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from turnover.errors import BaselineError, TurnOverWarning
+
+from .hessian import Hessian
+
+_EXACT_LIMIT = 5000
+# Noise of the batches alone leaves about 0.2 where scores still agree with retraining.
+_FAR = 0.5
+
+
+class Solve(Protocol):
+    """Takes vectors [k, parameters] and returns the inverse Hessian's products with them, and the relative residual."""
+
+    def __call__(self, vectors: Tensor, /) -> tuple[Tensor, float]:
+        """Return products and the largest relative residual."""
+        ...
+
+
+class Solver(Protocol):
+    """A way to invert a Hessian."""
+
+    def prepare(self, hessian: Hessian, /) -> Solve:
+        """Do once what all right-hand sides share."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """Conjugate gradients on all rows, for all vectors at once.
+
+    Args:
+        tolerance: residual at which a vector is solved, as a share of the vector.
+        max_iterations: at most so many products for each vector; a warning where they do not suffice.
+
+    Example:
+        >>> ConjugateGradients(tolerance=1e-3)
+        ConjugateGradients(tolerance=0.001, max_iterations=1000)
+    """
+
+    tolerance: float = 1e-5
+    max_iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot work."""
+        if not 0 < self.tolerance < 1 or self.max_iterations < 1:
+            raise BaselineError(
+                f"tolerance={self.tolerance}, max_iterations={self.max_iterations}: give a tolerance in (0, 1) and at "
+                "least one iteration."
+            )
+
+    def prepare(self, hessian: Hessian, /) -> Solve:
+        """Return the solver of one Hessian."""
+
+        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+            return self._solve(hessian, vectors)
+
+        return solve
+
+    def _solve(self, hessian: Hessian, vectors: Tensor) -> tuple[Tensor, float]:
+        solution = torch.zeros_like(vectors)
+        residual, direction = vectors.clone(), vectors.clone()
+        left = residual.square().sum(1)
+        whole = left.clone()
+        largest = 0.0
+        for _ in range(self.max_iterations):
+            at = (left > self.tolerance**2 * whole).nonzero().flatten()
+            if not len(at):
+                break
+            along = direction[at]
+            product = hessian.times(along)
+            curvature = (along * product).sum(1)
+            largest = _check_curvature(curvature / along.square().sum(1), largest)
+            step = (left[at] / curvature)[:, None]
+            solution[at] += step * along
+            residual[at] -= step * product
+            now = residual[at].square().sum(1)
+            direction[at] = residual[at] + (now / left[at])[:, None] * along
+            left[at] = now
+        worst = _largest(torch.where(whole > 0, left / whole, left).sqrt())
+        if worst > self.tolerance:
+            warnings.warn(
+                f"conjugate gradients did not converge: after {self.max_iterations} iterations the residual is "
+                f"{worst:.1e} of the gradient, above tolerance={self.tolerance:g}. Give a larger damping=, or "
+                "solver=ConjugateGradients(max_iterations=..., tolerance=...).",
+                TurnOverWarning,
+                stacklevel=4,
+            )
+        return solution, worst
+
+
+@dataclass(frozen=True)
+class Lissa:
+    """The stochastic recursion h ← v + h − H h / scale over random batches (LiSSA; Koh & Liang 2017, §3).
+
+    The recursion needs about scale / (smallest curvature) steps to settle: the larger `l2` and `damping`, the fewer.
+
+    Args:
+        depth: steps of the recursion (t).
+        repeats: recursions that are averaged (r).
+        batch_size: rows of a step (b).
+        scale: what the Hessian is divided by, at least half its largest eigenvalue on any batch; None: twice the
+            largest that power iteration finds on ten batches.
+        seed: of the batches.
+
+    Example:
+        >>> Lissa(depth=500).repeats
+        4
+    """
+
+    depth: int = 1000
+    repeats: int = 4
+    batch_size: int = 32
+    scale: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot work."""
+        if min(self.depth, self.repeats, self.batch_size) < 1 or (self.scale is not None and self.scale <= 0):
+            raise BaselineError(f"{self}: depth, repeats and batch_size must be at least 1, scale above 0 or None.")
+
+    def prepare(self, hessian: Hessian, /) -> Solve:
+        """Return the solver of one Hessian, its scale settled."""
+        scale = self._estimated_scale(hessian) if self.scale is None else self.scale
+
+        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+            return self._solve(hessian, vectors, scale)
+
+        return solve
+
+    def _solve(self, hessian: Hessian, vectors: Tensor, scale: float) -> tuple[Tensor, float]:
+        generator = torch.Generator().manual_seed(self.seed)
+        # From v, the recursion cannot pass v · (depth + 1) unless some curvature is outside [0, 2 scale].
+        bound = 10 * (self.depth + 1) * vectors.norm(dim=1)
+        mean = torch.zeros_like(vectors)
+        for _ in range(self.repeats):
+            now = vectors
+            for step in range(self.depth):
+                now = vectors + now - hessian.times(now, self._batch(hessian, generator)) / scale
+                if not bool((now.norm(dim=1) <= bound).all()):
+                    raise BaselineError(
+                        f"LiSSA diverges at step {step} of {self.depth}: scale={scale:.3g} is too small for some "
+                        f"batch, or the Hessian is indefinite. Give solver=Lissa(scale={10 * scale:.1g}), a larger "
+                        "batch_size=, or a larger damping=."
+                    )
+            mean += now / (scale * self.repeats)
+        residual = (hessian.times(mean) - vectors).norm(dim=1)
+        sizes = vectors.norm(dim=1)
+        worst = _largest(torch.where(sizes > 0, residual / sizes, residual))
+        if worst > _FAR:
+            warnings.warn(
+                f"LiSSA ended far from the solution: the residual is {worst:.1e} of the gradient. Give "
+                f"solver=Lissa(depth=...) above {self.depth}, a larger batch_size= or repeats=, or a larger damping=.",
+                TurnOverWarning,
+                stacklevel=4,
+            )
+        return mean, worst
+
+    def _batch(self, hessian: Hessian, generator: torch.Generator) -> Tensor:
+        if self.batch_size >= len(hessian.rows):
+            return hessian.rows
+        return torch.randint(len(hessian.rows), (self.batch_size,), generator=generator)
+
+    def _estimated_scale(self, hessian: Hessian) -> float:
+        generator = torch.Generator().manual_seed(self.seed)
+        largest = 0.0
+        for _ in range(10):
+            rows = self._batch(hessian, generator)
+            vector = torch.randn(1, hessian.size, generator=generator).to(hessian.like)
+            for _ in range(10):
+                vector = hessian.times(vector / vector.norm().clamp_min(1e-30), rows)
+            largest = max(largest, float(vector.norm()))
+        return 2 * largest if largest > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The whole Hessian and its Cholesky factor in float64, for a few thousand parameters.
+
+    Example:
+        >>> Exact()
+        Exact()
+    """
+
+    def prepare(self, hessian: Hessian, /) -> Solve:
+        """Return the solver of one Hessian, factored."""
+        if hessian.size > _EXACT_LIMIT:
+            raise BaselineError(
+                f"solver='exact' holds a matrix of {hessian.size:,} × {hessian.size:,}; the limit is {_EXACT_LIMIT:,} "
+                "parameters. Give parameters= (e.g. the last layer) or solver='cg'."
+            )
+        eye = torch.eye(hessian.size, dtype=hessian.like.dtype, device=hessian.like.device)
+        matrix = hessian.times(eye).double()
+        matrix = (matrix + matrix.T) / 2
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        pivots = factor.diagonal().square()
+        # Below the rounding of the products a pivot is noise, and so would be the scores.
+        rounding = torch.finfo(hessian.like.dtype).eps
+        if bool(failed) or bool(pivots.min() <= rounding * pivots.max()):
+            values = torch.linalg.eigvalsh(matrix)
+            raise _indefinite(float(values[0]), float(values[-1]), "smallest eigenvalue")
+
+        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+            found = torch.cholesky_solve(vectors.double().T, factor).T
+            sizes = vectors.double().norm(dim=1).clamp_min(1e-300)
+            return found.to(vectors.dtype), _largest((found @ matrix - vectors.double()).norm(dim=1) / sizes)
+
+        return solve
+
+
+SOLVERS: dict[str, Solver] = {"cg": ConjugateGradients(), "lissa": Lissa(), "exact": Exact()}
+
+
+def solver_of(given: str | Solver) -> Solver:
+    """Return a solver by its name, or the one given."""
+    if isinstance(given, str):
+        if given not in SOLVERS:
+            raise BaselineError(f"solver={given!r} is unknown. Give {', '.join(map(repr, SOLVERS))}, or an object.")
+        return SOLVERS[given]
+    if not hasattr(given, "prepare"):
+        raise BaselineError(
+            f"solver is a {type(given).__name__}. Give 'cg', 'lissa', 'exact', ConjugateGradients(...) or Lissa(...)."
+        )
+    return given
+
+
+def _check_curvature(curvatures: Tensor, largest: float) -> float:
+    """Return the largest curvature met so far; raise where one is negative, or zero up to rounding."""
+    largest = max(largest, _largest(curvatures))
+    smallest = float(curvatures.min())
+    if not smallest > torch.finfo(curvatures.dtype).eps * largest:
+        raise _indefinite(smallest, largest, "curvature along a search direction")
+    return largest
+
+
+def _indefinite(smallest: float, largest: float, what: str) -> BaselineError:
+    enough = max(-2 * smallest, 1e-3 * abs(largest), 1e-6)
+    kind = "indefinite" if smallest < -1e-6 * abs(largest) else "singular"
+    return BaselineError(
+        f"{kind} Hessian: its {what} is {smallest:.2e} (the largest: {largest:.2e}), so the model is not at a strict "
+        f"minimum and the inverse means nothing. Give damping=, e.g. damping={enough:.1g}, and l2= if the training has "
+        "weight decay; or train longer."
+    )
+
+
+def _largest(values: Tensor) -> float:
+    return float(values.max()) if len(values) else 0.0

@@ -1,0 +1,289 @@
+"""One task, many methods, one table."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from turnover.baselines.leave_one_out import LeaveOneOut
+from turnover.errors import ScoresError
+from turnover.influence.fingerprint import fingerprint_of
+from turnover.scores import Scores
+from turnover.training import TrainingRecipe
+
+from .agreement import agreement
+from .brittleness import Brittleness, brittleness
+from .cost import PeakResident, Stopwatch, stored_bytes
+from .ground_truth import (
+    Queries,
+    SubsetOutcomes,
+    View,
+    first_queries,
+    identity_of,
+    ids_of,
+    in_view,
+    over_queries,
+    subset_outcomes,
+)
+from .intervals import Bootstrap
+from .lds import lds, retraining_ceiling
+from .leave_one_out import loo_correlation
+from .matrix import matrix_of
+from .mislabels import mislabel_detection, suspicion_of
+from .table import Row, Table
+
+Metric = Literal["lds", "loo", "mislabels", "self", "brittleness", "agreement"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What methods are compared on.
+
+    Attributes:
+        name: for the table.
+        recipe: how the model is trained, on which rows.
+        queries: a tuple (inputs, targets), inputs in the form of the recipe's.
+        wrong: bool [rows]: whose labels are known to be wrong; None: not known.
+    """
+
+    name: str
+    recipe: TrainingRecipe
+    queries: Queries
+    wrong: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How much retraining goes into the ground truth, and which model is retrained.
+
+    Attributes:
+        view: "plain": without masks; "full": the masked model, as deployed; None: what the recipe builds.
+        subsets: for the linear datamodeling score.
+        share: of the rows in a subset.
+        subset_seeds: retrainings of each subset.
+        loo_rows: how many rows to leave out, drawn at random; None: all.
+        loo_seeds: of leave-one-out retraining.
+        found_share: of the rows to look at for wrong labels.
+        ks: how many rows to remove for brittleness.
+        brittle_queries: how many of the queries to use for brittleness, which takes a training each.
+        brittle_seeds: of its trainings.
+        top: length of the lists whose overlap is counted.
+        processes: worker processes.
+        cache: a folder for all retraining.
+        bootstrap: how intervals are made.
+    """
+
+    view: View | None = None
+    subsets: int = 50
+    share: float = 0.5
+    subset_seeds: int = 2
+    loo_rows: int | None = 50
+    loo_seeds: Sequence[int] = (0, 1)
+    found_share: float = 0.1
+    ks: Sequence[int] = (10, 20, 40)
+    brittle_queries: int = 10
+    brittle_seeds: Sequence[int] = (0,)
+    top: int = 10
+    processes: int = 1
+    cache: str | os.PathLike[str] | None = None
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+
+    def folder(self, name: str) -> Path | None:
+        """Return the folder for one kind of retraining."""
+        return None if self.cache is None else Path(self.cache) / name
+
+
+def evaluate(
+    task: Task,
+    methods: Mapping[str, Callable[[], Any]],
+    *,
+    metrics: Collection[Metric] = METRICS,
+    config: EvaluationConfig | None = None,
+    leave_one_out_scores: Any = None,
+    progress: bool = False,
+) -> Table:
+    """Return one table of all methods, measured on the same rows, queries and ground truth.
+
+    A method that raises is reported in its row with the reason, and the others go on; so is a metric that fails.
+
+    Args:
+        task: rows, queries and what is known of them.
+        methods: name to a function without arguments that trains what the method needs and returns an object with
+            `pairwise(queries)` and, for the metric "self", `self_influence()`, as `Influence` and all compared
+            methods have. Both may return Scores or plain arrays with the recipe's rows in order.
+        metrics: "lds", "loo" (correlation with leave-one-out retraining), "mislabels" (by mean influence) and "self"
+            (by self-influence), both only if wrong labels are known, "brittleness", "agreement".
+        config: how much retraining, and of which model.
+        leave_one_out_scores: Scores, a list with one a seed, or arrays; None: retrain.
+        progress: show bars.
+
+    Raises:
+        ScoresError: a metric is unknown, or there is no method.
+
+    Example:
+        >>> import torch
+        >>> from functools import partial
+        >>> x = torch.randn(40, 3)
+        >>> recipe = TrainingRecipe(partial(torch.nn.Linear, 3, 2), x, (x[:, 0] > 0).long(), epochs=2)
+        >>> task = Task("points", recipe, (x[:4], recipe.targets[:4]))
+        >>> class Chance:
+        ...     def pairwise(self, queries):
+        ...         return torch.randn(40, len(queries[1]))
+        >>> table = evaluate(task, {"chance": Chance}, metrics=["lds"], config=EvaluationConfig(subsets=5))
+        >>> -1 <= table.rows[0].lds.value <= 1
+        True
+    """
+    unknown = sorted(set(metrics) - set(METRICS))
+    if unknown:
+        raise ScoresError(f"metrics {unknown} are unknown. Give some of {', '.join(METRICS)}.")
+    if not methods:
+        raise ScoresError("there is no method to evaluate. Give {name: function that builds it}.")
+    how = config or EvaluationConfig()
+    judge = _Judge(task, frozenset(metrics), how, leave_one_out_scores, progress)
+    named: dict[str, Scores] = {}
+    rows = [_row(name, build, judge, named) for name, build in methods.items()]
+    together = None
+    if "agreement" in metrics and len(named) > 1:
+        together = agreement(named, k=min(how.top, len(task.recipe) - 1), ids=judge.ids)
+    return Table(
+        task.name,
+        judge.view,
+        rows,
+        ceiling=judge.ceiling(),
+        random_brittleness=judge.random_brittleness,
+        agreement=together,
+    )
+
+
+class _Judge:
+    """The ground truth of a task, made once, and what it says of scores."""
+
+    def __init__(
+        self, task: Task, metrics: frozenset[Metric], how: EvaluationConfig, leave_one_out: Any, progress: bool
+    ) -> None:
+        self.task, self.how, self._progress = task, how, progress
+        self.recipe: TrainingRecipe
+        self.view: View
+        self.recipe, self.view = in_view(task.recipe, how.view)
+        self.ids = ids_of(task.recipe)
+        self.queries = len(over_queries(task.recipe, task.queries))
+        self.random_brittleness: dict[int, float] | None = None
+        known = metrics if task.wrong is not None else metrics - {"mislabels", "self"}
+        self.metrics: list[Metric] = [metric for metric in METRICS if metric in known and metric != "agreement"]
+        self._truth = self._subset_outcomes() if "lds" in known else None
+        self._loo = leave_one_out
+        if "loo" in known and leave_one_out is None:
+            self._loo = self._leave_one_out()
+
+    def ceiling(self) -> Any:
+        """Return what retraining noise allows, where it is known."""
+        if self._truth is None or len(self._truth.outcomes) < 2:
+            return None
+        return retraining_ceiling(self._truth.outcomes, bootstrap=self.how.bootstrap)
+
+    def read(self, given: Any, shape: tuple[int, ...]) -> Scores:
+        """Return what a method gave as Scores, in the order of the rows."""
+        values = matrix_of(given, ids=self.ids)
+        if len(shape) == 1 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.shape != shape:
+            raise ScoresError(f"scores are {list(values.shape)}. Give {list(shape)}: all rows and queries of the task.")
+        return Scores(values, ids=self.ids)
+
+    def say(self, metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
+        """Return the fields of a row that a metric fills."""
+        if metric == "lds":
+            assert self._truth is not None
+            truth = self._truth
+            return {"lds": lds(scores, truth.subsets, truth.outcomes, ids=truth.ids, bootstrap=self.how.bootstrap)}
+        if metric == "loo":
+            return {"loo": loo_correlation(scores, self._loo, ids=self.ids, bootstrap=self.how.bootstrap)}
+        if metric == "mislabels":
+            return {"mislabels_mean": self._found(suspicion_of(scores, by="mean"))}
+        if metric == "self":
+            if not hasattr(method, "self_influence"):
+                return {}
+            alone = self.read(method.self_influence(), (len(self.ids),))
+            return {"mislabels_self": self._found(suspicion_of(alone, by="self"))}
+        found = self._brittleness(scores)
+        self.random_brittleness = dict(zip(found.ks, found.random_share.tolist(), strict=True))
+        return {"brittleness": dict(zip(found.ks, found.share.tolist(), strict=True))}
+
+    def _found(self, suspicion: Scores) -> Any:
+        wrong = np.asarray(self.task.wrong)
+        return mislabel_detection(suspicion, wrong, share=self.how.found_share, ids=self.ids)
+
+    def _brittleness(self, scores: Scores) -> Brittleness:
+        count = min(self.how.brittle_queries, self.queries)
+        values = scores.values[:, :count]
+        return brittleness(
+            Scores(values, ids=self.ids),
+            self.recipe,
+            first_queries(self.task.queries, count),
+            ks=self.how.ks,
+            seeds=self.how.brittle_seeds,
+            processes=self.how.processes,
+            # Other scores remove other rows: each has a folder of its own.
+            cache=self.how.folder(f"brittleness-{fingerprint_of([values, list(self.how.ks)])[:12]}"),
+            progress=self._progress,
+        )
+
+    def _subset_outcomes(self) -> SubsetOutcomes:
+        return subset_outcomes(
+            self.recipe,
+            self.task.queries,
+            subsets=self.how.subsets,
+            share=self.how.share,
+            seeds=self.how.subset_seeds,
+            processes=self.how.processes,
+            cache=self.how.folder("subset-outcomes"),
+            progress=self._progress,
+        )
+
+    def _leave_one_out(self) -> list[Scores]:
+        """Return the scores of some rows by retraining, one result a seed."""
+        count = len(self.ids) if self.how.loo_rows is None else min(self.how.loo_rows, len(self.ids))
+        rows = np.sort(np.random.default_rng(0).choice(len(self.ids), count, replace=False))
+        cache = self.how.folder("leave-one-out")
+        identity = None if cache is None else identity_of(self.recipe, self.task.queries, self.view)
+        return [
+            LeaveOneOut(
+                self.recipe, seeds=(seed,), processes=self.how.processes, cache=cache, identity=identity
+            ).pairwise(self.task.queries, ids=self.ids[rows], progress=self._progress)
+            for seed in self.how.loo_seeds
+        ]
+
+
+def _row(name: str, build: Callable[[], Any], judge: _Judge, named: dict[str, Scores]) -> Row:
+    """Return the row of a method, whatever it does; its scores are noted under its name."""
+    row = Row(name)
+    try:
+        with PeakResident() as peak, Stopwatch() as whole:
+            with Stopwatch() as building:
+                method = build()
+            found = method.pairwise(judge.task.queries)
+        row = replace(
+            row,
+            build_seconds=building.seconds,
+            score_seconds=whole.seconds - building.seconds,
+            peak_bytes=peak.bytes,
+            storage_bytes=stored_bytes(method, without=[judge.task, judge.recipe]),
+        )
+        scores = named[name] = judge.read(found, (len(judge.ids), judge.queries))
+    except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
+        return replace(row, problems={"method": _reason(error)})
+    problems: dict[str, str] = {}
+    for metric in judge.metrics:
+        try:
+            row = replace(row, **judge.say(metric, method, scores))
+        except Exception as error:  # noqa: BLE001 - nor must one metric
+            problems[metric] = _reason(error)
+    return replace(row, problems=problems)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

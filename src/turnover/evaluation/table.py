@@ -1,0 +1,159 @@
+"""The result of an evaluation: one row a method, as data and as Markdown."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .agreement import Agreement
+from .lds import LDS, Ceiling
+from .leave_one_out import LeaveOneOutCorrelation
+from .markdown import markdown_table
+from .mislabels import MislabelDetection
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one method; None: not asked for, not possible, or failed (see `problems`).
+
+    Attributes:
+        method: its name.
+        lds: linear datamodeling score.
+        loo: correlation with leave-one-out retraining.
+        mislabels_self: wrong labels found by self-influence.
+        mislabels_mean: wrong labels found by mean influence on the queries.
+        brittleness: number of removed rows to the share of predictions that changed.
+        build_seconds: until the method could be asked, training included.
+        score_seconds: for all scores of all queries.
+        peak_bytes: growth of resident memory in that time, workers included.
+        storage_bytes: what the method keeps to answer queries, training data not counted.
+        problems: what failed ("method" or the name of a metric), to the reason.
+    """
+
+    method: str
+    lds: LDS | None = None
+    loo: LeaveOneOutCorrelation | None = None
+    mislabels_self: MislabelDetection | None = None
+    mislabels_mean: MislabelDetection | None = None
+    brittleness: Mapping[int, float] | None = None
+    build_seconds: float | None = None
+    score_seconds: float | None = None
+    peak_bytes: int | None = None
+    storage_bytes: int | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the seconds of building and scoring together."""
+        return (
+            None
+            if self.build_seconds is None or self.score_seconds is None
+            else self.build_seconds + self.score_seconds
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """All methods on one task, by one ground truth.
+
+    Attributes:
+        task: its name.
+        view: which model ground truth retrained: "plain", or the masked one in "full" view.
+        rows: one a method.
+        ceiling: the linear datamodeling score that retraining noise allows.
+        random_brittleness: share of predictions that random removal changes, by number of removed rows.
+        agreement: between the methods that gave scores.
+    """
+
+    task: str
+    view: str
+    rows: Sequence[Row]
+    ceiling: Ceiling | None = None
+    random_brittleness: Mapping[int, float] | None = None
+    agreement: Agreement | None = None
+
+    def to_markdown(self) -> str:
+        """Return the table with what one must know to read it, and the reasons of what failed."""
+        columns = [(head, [cell(row) for row in self.rows]) for head, cell in _COLUMNS]
+        shown = [(head, cells) for head, cells in columns if head == "method" or any(cells)]
+        lines = [f"**{self.task}**; ground truth: {_VIEWS.get(self.view, self.view)}.", ""]
+        body = [[cells[place] or "–" for _, cells in shown] for place in range(len(self.rows))]
+        lines.append(markdown_table([head for head, _ in shown], body))
+        notes = [*self._references(), *self._problems()]
+        return "\n".join([*lines, "", *notes] if notes else lines) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON could hold it; NaN becomes None."""
+        rows = [{**_plain(dataclasses.asdict(row)), "seconds": row.seconds} for row in self.rows]
+        return {**_plain({**vars(self), "rows": None}), "rows": rows}
+
+    def _references(self) -> list[str]:
+        notes = []
+        if self.ceiling is not None:
+            low, high = self.ceiling.interval.low, self.ceiling.interval.high
+            notes.append(f"- Retraining noise allows an LDS of {self.ceiling.value:.3f} [{low:.3f}, {high:.3f}].")
+        if self.random_brittleness:
+            notes.append(f"- Predictions changed by removing random rows: {_by_k(self.random_brittleness)}.")
+        return notes
+
+    def _problems(self) -> list[str]:
+        return [f"- {row.method}, {what}: {why}" for row in self.rows for what, why in row.problems.items()]
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _lds(row: Row) -> str:
+    return "" if row.lds is None else f"{row.lds.value:.3f} [{row.lds.interval.low:.3f}, {row.lds.interval.high:.3f}]"
+
+
+def _loo(row: Row) -> str:
+    return "" if row.loo is None else f"{row.loo.pearson.mean:.2f} / {row.loo.spearman.mean:.2f}"
+
+
+def _found(found: MislabelDetection | None) -> str:
+    return "" if found is None else f"{found.auc:.3f} / {found.found:.0%} at {found.share:.0%}"
+
+
+def _by_k(shares: Mapping[int, float] | None) -> str:
+    return ", ".join(f"{share:.0%} at {k}" for k, share in (shares or {}).items())
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def _size(value: int | None) -> str:
+    if value is None:
+        return ""
+    power = min(int(math.log(value, 1000)), len(_UNITS) - 1) if value > 0 else 0
+    return f"{value / 1000**power:.3g} {_UNITS[power]}"
+
+
+_VIEWS = {"plain": "the plain model, retrained", "full": "the masked model, retrained and asked in full view"}
+_COLUMNS = (
+    ("method", lambda row: row.method),
+    ("LDS", _lds),
+    ("leave-one-out r / ρ", _loo),
+    ("wrong labels by self-influence: AUC / found", lambda row: _found(row.mislabels_self)),
+    ("by mean influence", lambda row: _found(row.mislabels_mean)),
+    ("predictions changed", lambda row: _by_k(row.brittleness)),
+    ("seconds to build", lambda row: _seconds(row.build_seconds)),
+    ("to score", lambda row: _seconds(row.score_seconds)),
+    ("peak memory", lambda row: _size(row.peak_bytes)),
+    ("storage", lambda row: _size(row.storage_bytes)),
+)

@@ -1,0 +1,53 @@
+"""Correlations of columns, against scipy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import stats
+
+from turnover.evaluation.correlation import average_ranks, pearson, spearman
+
+# Few different values, so that most columns have ties and some are constant.
+TIED = arrays.arrays(
+    np.float64, st.tuples(st.integers(3, 12), st.just(2)), elements=st.sampled_from([-1.5, 0.0, 0.1, 7.0])
+)
+FINITE = arrays.arrays(
+    np.float64, st.tuples(st.integers(3, 12), st.just(2)), elements=st.floats(-1e6, 1e6, allow_subnormal=False)
+)
+
+
+@given(TIED | FINITE)
+def test_average_ranks_are_those_of_scipy(values):
+    assert np.array_equal(average_ranks(values), stats.rankdata(values, axis=0))
+
+
+@given(TIED)
+def test_spearman_is_that_of_scipy_with_ties_and_nan_for_constants(values):
+    with np.errstate(all="ignore"):
+        found = float(spearman(values[:, 0], values[:, 1]))
+    if np.ptp(values, 0).min() == 0:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(stats.spearmanr(values[:, 0], values[:, 1]).statistic, abs=1e-12)
+
+
+def test_pearson_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 40, 5))
+    other += one
+    wanted = [stats.pearsonr(one[:, place], other[:, place]).statistic for place in range(5)]
+    assert np.allclose(pearson(one, other), wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_pearson_survives_very_small_and_very_large_numbers(scale):
+    one, other = np.random.default_rng(0).normal(size=(2, 10))
+    assert pearson(one * scale, other) == pytest.approx(float(pearson(one, other)), abs=1e-12)
+
+
+def test_a_constant_column_has_no_correlation_even_if_its_mean_is_rounded():
+    constant, varying = np.full(7, 0.1), np.arange(7.0)
+    assert np.isnan(pearson(constant, varying))
+    assert np.isnan(spearman(constant, varying))

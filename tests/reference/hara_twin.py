@@ -1,0 +1,69 @@
+"""SGD-influence by its definition: train with a weight for every row, and differentiate through the whole training."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from turnover.training import TrainingRecipe
+
+Settings = Callable[[int], dict[str, float]]
+
+
+def unrolled_scores(
+    recipe: TrainingRecipe, queries: tuple[Tensor, Tensor], *, seed: int, settings: Settings, from_step: int = 0
+) -> Tensor:
+    """Return minus the derivative of each query's final loss by each row's weight, [rows, queries].
+
+    Args:
+        recipe: its loss must be given; its optimiser and schedule are not used.
+        queries: inputs and targets.
+        seed: of the training.
+        settings: lr, momentum, dampening, weight_decay and nesterov of a step.
+        from_step: rows have a weight from this step on.
+    """
+    torch.manual_seed(seed)
+    model = recipe.build().train()
+    values: dict[str, Tensor] = {name: one.detach().clone() for name, one in model.named_parameters()}
+    names = list(values)
+    for one in values.values():
+        one.requires_grad_()
+    weights = torch.ones(len(recipe), dtype=next(iter(values.values())).dtype, requires_grad=True)
+    velocity: dict[str, Tensor] = {}
+    for step, batch in enumerate(recipe.batches(seed)):
+        now = {"momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, **settings(step)}
+        losses = recipe.loss(functional_call(model, values, (recipe.inputs[batch],)), recipe.targets[batch])
+        used = weights[batch] if step >= from_step else torch.ones_like(losses)
+        gradients = torch.autograd.grad((used * losses).sum() / len(batch), list(values.values()), create_graph=True)
+        for name, gradient in zip(names, gradients, strict=True):
+            change = gradient + now["weight_decay"] * values[name]
+            if now["momentum"]:
+                if name in velocity:
+                    velocity[name] = now["momentum"] * velocity[name] + (1 - now["dampening"]) * change
+                else:
+                    velocity[name] = change
+                change = change + now["momentum"] * velocity[name] if now["nesterov"] else velocity[name]
+            values[name] = values[name] - now["lr"] * change
+    final = recipe.loss(functional_call(model.eval(), values, (queries[0],)), queries[1])
+    columns = [torch.autograd.grad(one, weights, retain_graph=True)[0] for one in final]
+    return -torch.stack(columns, 1)
+
+
+def correlation(one: Tensor, other: Tensor) -> float:
+    """Return Pearson's r of all entries."""
+    return float(torch.corrcoef(torch.stack([one.double().flatten(), other.double().flatten()]))[0, 1])
+
+
+def fit_without(recipe: TrainingRecipe, row: int, *, seed: int, epochs: range) -> nn.Module:
+    """Return a model whose row is left out of some epochs only, by a loop of our own around a plain optimiser."""
+    torch.manual_seed(seed)
+    model = recipe.build().train()
+    optimiser = recipe.optimiser(model.parameters())
+    batches = recipe.batches(seed)
+    for step, batch in enumerate(batches):
+        present = batch[batch != row] if step * recipe.epochs // len(batches) in epochs else batch
+        optimiser.zero_grad()
+        recipe.gradients(model, present, len(batch))
+        optimiser.step()
+    return model.eval()
