@@ -102,6 +102,10 @@ class DataSetError(TurnOverError, TypeError):
     """A data set or loader cannot be given instance ids as it is."""
 
 
+class TargetError(TurnOverError, ValueError):
+    """Outputs and targets do not fit together for the loss."""
+
+
 class AuditError(TurnOverError, ValueError):
     """The leak audit cannot run on this model, batch or loss."""
 

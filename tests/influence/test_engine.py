@@ -221,6 +221,41 @@ def test_nan_is_named_by_query_and_instance_and_the_rest_is_finished():
     assert np.isfinite(scores.values[:, :2]).all()
 
 
+def test_one_failed_query_does_not_spoil_means_and_is_left_out_of_top_lists():
+    def loss(outputs, targets):
+        values = functional.cross_entropy(outputs, targets, reduction="none")
+        return torch.where((targets == 2) & (outputs[:, 0] > 0), torch.nan, values)
+
+    model, (x, y) = trained(mlp(), at=["1", "3"]), queries(6)
+    inf = turnover.Influence(model, loss=loss)
+    with pytest.warns(TurnOverWarning, match="are not finite"):
+        pairs = inf.pairwise((x, y), ids=range(30))
+    assert np.isfinite(pairs.values[:, y.numpy() != 2]).all()
+    assert np.isfinite(inf.mean((x, y), ids=range(30)).values).all()
+    with pytest.warns(TurnOverWarning, match="left out of the lists"):
+        inf.top((x, y), k=2, ids=range(30))
+
+
+def test_padding_in_a_later_query_only_is_noticed():
+    from tests.influence.models import Encoder
+
+    model = trained(Encoder(), at=["encoder.layers.*.dropout"])
+    tokens, padding = torch.randint(30, (3, 7)), torch.zeros(3, 7, dtype=torch.bool)
+    padding[2, 4:] = True
+    scores = turnover.Influence(model).pairwise((tokens, padding, torch.tensor([0, 1, 2])), ids=[5])
+    assert np.isfinite(scores.values).all()
+
+
+def test_many_classes_and_queries_stay_within_the_memory_by_smaller_blocks():
+    net = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 50))
+    x, y = torch.randn(20, 6), torch.arange(20)
+    model = trained(net, at=["1"])
+    usual = turnover.Influence(model).pairwise((x, y), ids=range(9))
+    tight = turnover.Influence(model, memory=100_000).pairwise((x, y), ids=range(9))
+    assert usual.path == tight.path == "last layer, one matrix product"
+    assert np.abs(usual.values - tight.values).max() < 1e-5
+
+
 def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
     with pytest.warns(TurnOverWarning, match="the model was never trained with its masks"):
         turnover.Influence(turnover.wrap(mlp(), at=["1"]))

@@ -4,8 +4,9 @@ import numpy as np
 
 from turnover.scores import Scores, Top
 
+from .findings import warn_of_failed
 from .options import NULL_IDS
-from .pairs import FEWEST_MEMBERS, average, spread_of
+from .pairs import FEWEST_MEMBERS, average, finite_mean, spread_of
 from .progress import Progress
 from .question import Question
 
@@ -30,31 +31,44 @@ def every_pair(question: Question, bar: Progress) -> Scores:
         stderr=errors,
         offset=np.concatenate(offsets) if question.options.center else None,
         null=np.concatenate(nulls, 1),
+        null_spread=spread_of(np.concatenate(nulls, 1)),
         **question.about,
     )
 
 
 def mean_over_queries(question: Question, bar: Progress) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
-    count = len(question.queries)
-    sums = np.zeros((len(question.routes), len(question.ids)))
-    null_sums = np.zeros((len(question.routes), NULL_IDS))
-    offset = 0.0
+    sums, counts = np.zeros((2, len(question.routes), len(question.ids)))
+    null_sums, null_counts = np.zeros((2, len(question.routes), NULL_IDS))
+    offsets = []
     for _, block in question.blocks():
-        null_sums += block.member_nulls.sum(2)
-        offset += float(block.offset.sum())
+        _add_finite(null_sums, null_counts, block.member_nulls)
+        offsets.append(block.offset)
         for rows, members in question.tiles(block):
-            sums[:, rows] += members.sum(2)
+            _add_finite(sums[:, rows], counts[:, rows], members)
             bar.add(members[0].size)
-    values, errors = average((sums / count).astype(np.float32))
+    values, errors = average(_divided(sums, counts))
+    null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32)
     return Scores(
         values=values,
         ids=question.ids.numpy(),
         stderr=errors,
-        offset=np.float32(offset / count) if question.options.center else None,
-        null=(null_sums / count).mean(0).astype(np.float32),
+        offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.options.center else None,
+        null=null,
+        null_spread=spread_of(null),
         **question.about,
     )
+
+
+def _add_finite(sums: np.ndarray, counts: np.ndarray, members: np.ndarray) -> None:
+    """Add scores [members, instances, queries] up over queries; failed pairs do not count, as for `Scores.mean`."""
+    finite = np.isfinite(members)
+    sums += np.where(finite, members, 0).sum(2)
+    counts += finite.sum(2)
+
+
+def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)
 
 
 def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray, only: np.ndarray | None) -> Top:
@@ -68,10 +82,12 @@ def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray
         only: the label that instances must have, one a query; None: any.
     """
     tops: list[Top] = []
+    failed = 0
     for columns, block in question.blocks():
         parts: list[Top] = []
         for rows, members in question.tiles(block):
             values, errors = average(members)
+            failed += int((~np.isfinite(values)).sum())
             if only is not None:
                 values = np.where(labels[rows, None] == only[None, columns], values, np.nan)
             found = Scores(
@@ -85,4 +101,5 @@ def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray
             parts = [Top.merge(*parts, found)]
             bar.add(members[0].size)
         tops += parts
+    warn_of_failed(failed, question.pairs)
     return Top.concat(tops)

@@ -21,15 +21,14 @@ from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
 from .measures import Goodness, Measure
 from .members import call_description, evaluating, open_members
-from .options import NULL_IDS, Options, memory_in_bytes
-from .pairs import null_ids
+from .options import NULL_IDS, Options, memory_in_bytes, null_ids
 from .progress import Progress
 from .queries import Batch, single_queries
 from .question import Question
 from .route import find_route, site_numbers
 from .row_answers import each_on_itself, each_unseen
 from .stored import store_pairs
-from .train import TrainRows
+from .train import TrainRows, first_of_each
 
 AtLabel = Literal["given", "predicted"]
 
@@ -162,9 +161,9 @@ class Influence:
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InfluenceError(f"k={k!r} is no number of instances. Give an integer of at least 1: k=10.")
-        everyone = self._ids(ids)
+        everyone = first_of_each(self._ids(ids))
         labelled = np.empty(0) if label is None else self._labels(labels, everyone)
-        left = None if exclude is None else ~torch.isin(everyone, as_ids(exclude))
+        left = None if exclude is None or len(exclude) == 0 else ~torch.isin(everyone, as_ids(exclude))
         wanted = everyone if left is None else everyone[left]
         if left is not None and label is not None:
             labelled = labelled[left.numpy()]
@@ -257,7 +256,7 @@ class Influence:
         if missing or at_label == "predicted":
             opened = [predicted(self._works()[0], query) for query in opened]
         try:
-            routes = [find_route(m, self._goodness, self._options, opened[0], ids) for m in self._members]
+            routes = [find_route(m, self._goodness, self._options, opened) for m in self._members]
         except TurnOverError:
             raise
         except Exception as error:
@@ -296,6 +295,10 @@ class Influence:
         if label is None:
             return None
         if isinstance(label, str) and label == "predicted":
+            if labels.dtype.kind not in "biu":
+                raise InfluenceError(
+                    "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
+                )
             work = question.routes[0].work
             return np.array([int(predicted(work, query).target) for query in question.queries])
         if not (labels == label).any():

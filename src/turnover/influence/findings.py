@@ -44,3 +44,13 @@ def warn_of_strangers(scores: Scores) -> None:
             TurnOverWarning,
             stacklevel=3,
         )
+
+
+def warn_of_failed(failed: int, pairs: int) -> None:
+    """Warn of pairs that a top list leaves out because their scores are not finite."""
+    if failed:
+        warnings.warn(
+            f"{failed:,} of {pairs:,} scores are not finite and are left out of the lists; `pairwise` names them.",
+            TurnOverWarning,
+            stacklevel=4,
+        )

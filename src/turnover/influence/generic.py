@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .forward import Pass, base_goodness, chunk, scores_of
+from .options import null_ids
 from .peak import PeakMemory
 from .queries import Batch
 
@@ -13,10 +14,9 @@ MOST_IDS = 2048
 _SMALL, _LARGE = 4, 12
 
 
-def fit_chunk(work: Pass, query: Batch, ids: Tensor, memory: int) -> int:
-    """Return how many instances fit into the memory, measured on two small chunks of a real query."""
-    some = ids[:1].repeat(_LARGE) if len(ids) < _LARGE else ids[:_LARGE]
-    small, large = (_peak(work, query, some[:count]) for count in (_SMALL, _LARGE))
+def fit_chunk(work: Pass, query: Batch, memory: int) -> int:
+    """Return how many instances fit into the memory, measured on two small chunks of the largest query."""
+    small, large = (_peak(work, query, null_ids(count)) for count in (_SMALL, _LARGE))
     per_id = max(1, (large - small) // (_LARGE - _SMALL))
     fixed = max(0, small - _SMALL * per_id)
     return int(max(1, min(MOST_IDS, (memory - fixed) // per_id)))

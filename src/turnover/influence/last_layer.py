@@ -38,6 +38,8 @@ class LastLayer:
 def find_last_layer(work: Pass, query: Batch) -> LastLayer | None:
     """Return the last layer where this path is right: one site, whose output is the input of the final Linear."""
     masking = work.member.masking
+    if not isinstance(query.target, Tensor):
+        return None
     if len(masking.recipe.sites) != 1 or masking.recipe.sites[0].dim != "features" or work.sites is not None:
         return None
     seen = watch_sites(work.member, query, consumers=(nn.Linear,))
@@ -138,7 +140,8 @@ def _minus_loss(differences: Tensor) -> Tensor:
 def _targets(queries: Sequence[Batch]) -> Tensor | None:
     if queries[0].target is None:
         return None
-    return torch.cat([torch.as_tensor(query.target) for query in queries])
+    targets = torch.cat([torch.as_tensor(query.target) for query in queries])
+    return targets if targets.is_floating_point() else targets.long()
 
 
 def _are_classes(targets: Tensor | None, classes: int) -> bool:

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from turnover.errors import InfluenceError
+from turnover.ids import FIRST_RESERVED_ID
 
 NULL_IDS = 1024
 """How many never-trained ids stand for pure noise."""
@@ -55,3 +57,8 @@ class Options:
 def memory_in_bytes(memory: int | None) -> int:
     """Return the limit, or the default."""
     return _DEFAULT_MEMORY if memory is None else memory
+
+
+def null_ids(count: int) -> Tensor:
+    """Return ids that no training ever saw."""
+    return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)

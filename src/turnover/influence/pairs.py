@@ -6,21 +6,13 @@ A tile is a range of instances on a block of queries; its scores are a pure func
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from turnover.ids import FIRST_RESERVED_ID
-
-from .options import NULL_IDS
+from .options import NULL_IDS, null_ids
 from .queries import Batch
 from .route import Route
 
 FEWEST_MEMBERS = 3
-
-
-def null_ids(count: int) -> Tensor:
-    """Return ids that no training ever saw."""
-    return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)
 
 
 class Block:
@@ -34,8 +26,7 @@ class Block:
         raw = np.stack(
             [scorer.scores(null_ids(nulls)).numpy() for scorer in self._scorers]
         )  # [members, nulls, queries]
-        # In float64: a mean over a thousand values must not depend on how they are added up.
-        means = raw.astype(np.float64).mean(1)
+        means = finite_mean(raw, 1)
         self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)
         self.offset = self._offsets.mean(0)
         self.member_nulls = raw - self._offsets[:, None, :]
@@ -43,7 +34,7 @@ class Block:
     @property
     def null(self) -> np.ndarray:
         """Return the scores [nulls, queries] of never-trained ids, averaged over members."""
-        return self.member_nulls.mean(0)
+        return finite_mean(self.member_nulls, 0).astype(np.float32)
 
     def members(self, ids: Tensor) -> np.ndarray:
         """Return centred scores [members, ids, queries]."""
@@ -66,4 +57,14 @@ def average(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 def spread_of(null: np.ndarray) -> np.ndarray:
     """Return the spread of never-trained ids (dimension 0): the noise of a single replica."""
-    return null.astype(np.float64).std(0, ddof=1).astype(np.float32)
+    count = np.isfinite(null).sum(0)
+    variance = finite_mean(np.square(null.astype(np.float64) - finite_mean(null, 0)), 0)
+    return np.sqrt(variance * count / np.maximum(count - 1, 1)).astype(np.float32)
+
+
+def finite_mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """Return the mean of what is finite, in float64; NaN where nothing is."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis)
+    total = np.where(finite, values, 0).sum(axis, dtype=np.float64)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -45,7 +45,7 @@ class Question:
         """Return what scores say of themselves."""
         return {
             "unit": self.unit,
-            "path": self.routes[0].path,
+            "path": " / ".join(dict.fromkeys(route.path for route in self.routes)),
             "replicas": len(self.routes),
             "provenance": self.provenance,
         }

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from turnover.errors import InfluenceError
 
@@ -14,12 +15,30 @@ from .generic import GenericScorer, fit_chunk
 from .last_layer import LastLayer, LastLayerScorer, find_last_layer
 from .measures import Goodness
 from .members import Member
-from .options import Options
+from .options import Options, null_ids
 from .queries import Batch
 
-Scorer = GenericScorer | LastLayerScorer
 _TRIAL = 4
 _TOLERANCE = 1e-4
+_SAMPLE = 8
+
+
+class Scorer(Protocol):
+    """Scores any instances on queries that it knows."""
+
+    def scores(self, ids: Tensor) -> Tensor:
+        """Return scores [ids, queries] on the CPU."""
+        ...
+
+
+class _SideBySide:
+    """Several scorers whose queries stand one after the other."""
+
+    def __init__(self, parts: Sequence[Scorer]) -> None:
+        self._parts = parts
+
+    def scores(self, ids: Tensor) -> Tensor:
+        return torch.cat([part.scores(ids) for part in self._parts], 1)
 
 
 @dataclass(frozen=True)
@@ -39,29 +58,46 @@ class Route:
     def scorer(self, queries: Sequence[Batch]) -> Scorer:
         """Return what scores any instances on these queries."""
         if self.last is not None:
-            return LastLayerScorer(self.work, self.last, queries, self.memory)
+            # Hidden units times classes times queries must fit, beside what a chunk takes.
+            count = max(1, self.memory // (8 * self.last.linear.weight.numel()))
+            starts = range(0, len(queries), count)
+            parts = [LastLayerScorer(self.work, self.last, queries[s : s + count], self.memory) for s in starts]
+            return parts[0] if len(parts) == 1 else _SideBySide(parts)
         return GenericScorer(self.work, queries, self.ids_per_chunk)
 
 
-def find_route(member: Member, goodness: Goodness, options: Options, query: Batch, ids: Tensor) -> Route:
-    """Return the fastest way that gives the same scores as the plainest on the first instances and query."""
+def find_route(member: Member, goodness: Goodness, options: Options, queries: Sequence[Batch]) -> Route:
+    """Return the fastest way that gives the same as the plainest on some of the queries."""
     sites = site_numbers(member, options.sites)
     call: Any = torch.compile(member.model, dynamic=True) if options.compile else None
     work = Pass(member, goodness, options.against, sites, options.dtype, call=call)
-    work = settle(work, query, ids)
-    last = None if options.compile else find_last_layer(work, query)
-    if last is not None and _agrees(work, last, query, ids[:_TRIAL], options.memory):
+    last = None if options.compile else find_last_layer(work, queries[0])
+    if last is not None and _agrees(work, last, queries[0], options.memory):
         return Route(work, options.memory, 0, last)
-    return Route(work, options.memory, fit_chunk(replace(work, call=None), query, ids, options.memory))
+    work = settle(work, _sample(queries))
+    largest = max(queries, key=_size)
+    return Route(work, options.memory, fit_chunk(replace(work, call=None), largest, options.memory))
 
 
-def _agrees(work: Pass, last: LastLayer, query: Batch, ids: Tensor, memory: int) -> bool:
+def _agrees(work: Pass, last: LastLayer, query: Batch, memory: int) -> bool:
+    ids, plain = null_ids(_TRIAL), replace(work, how="repeated")
     base = base_goodness(work, query)
-    with chunk(work, ids) as now:
-        wanted = scores_of(work, query, base, now).cpu()
+    with chunk(plain, ids) as now:
+        wanted = scores_of(plain, query, base, now).cpu()
     found = LastLayerScorer(work, last, [query], memory).scores(ids)[:, 0]
     tolerance = _TOLERANCE if work.dtype in (None, torch.float32) else 0.1
     return torch.allclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _sample(queries: Sequence[Batch]) -> list[Batch]:
+    """Return the first query, the last, some between, and one of every size: what holds for them, holds for all."""
+    step = max(1, len(queries) // _SAMPLE)
+    chosen = {_size(query): query for query in queries[::-1]}
+    return [queries[0], *queries[1:-1:step][:_SAMPLE], queries[-1], *list(chosen.values())[:_SAMPLE]]
+
+
+def _size(query: Batch) -> int:
+    return sum(value.numel() for value in tree_leaves((query.args, query.kwargs)) if isinstance(value, Tensor))
 
 
 def site_numbers(member: Member, sites: Sequence[str] | None) -> frozenset[int] | None:

@@ -79,4 +79,12 @@ def _usual_prediction(target: Any) -> Callable[[Tensor], Tensor]:
     """Return softmax for classes, and the outputs as they are for a regression."""
     if isinstance(target, Tensor) and target.is_floating_point():
         return lambda outputs: outputs
-    return lambda outputs: functional.softmax(outputs.float(), -1)
+    return _class_probabilities
+
+
+def _class_probabilities(outputs: Tensor) -> Tensor:
+    """Return softmax, or both probabilities where one logit stands for two classes."""
+    if outputs.shape[-1] == 1:
+        yes = outputs.float().sigmoid()
+        return torch.cat([1 - yes, yes], -1)
+    return functional.softmax(outputs.float(), -1)

@@ -1,6 +1,7 @@
 """One pass over the training data with both views of every row: self-influence and out-of-sample predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def self_scores(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
 
 def unseen_outputs(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
     """Return the outputs [rows, ...] of the part of the network that never learned each row."""
-    return _outputs(work, batch, ids, ("flip",))
+    # All sites are flipped, whatever `sites` asks for: a part that was half trained has seen the row.
+    return _outputs(replace(work, sites=None), batch, ids, ("flip",))
 
 
 def _outputs(work: Pass, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> Tensor:

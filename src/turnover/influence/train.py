@@ -48,7 +48,7 @@ class TrainRows:
                 if not parts or any(part is None for part in parts):
                     raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
                 known = torch.cat([part for part in parts if part is not None])
-            self._ids = _first_of_each(known)
+            self._ids = first_of_each(known)
         return self._ids
 
     def check_known(self, ids: Tensor) -> None:
@@ -107,7 +107,7 @@ def in_order(data: Any) -> Any:
     )
 
 
-def _first_of_each(ids: Tensor) -> Tensor:
+def first_of_each(ids: Tensor) -> Tensor:
     """Return ids without repetitions, in the order of their first appearance."""
     values, first = np.unique(ids.cpu().numpy(), return_index=True)
     return torch.from_numpy(values[np.argsort(first)])

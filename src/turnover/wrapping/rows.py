@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.errors import AuditError, MissingIdError
+from turnover.errors import MissingIdError, TargetError
 from turnover.ids.batches import split_ids
 
 Loss = Callable[[Any, Any], Tensor]
 TARGETS = ("labels", "label")
+IGNORED = -100
+"""Tokens with this target do not count, as for torch and Hugging Face."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,29 @@ def row_of(values: Any, row: int) -> Any:
 def default_loss(target: Any) -> Loss:
     """Return cross-entropy for integer targets and squared error for floats, one value an example."""
     if not isinstance(target, Tensor):
-        raise AuditError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
-    if target.is_floating_point():
-        return lambda outputs, targets: (outputs - targets).square().flatten(1).mean(1)
-    return _cross_entropy
+        raise TargetError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
+    return _squared_error if target.is_floating_point() else _cross_entropy
+
+
+def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
+    if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
+        outputs = outputs.squeeze(-1)
+    elif targets.dim() == outputs.dim() + 1 and targets.shape[-1] == 1:
+        targets = targets.squeeze(-1)
+    if outputs.shape != targets.shape:
+        raise TargetError(
+            f"outputs have shape {list(outputs.shape)} and targets {list(targets.shape)}; for the squared error both "
+            "need the same. Give targets like the outputs, or a loss of your own: loss=..."
+        )
+    errors = (outputs - targets).square()
+    return errors.flatten(1).mean(1) if errors.dim() > 1 else errors
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     # Classes are the last dimension here and dimension 1 for torch.
     losses = functional.cross_entropy(outputs.movedim(-1, 1), targets.to(torch.int64), reduction="none")
-    return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+    if losses.dim() == 1:
+        return losses
+    counted = (targets != IGNORED).flatten(1).sum(1).clamp(min=1)  # the losses of ignored tokens are 0
+    return losses.flatten(1).sum(1) / counted
