@@ -5,8 +5,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-# Threads that spin while they wait make small tensors many times slower on a busy machine.
+# The models of the tests are tiny: a second thread costs more than it brings, above all one that spins while it waits.
+# By the environment and not by torch.set_num_threads, which other threads of a process do not follow.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
 import numpy as np
@@ -14,9 +16,6 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# The models of the tests are tiny: a second thread costs more than it brings.
-torch.set_num_threads(1)
 
 # The first call of a torch function can take a second: a deadline would report that as a failure.
 hypothesis.settings.register_profile("turnover", deadline=None, derandomize="CI" in os.environ, print_blob=True)
