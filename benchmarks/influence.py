@@ -150,7 +150,7 @@ def main() -> None:
     compare("VGG19, the classifier's input only", vgg, flat, image, label, 20_000, goal=20, rounds=2)
     encoder, tokens = Encoder(), torch.randn(1, 32, 384)
     sites = ["encoder.layers.4.linear2", "encoder.layers.5.linear2"]
-    compare("6-layer BERT, last two feed-forward outputs", encoder, sites, tokens, label % 2, 1000, goal=4, rounds=2)
+    compare("6-layer encoder, last two feed-forward outs", encoder, sites, tokens, label % 2, 1000, goal=4, rounds=2)
     wide, many = Encoder(768, 12, 10), torch.randn(100, 32, 768)
     labels = torch.randint(10, (100,))
     compare("last layer behind a 6-layer encoder", wide, ["pooled"], many, labels, 100_000, goal=100, rounds=1)
