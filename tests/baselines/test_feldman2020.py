@@ -10,7 +10,7 @@ from torch import nn
 from tests.reference.feldman_twin import accuracy, influence_twin, loss_turned_round, probability, trained
 from turnover.baselines.feldman2020 import FeldmanZhang
 from turnover.baselines.leave_one_out import LeaveOneOut
-from turnover.errors import BaselineError, StoreMismatchError, TurnOverWarning
+from turnover.errors import BaselineError, StoreMismatchError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
@@ -18,15 +18,6 @@ Y = (X[:, 0] + 0.5 * X[:, 1] > 0).long()
 QX = torch.randn(5, 3, generator=torch.Generator().manual_seed(2))
 QY = (QX[:, 0] > 0).long()
 GOODNESS = {"loss": loss_turned_round, "probability": probability, "accuracy": accuracy}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Thousands of tiny steps: a second thread only waits, and on a busy machine for long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build() -> nn.Module:
@@ -226,6 +217,11 @@ def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
 def test_what_does_not_fit_is_refused_with_the_cure(call, message):
     with pytest.raises(BaselineError, match=message):
         call()
+
+
+def test_more_processes_than_cores_are_refused_before_anything_is_trained():
+    with pytest.raises(TrainingError, match=r"processes=999: this machine has \d+ cores"):
+        FeldmanZhang(recipe(), processes=999)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Influence functions predict what leave-one-out retraining measures."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -19,15 +18,6 @@ from turnover.errors import BaselineError, TurnOverWarning
 from turnover.training import TrainingRecipe
 
 L2 = 0.05
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Operations are tiny here: threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def logistic(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -9,22 +9,13 @@ from torch import nn
 from torch.nn import functional
 
 from turnover.baselines.leave_one_out import LeaveOneOut
-from turnover.errors import BaselineError, StoreError, StoreMismatchError, TurnOverWarning
+from turnover.errors import BaselineError, StoreError, StoreMismatchError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 
 X = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] + 0.5 * X[:, 1] > 0).long()
 QX = torch.randn(5, 3, generator=torch.Generator().manual_seed(2))
 QY = (QX[:, 0] > 0).long()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Thousands of tiny steps: a second thread only waits, and on a busy machine for long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build() -> nn.Module:
@@ -209,6 +200,7 @@ def test_retrainings_that_diverge_are_nan_after_a_warning():
     [
         (lambda: LeaveOneOut(recipe(), seeds=[]), BaselineError, "give one or more, each once"),
         (lambda: LeaveOneOut(recipe(), seeds=[1, 1]), BaselineError, "give one or more, each once"),
+        (lambda: LeaveOneOut(recipe(), processes=999), TrainingError, r"processes=999: .* Give a number from 1 to \d"),
         (lambda: LeaveOneOut(recipe(), cache="folder"), BaselineError, "cache='folder' needs identity="),
         (lambda: LeaveOneOut(recipe(), identity={"x": X}), StoreError, "identity.x is a Tensor"),
         (lambda: LeaveOneOut(recipe()).pairwise(QX), BaselineError, "tuple .inputs, targets."),

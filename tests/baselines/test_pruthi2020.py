@@ -1,6 +1,5 @@
 """TracIn is a sum of gradient products over checkpoints of a training."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +16,6 @@ from turnover.training import TrainingRecipe
 X = torch.randn(14, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] > 0).long()
 QUERIES = (X[:5] + 0.1, Y[:5])
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Operations are tiny here: threads would only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build() -> nn.Module:
@@ -170,6 +160,10 @@ def test_missing_checkpoints_and_changed_data_are_named(tmp_path: Path):
         TracIn.train(plan, folder=folder)
     with pytest.raises(BaselineError, match="other rows than the recipe has now"):
         TracIn(recipe(targets=1 - Y), checkpoints=folder)
+    (folder / "checkpoints.json").rename(tmp_path / "index")
+    with pytest.raises(BaselineError, match="holds no finished recording: a training was cut off"):
+        TracIn.train(plan, folder=folder)
+    (tmp_path / "index").rename(folder / "checkpoints.json")
     (folder / "step-00000005.pt").unlink()
     with pytest.raises(BaselineError, match=r"1 of 3 checkpoints are missing: .*step-00000005\.pt"):
         TracIn(plan, checkpoints=folder)

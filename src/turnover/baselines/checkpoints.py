@@ -14,7 +14,7 @@ from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
 from turnover.training.recipe import Step
 
-from .rows_and_queries import data_digest
+from .rows_and_queries import check_unchanged
 
 _INDEX = "checkpoints.json"
 _FORMAT = 1
@@ -36,14 +36,18 @@ class Checkpoint:
 
     def load(self, model: nn.Module) -> None:
         """Give a model these weights."""
-        weights = self.weights
-        if isinstance(weights, Path):
-            if not weights.is_file():
-                raise BaselineError(
-                    f"the checkpoint {weights} is missing. Record the training again: TracIn.train(recipe, folder=...)."
-                )
-            weights = torch.load(weights, weights_only=True)
-        model.load_state_dict(weights)
+        model.load_state_dict(self.read())
+
+    def read(self) -> dict[str, Tensor]:
+        """Return the state dict."""
+        if not isinstance(self.weights, Path):
+            return self.weights
+        if not self.weights.is_file():
+            raise BaselineError(
+                f"the checkpoint {self.weights} is missing. Record the training again: "
+                "TracIn.train(recipe, folder=...)."
+            )
+        return torch.load(self.weights, weights_only=True)
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,7 @@ class Checkpoints:
             raise BaselineError(
                 "there are no checkpoints. Record some: TracIn.train(recipe, checkpoints=3), or a smaller every=."
             )
-        if self.data != data_digest(recipe):
-            raise BaselineError(
-                "the checkpoints were recorded on other rows than the recipe has now (inputs, targets or ids changed). "
-                "Give the recipe of that training, or record again: TracIn.train(recipe)."
-            )
+        check_unchanged(recipe, self.data, "TracIn.train(recipe)")
 
 
 @dataclass
@@ -132,11 +132,15 @@ def open_folder(folder: str | os.PathLike[str]) -> Checkpoints:
 
 def new_folder(folder: str | os.PathLike[str]) -> Path:
     """Return an empty folder, made if need be."""
-    path = Path(folder)
+    path, name = Path(folder), repr(os.fspath(folder))
     path.mkdir(parents=True, exist_ok=True)
+    if (path / _INDEX).is_file():
+        raise BaselineError(
+            f"{name} is not empty. Give another folder, or use what this one holds: TracIn(recipe, checkpoints={name})."
+        )
     if any(path.iterdir()):
         raise BaselineError(
-            f"{os.fspath(folder)!r} is not empty. Give another folder, or use what this one holds: "
-            f"TracIn(recipe, checkpoints={os.fspath(folder)!r})."
+            f"{name} is not empty and holds no finished recording: a training was cut off, or it is a folder of "
+            "something else. Give another folder, or empty this one."
         )
     return path

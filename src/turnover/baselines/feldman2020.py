@@ -8,25 +8,24 @@ Feldman and Zhang, "What Neural Networks Memorize and Why: Discovering the Long 
 """
 
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
 from turnover.training import TrainingRecipe, retrain
+from turnover.training.identity import data_digest, described, ids_of
+from turnover.training.retrain import check_processes
 
-from .leave_one_out import checked_cache, described, in_parts
-from .rows_and_queries import data_digest, ids_of, recipe_of, rows_of
-
-MeasureName = Literal["loss", "probability", "accuracy"]
+from .cached_parts import Cache
+from .progress_bar import shown
+from .row_measures import MeasureName, RowMeasure, all_rows
+from .rows_and_queries import recipe_of, rows_of
+from .welch import row_by_row, welch
 
 _BLOCK = 50
 _ROWS_AT_ONCE = 512
@@ -85,8 +84,9 @@ class FeldmanZhang:
             raise BaselineError(f"measure={measure!r} is unknown. Give one of {', '.join(get_args(MeasureName))}.")
         self._recipe, self._models, self._share, self._seed = recipe, int(models), float(share), int(seed)
         self._measure: MeasureName = measure
+        check_processes(processes)
         self._processes = processes
-        self._cache, self._identity = checked_cache(cache, identity)
+        self._cache = Cache.of(cache, identity)
         self._last: tuple[dict[str, Any], np.ndarray] | None = None
 
     def plan(self, start: int = 0, stop: int | None = None) -> tuple[np.ndarray, list[int]]:
@@ -109,7 +109,7 @@ class FeldmanZhang:
         """
         rows = rows_of(self._recipe, ids).numpy()
         inside, good, told = self._ask(recipe_of(queries, self._recipe), rows, progress)
-        parts = [_welch(inside[:, part], good, np.matmul) for part in _split(rows)]
+        parts = [welch(inside[:, part], good) for part in _split(rows)]
         return self._scores(parts, rows, "", told)
 
     def mean(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
@@ -122,7 +122,7 @@ class FeldmanZhang:
         """
         rows = rows_of(self._recipe, ids).numpy()
         inside, good, told = self._ask(recipe_of(queries, self._recipe), rows, progress)
-        values, stderr = _welch(inside[:, rows], good.mean(1, keepdims=True), np.matmul)
+        values, stderr = welch(inside[:, rows], good.mean(1, keepdims=True))
         return self._scores([(values[:, 0], stderr[:, 0])], rows, f"; mean of {good.shape[1]} queries", told)
 
     def self_influence(self, *, queries: Any = None, ids: Any = None, progress: bool | None = None) -> Scores:
@@ -139,8 +139,9 @@ class FeldmanZhang:
         inside, _, told = self._ask(asked, rows, progress)
         assert self._last is not None  # just asked
         good = self._signed(self._last[1][:, rows])
-        parts = [_welch(inside[:, rows], good, lambda one, other: (one * other.T).sum(1))]
-        return self._scores(parts, rows, "; each row on itself", {**told, "queries": None})
+        return self._scores(
+            [welch(inside[:, rows], good, row_by_row)], rows, "; each row on itself", {**told, "queries": None}
+        )
 
     def _ask(
         self, asked: TrainingRecipe | None, rows: np.ndarray, progress: bool | None
@@ -155,16 +156,16 @@ class FeldmanZhang:
             "measure": self._measure,
             **described(self._recipe),
             "queries": None if asked is None else data_digest(asked),
-            "identity": self._identity,
+            "identity": self._cache.identity,
         }
         # What was measured on the rows does for any question about the rows alone.
         enough = told if asked is not None else told.keys() - {"queries"}
         if self._last is None or any(self._last[0][name] != told[name] for name in enough):
-            parts = (self._recipe,) if asked is None else (self._recipe, asked)
-            self._last = told, self._measured(_Measured(parts, self._measure), told, progress)
+            parts = tuple(all_rows(recipe) for recipe in (self._recipe, asked) if recipe is not None)
+            self._last = told, self._measured(RowMeasure(parts, self._measure), told, progress)
         return inside, self._signed(self._last[1][:, len(self._recipe) :]), {**told, "models": self._models}
 
-    def _measured(self, measure: "_Measured", told: dict[str, Any], progress: bool | None) -> np.ndarray:
+    def _measured(self, measure: RowMeasure, told: dict[str, Any], progress: bool | None) -> np.ndarray:
         """Return what every model says about all rows and then all queries, [models, rows + queries]."""
         found = []
         key = f"{self._measure}-{'rows' if told['queries'] is None else told['queries'][:12]}"
@@ -178,7 +179,7 @@ class FeldmanZhang:
                 processes=self._processes,
                 cache=folder,
                 identity=told,
-                progress=sys.stderr.isatty() if progress is None else progress,
+                progress=shown(progress),
             )
             found.append(part)
         result = np.concatenate(found)[: self._models]
@@ -192,14 +193,15 @@ class FeldmanZhang:
 
     def _blocks(self, key: str) -> Iterator[tuple[int, int, Path | None]]:
         """Yield start, end and folder of blocks of models; those that lie in the cache stay as they were cut."""
-        if self._cache is None:
+        folder = self._cache.at(key)
+        if folder is None:
             yield 0, self._models, None
             return
         start = 0
         while start < self._models:
-            there = [int(folder.name.split("-")[2]) for folder in (self._cache / key).glob(f"models-{start:05d}-*")]
+            there = [int(block.name.split("-")[2]) for block in folder.glob(f"models-{start:05d}-*")]
             stop = max(there, default=min((start // _BLOCK + 1) * _BLOCK, self._models))
-            yield start, stop, self._cache / key / f"models-{start:05d}-{stop:05d}"
+            yield start, stop, folder / f"models-{start:05d}-{stop:05d}"
             start = stop
 
     def _draw(self, model: int) -> tuple[np.ndarray, int]:
@@ -250,66 +252,6 @@ class FeldmanZhang:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    """A measure of all rows of recipes, asked of a trained model; can be sent to a worker."""
-
-    recipes: tuple[TrainingRecipe, ...]
-    measure: MeasureName
-
-    def __call__(self, model: nn.Module) -> np.ndarray:
-        """Return the measure, [all rows of all recipes]."""
-        return np.concatenate([self._of(model, recipe) for recipe in self.recipes])
-
-    def _of(self, model: nn.Module, recipe: TrainingRecipe) -> np.ndarray:
-        def values(rows: Tensor) -> Tensor:
-            if self.measure == "loss":
-                return recipe.losses(model, rows)
-            return _rightness(recipe.outputs(model, rows), recipe.targets[rows], hard=self.measure == "accuracy")
-
-        return in_parts(values, torch.arange(len(recipe)))
-
-
-def _rightness(outputs: Tensor, targets: Tensor, hard: bool) -> Tensor:
-    """Return the probability of the right label, or 1 where it is predicted; means over tokens that have a label."""
-    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
-        raise BaselineError(
-            f"outputs are {list(outputs.shape)} and targets {targets.dtype} {list(targets.shape)}; measures "
-            "'probability' and 'accuracy' need class scores [rows, classes] and integer targets. Use measure='loss'."
-        )
-    labels = targets.clamp(min=0).long()
-    if hard:
-        right = (outputs.argmax(-1) == labels).float()
-    else:
-        right = outputs.softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
-    right, counted = right.reshape(len(right), -1), (targets >= 0).reshape(len(right), -1)
-    return (right * counted).sum(1) / counted.sum(1).clamp(min=1)
-
-
 def _split(rows: np.ndarray) -> list[np.ndarray]:
     """Return the rows some at a time: temporary matrices are no larger than the result."""
     return [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
-
-
-def _welch(
-    inside: np.ndarray, good: np.ndarray, sums: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the difference of group means and its standard error; NaN where a group is too small.
-
-    Args:
-        inside: bool [models, rows].
-        good: [models, queries].
-        sums: from weights [rows, models] and numbers [models, queries] to the weighted sums wanted.
-    """
-    # The difference does not change, and sums of squares lose no digits.
-    good = good - good.mean(0)
-    means, variances = [], []
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for group in (inside, ~inside):
-            weights = group.T.astype(np.float64)
-            count = sums(weights, np.ones_like(good))
-            mean = sums(weights, good) / count
-            spread = np.maximum(sums(weights, good**2) - count * mean**2, 0) / (count - 1)
-            means.append(mean)
-            variances.append(np.where(count > 1, spread, np.nan) / count)
-    return means[0] - means[1], np.sqrt(variances[0] + variances[1])

@@ -5,23 +5,26 @@ chain back, with a Hessian-vector product a step; see `walk_back.py`. A score is
 the query's loss without the row minus its loss with it, the row's place in its batches staying empty.
 """
 
+import copy
 import os
-import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from turnover.errors import BaselineError
 from turnover.scores import Scores
+from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe
-from turnover.training.recipe import Inputs
+from turnover.training.identity import data_digest, described, weights_digest
 
+from .cached_parts import Cache, Part
+from .progress_bar import progress_bar
+from .questions import AnswersQuestions
 from .recorded_training import Recording, record, reopen
+from .rows_and_queries import Question, check_unchanged
 from .sgd_steps import built, first_step, place, trained_parameters
 from .walk_back import query_gradients, walk_back
 
@@ -29,13 +32,14 @@ _MOST_AT_ONCE = 64
 _BYTES_AT_ONCE = 1 << 28
 
 
-class SgdInfluence:
+class SgdInfluence(AnswersQuestions):
     """Influence of training rows by walking back a recorded training; made by `train` or `open`.
 
     Exact to first order in the row's weight for SGD with weight decay, momentum, nesterov and any learning-rate
     schedule. It leaves out the second order, which grows with the learning rate and the number of steps walked, and
     what happens at kinks: the Hessian of a ReLU network lacks them, so that what a row did in early epochs is
-    estimated badly there, and well with smooth units such as tanh.
+    estimated badly there, and well with smooth units such as tanh. `mean` takes a single walk, `self_influence` as much
+    as a query for each row.
 
     Attributes:
         recipe: how the model was trained.
@@ -56,9 +60,18 @@ class SgdInfluence:
         (20, 3)
     """
 
-    def __init__(self, recipe: TrainingRecipe, *, recording: Recording, at_once: int | None = None) -> None:
+    def __init__(
+        self,
+        recipe: TrainingRecipe,
+        *,
+        recording: Recording,
+        at_once: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
+    ) -> None:
         if at_once is not None and at_once < 1:
             raise BaselineError(f"at_once={at_once}: give how many queries share a walk, from 1; None: chosen by size.")
+        super().__init__(recipe)
         self.recipe = recipe
         self.model = built(recipe, recording.seed).eval()
         self.seed = recording.seed
@@ -66,6 +79,8 @@ class SgdInfluence:
         self._recording = recording
         self._first = recording.first
         self._at_once = at_once
+        self._cache = Cache.of(cache, identity)
+        self._data = data_digest(recipe)
         place(trained_parameters(recipe, self.model)[0], recording.before(len(recording.batches)))
 
     @classmethod
@@ -77,6 +92,9 @@ class SgdInfluence:
         folder: str | os.PathLike[str] | None = None,
         last_epochs: int | None = None,
         at_once: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
+        progress: bool | None = None,
     ) -> "SgdInfluence":
         """Return the influence of a training that is run and recorded now.
 
@@ -87,6 +105,10 @@ class SgdInfluence:
                 the same recipe is opened instead, one that was cut off is made anew. None: in memory.
             last_epochs: record, and walk back, only so many epochs at the end, as in the paper; None: all.
             at_once: queries that share a walk; None: what 256 MB hold, at most 64.
+            cache: a folder; the scores of finished walks are kept there, a sub-folder a question, and an interrupted
+                run goes on from them.
+            identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
+            progress: show a bar of the training; None: on a terminal.
 
         Raises:
             BaselineError: the optimiser is not SGD, the model has batch normalisation, or the training diverged.
@@ -100,12 +122,19 @@ class SgdInfluence:
             >>> SgdInfluence.train(recipe, last_epochs=1).storage_bytes
             64
         """
-        recording = record(recipe, seed=seed, folder=folder, last_epochs=last_epochs)
-        return cls(recipe, recording=recording, at_once=at_once)
+        Cache.of(cache, identity)  # what does not fit is said before the training
+        recording = record(recipe, seed=seed, folder=folder, last_epochs=last_epochs, progress=progress)
+        return cls(recipe, recording=recording, at_once=at_once, cache=cache, identity=identity)
 
     @classmethod
     def open(
-        cls, recipe: TrainingRecipe, folder: str | os.PathLike[str], *, at_once: int | None = None
+        cls,
+        recipe: TrainingRecipe,
+        folder: str | os.PathLike[str],
+        *,
+        at_once: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> "SgdInfluence":
         """Return the influence of a training that `train` recorded in a folder.
 
@@ -113,6 +142,9 @@ class SgdInfluence:
             recipe: that of the training.
             folder: of the training.
             at_once: queries that share a walk; None: what 256 MB hold, at most 64.
+            cache: a folder; the scores of finished walks are kept there, a sub-folder a question, and an interrupted
+                run goes on from them.
+            identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
 
         Raises:
             BaselineError: the training was cut off.
@@ -128,7 +160,7 @@ class SgdInfluence:
             >>> SgdInfluence.open(recipe, folder).steps
             2
         """
-        return cls(recipe, recording=reopen(recipe, folder), at_once=at_once)
+        return cls(recipe, recording=reopen(recipe, folder), at_once=at_once, cache=cache, identity=identity)
 
     def last(self, epochs: int) -> "SgdInfluence":
         """Return the same training, walked back over its last epochs only.
@@ -148,7 +180,7 @@ class SgdInfluence:
                 f"last({epochs}) needs {len(self._recording.batches) - first} steps and {kept} were recorded. "
                 f"Record again with last_epochs={epochs} or more."
             )
-        other = SgdInfluence(self.recipe, recording=self._recording, at_once=self._at_once)
+        other = copy.copy(self)
         other._first = first
         return other
 
@@ -162,79 +194,66 @@ class SgdInfluence:
         """How many steps are recorded."""
         return len(self._recording.batches) - self._recording.first
 
-    def pairwise(self, queries: tuple[Inputs, Tensor], *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return the influence of every training row on every query, [rows, queries].
+    def _answer(self, question: Question, progress: bool | None) -> Scores:
+        """Return the scores of a question; queries that share a walk are a part."""
+        check_unchanged(self.recipe, self._data, "SgdInfluence.train(recipe)")
+        block = min(self._queries_at_once(), question.columns)
+        spec = ArraySpec((question.lines, question.columns), "float32", (question.lines, block))
+        values = np.empty(spec.shape, np.float32)
 
-        Args:
-            queries: inputs, in the form of the recipe's, and targets.
-            ids: instance ids to return; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        asked = self._asked(queries)
-        parts = [found for _, found in self._walks(asked, torch.arange(len(asked)), progress)]
-        return self._scores(np.concatenate(parts, 1), ids, "")
+        def width(tile: int) -> int:
+            places = spec.region(tile)[1]
+            return places.stop - places.start
 
-    def mean(self, queries: tuple[Inputs, Tensor], *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return the influence of every training row on the mean loss of the queries, [rows], in a single walk.
+        def compute(tile: int) -> Part:
+            places = spec.region(tile)[1]
+            starts = self._starts(question, torch.arange(places.start, places.stop))
+            found = walk_back(self.recipe, self._recording, starts, first=self._first, on_step=bar.update).numpy()
+            if question.kind == "self":
+                own = question.rows[places].numpy()
+                return {"scores": found[own, np.arange(len(own))][None].astype(np.float32)}
+            return {"scores": found[question.rows.numpy()].astype(np.float32)}
 
-        Args:
-            queries: inputs, in the form of the recipe's, and targets.
-            ids: instance ids to return; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        asked = self._asked(queries)
-        start = torch.zeros(())
-        for rows in torch.arange(len(asked)).split(self._queries_at_once()):
-            start = start + query_gradients(self.recipe, self._recording, asked, rows).sum(0) / len(asked)
-        with self._bar(1, progress) as bar:
-            values = walk_back(self.recipe, self._recording, start[None], first=self._first, on_step=bar.update)
-        return self._scores(values[:, 0].numpy(), ids, f"; mean of {len(asked)} queries")
+        with progress_bar(progress, unit="steps", total=question.columns * self.steps) as bar:
+            parts = self._cache.parts(
+                question,
+                self._depends_on,
+                {"scores": spec},
+                compute,
+                found=lambda tile: bar.update(width(tile) * self.steps),
+            )
+            for tile, found in enumerate(parts):
+                values[spec.region(tile)] = found["scores"]
+        return self._scores(question.shaped(values), question)
 
-    def self_influence(self, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return the influence of every training row on its own loss, [rows]; as costly as a query for each row.
-
-        Args:
-            ids: instance ids to return; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        wanted = np.ones(len(self.recipe), bool) if ids is None else np.isin(self._ids(), np.asarray(ids))
-        rows = torch.from_numpy(np.flatnonzero(wanted))
-        values = np.full(len(self.recipe), np.nan)
-        for some, found in self._walks(self.recipe, rows, progress):
-            values[some] = found[some].diagonal()
-        return self._scores(values, ids, "; self-influence")
-
-    def _walks(
-        self, asked: TrainingRecipe, rows: Tensor, progress: bool | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield some of the asked rows at a time and the scores of all training rows on them."""
-        with self._bar(len(rows), progress) as bar:
-            for some in rows.split(self._queries_at_once()):
-                starts = query_gradients(self.recipe, self._recording, asked, some)
-                found = walk_back(self.recipe, self._recording, starts, first=self._first, on_step=bar.update)
-                yield some.numpy(), found.numpy()
-
-    def _asked(self, queries: tuple[Inputs, Tensor]) -> TrainingRecipe:
-        """Return the queries as a recipe, which knows how to compute their losses."""
-        if not isinstance(queries, tuple) or len(queries) != 2:
-            raise BaselineError(f"queries are a {type(queries).__name__}; give a tuple (inputs, targets).")
-        if not len(queries[1]):
-            raise BaselineError("there are no queries. Give at least one row of inputs and targets.")
-        return replace(self.recipe, inputs=queries[0], targets=queries[1], ids=None)
+    def _starts(self, question: Question, places: Tensor) -> Tensor:
+        """Return the gradients from which some columns of a question are walked back."""
+        if question.asked is None:
+            return query_gradients(self.recipe, self._recording, self.recipe, question.rows[places])
+        if question.kind == "pairs":
+            return query_gradients(self.recipe, self._recording, question.asked, places)
+        total = torch.zeros(())
+        for rows in torch.arange(len(question.asked)).split(self._queries_at_once()):
+            found = query_gradients(self.recipe, self._recording, question.asked, rows)
+            total = total + found.sum(0) / len(question.asked)
+        return total[None]
 
     def _queries_at_once(self) -> int:
         # Two derivatives a parameter, and as much again for each while a step is computed.
         size = 6 * self._recording.before(self._first).nbytes
         return self._at_once or max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, size)))
 
-    def _bar(self, queries: int, wanted: bool | None) -> Any:
-        show = sys.stderr.isatty() if wanted is None else wanted
-        return tqdm(total=queries * self.steps, unit=" steps", unit_scale=True, disable=not show)
+    def _depends_on(self) -> dict[str, Any]:
+        return {
+            "method": "hara2019",
+            **described(self.recipe),
+            "trained": weights_digest(self.model),
+            "seed": self.seed,
+            "first step": self._first,
+            "at_once": self._queries_at_once(),
+        }
 
-    def _ids(self) -> np.ndarray:
-        return np.arange(len(self.recipe)) if self.recipe.ids is None else self.recipe.ids.cpu().numpy()
-
-    def _scores(self, values: np.ndarray, ids: Any, what: str) -> Scores:
+    def _scores(self, values: np.ndarray, question: Question) -> Scores:
         provenance = {
             "method": "hara2019",
             "seed": self.seed,
@@ -244,7 +263,13 @@ class SgdInfluence:
             "batch_size": self.recipe.batch_size,
             "rows": len(self.recipe),
             "storage_bytes": self.storage_bytes,
+            "data": self._data,
+            "queries": question.depends_on()["queries"],
         }
-        path = f"SGD-influence (Hara et al. 2019) over {self.steps} of {len(self._recording.batches)} steps{what}"
-        scores = Scores(values.astype(np.float32), ids=self._ids(), unit="loss", path=path, provenance=provenance)
-        return scores if ids is None else scores.select(ids=ids)
+        walked = f"{self.steps} of {len(self._recording.batches)} steps"
+        return Scores(
+            values,
+            ids=question.ids,
+            path=f"SGD-influence (Hara et al. 2019) over {walked}{question.path}",
+            provenance=provenance,
+        )

@@ -5,14 +5,15 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from turnover.errors import BaselineError
 
+from .progress_bar import progress_bar
 from .row_gradients import RowLosses, no_vmap_warnings
 
 _ROWS_AT_ONCE = 256
 _VECTORS_AT_ONCE = 32
+_UNIT = "Hessian products"
 
 
 class Hessian:
@@ -30,13 +31,12 @@ class Hessian:
         self.size = losses.size
         self.like = losses.like
         self._batched = True
-        self._bar = tqdm(disable=True)
+        self._bar = progress_bar(False, unit=_UNIT)
 
     @contextmanager
     def shown(self, progress: bool | None) -> Iterator[None]:
         """Count the products on a bar; None: on a terminal only."""
-        # tqdm's own None means just that.
-        with tqdm(unit=" Hessian products", disable=None if progress is None else not progress) as self._bar:
+        with progress_bar(progress, unit=_UNIT) as self._bar:
             yield
 
     def times(self, vectors: Tensor, rows: Tensor | None = None) -> Tensor:

@@ -1,13 +1,12 @@
 """Three ways to apply the inverse of a Hessian to vectors: conjugate gradients, the recursion LiSSA, and exact."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from turnover.errors import BaselineError, TurnOverWarning
+from turnover.errors import BaselineError
 
 from .hessian import Hessian
 
@@ -29,6 +28,10 @@ class Solver(Protocol):
 
     def prepare(self, hessian: Hessian, /) -> Solve:
         """Do once what all right-hand sides share."""
+        ...
+
+    def doubts(self, residual: float, /) -> str | None:
+        """Return what to warn of where this is the largest residual, or None."""
         ...
 
 
@@ -85,15 +88,17 @@ class ConjugateGradients:
             direction[at] = residual[at] + (now / left[at])[:, None] * along
             left[at] = now
         worst = _largest(torch.where(whole > 0, left / whole, left).sqrt())
-        if worst > self.tolerance:
-            warnings.warn(
-                f"conjugate gradients did not converge: after {self.max_iterations} iterations the residual is "
-                f"{worst:.1e} of the gradient, above tolerance={self.tolerance:g}. Give a larger damping=, or "
-                "solver=ConjugateGradients(max_iterations=..., tolerance=...).",
-                TurnOverWarning,
-                stacklevel=4,
-            )
         return solution, worst
+
+    def doubts(self, residual: float, /) -> str | None:
+        """Return a warning where the iterations did not suffice."""
+        if residual <= self.tolerance:
+            return None
+        return (
+            f"conjugate gradients did not converge: after {self.max_iterations} iterations the residual is "
+            f"{residual:.1e} of the gradient, above tolerance={self.tolerance:g}. Give a larger damping=, or "
+            "solver=ConjugateGradients(max_iterations=..., tolerance=...)."
+        )
 
 
 @dataclass(frozen=True)
@@ -153,15 +158,16 @@ class Lissa:
             mean += now / (scale * self.repeats)
         residual = (hessian.times(mean) - vectors).norm(dim=1)
         sizes = vectors.norm(dim=1)
-        worst = _largest(torch.where(sizes > 0, residual / sizes, residual))
-        if worst > _FAR:
-            warnings.warn(
-                f"LiSSA ended far from the solution: the residual is {worst:.1e} of the gradient. Give "
-                f"solver=Lissa(depth=...) above {self.depth}, a larger batch_size= or repeats=, or a larger damping=.",
-                TurnOverWarning,
-                stacklevel=4,
-            )
-        return mean, worst
+        return mean, _largest(torch.where(sizes > 0, residual / sizes, residual))
+
+    def doubts(self, residual: float, /) -> str | None:
+        """Return a warning where the recursion ended far from the solution."""
+        if residual <= _FAR:
+            return None
+        return (
+            f"LiSSA ended far from the solution: the residual is {residual:.1e} of the gradient. Give "
+            f"solver=Lissa(depth=...) above {self.depth}, a larger batch_size= or repeats=, or a larger damping=."
+        )
 
     def _batch(self, hessian: Hessian, generator: torch.Generator) -> Tensor:
         if self.batch_size >= len(hessian.rows):
@@ -214,6 +220,10 @@ class Exact:
 
         return solve
 
+    def doubts(self, residual: float, /) -> str | None:
+        """Return None: what cannot be factored is an error before."""
+        return None
+
 
 SOLVERS: dict[str, Solver] = {"cg": ConjugateGradients(), "lissa": Lissa(), "exact": Exact()}
 
@@ -224,7 +234,7 @@ def solver_of(given: str | Solver) -> Solver:
         if given not in SOLVERS:
             raise BaselineError(f"solver={given!r} is unknown. Give {', '.join(map(repr, SOLVERS))}, or an object.")
         return SOLVERS[given]
-    if not hasattr(given, "prepare"):
+    if not (hasattr(given, "prepare") and hasattr(given, "doubts")):
         raise BaselineError(
             f"solver is a {type(given).__name__}. Give 'cg', 'lissa', 'exact', ConjugateGradients(...) or Lissa(...)."
         )

@@ -11,8 +11,9 @@ positive where the row helps (their Eq. 2 is the derivative by an added weight, 
 
 import copy
 import dataclasses
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,22 @@ from torch import Tensor, nn
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
+from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe
+from turnover.training.identity import data_digest, plain_text, weights_digest
 
+from .cached_parts import Cache, Part
 from .hessian import Hessian
 from .inverse_hessian import Solve, Solver, solver_of
-from .row_gradients import MEMORY, RowLosses, parameter_names
-from .rows_and_queries import data_digest, ids_of, recipe_of, rows_of, weights_digest
+from .questions import AnswersQuestions
+from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
+from .rows_and_queries import Question, check_unchanged
+
+# Queries that are solved together, and of which an interrupted run loses at most so many.
+_TOGETHER = 256
 
 
-class InfluenceFunctions:
+class InfluenceFunctions(AnswersQuestions):
     """Influence of training rows on a finished model, to first order in their weight.
 
     A score predicts the query's loss without the row minus its loss with it, as leave-one-out retraining measures it.
@@ -47,6 +55,9 @@ class InfluenceFunctions:
         parameters: names or globs of parameters or modules to which the influence is restricted, such as the last
             layer; None: all trainable ones.
         memory: bytes that a block of gradients may take; a few such blocks are held at once.
+        cache: a folder; scores of up to 256 queries at a time are kept there, a sub-folder a question, and an
+            interrupted run goes on from them. Needs zarr: pip install 'turnover[store]'.
+        identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
 
     Example:
         >>> import torch
@@ -71,12 +82,14 @@ class InfluenceFunctions:
         l2: float = 0.0,
         parameters: str | Sequence[str] | None = None,
         memory: int = MEMORY,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
         if damping < 0 or l2 < 0 or memory < 1:
             raise BaselineError(
                 f"damping={damping}, l2={l2}, memory={memory}: give damping and l2 from 0, memory above."
             )
-        self._recipe = recipe
+        super().__init__(recipe)
         self._solver = solver_of(solver)
         # A copy: what is kept between questions must fit the weights it was computed for.
         self._model = copy.deepcopy(model).eval()
@@ -84,95 +97,78 @@ class InfluenceFunctions:
         self._hessian = Hessian(self._losses, l2 + damping)
         self._prepared: Solve | None = None
         self._options = {"damping": damping, "l2": l2}
+        self._cache = Cache.of(cache, identity)
+        self._data = data_digest(recipe)
         if l2 == 0:
             _warn_of_weight_decay(recipe, self._model)
 
-    def pairwise(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows, queries]: what each training row does to each query's loss.
+    def _answer(self, question: Question, progress: bool | None) -> Scores:
+        """Return the scores of a question, worked through in parts."""
+        check_unchanged(self._recipe, self._data, "InfluenceFunctions(recipe, model)")
+        block = min(self._losses.block, _TOGETHER, question.columns)
+        spec = ArraySpec((question.lines, question.columns), "float32", (question.lines, block))
+        arrays = {"scores": spec, "residual": ArraySpec((1, spec.tiles), "float64", (1, 1))}
 
-        Args:
-            queries: a tuple (inputs, targets) in the form of the recipe's.
-            ids: which rows; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        asked, rows = recipe_of(queries, self._recipe), rows_of(self._recipe, ids)
-        values = np.empty((len(rows), len(asked)), np.float32)
-        residuals: list[float] = []
+        def compute(tile: int) -> Part:
+            places = spec.region(tile)[1]
+            values, residual = self._part(question, torch.arange(places.start, places.stop))
+            return {"scores": (values / len(self._recipe)).astype(np.float32), "residual": np.full((1, 1), residual)}
+
+        values, worst = np.empty(spec.shape, np.float32), 0.0
         with self._hessian.shown(progress):
-            for place, gradients in _blocks(self._losses.over(asked), torch.arange(len(asked))):
-                solved, residual = self._solve(gradients)
-                residuals.append(residual)
-                for part, found in self._losses.gradients(rows):
-                    values[part, place] = _numpy(found @ solved.T) / len(self._recipe)
-        return self._scores(values, rows, max(residuals), queries=data_digest(asked))
+            for tile, found in enumerate(self._cache.parts(question, self._depends_on, arrays, compute)):
+                values[spec.region(tile)] = found["scores"]
+                worst = max(worst, float(found["residual"][0, 0]))
+        doubts = self._solver.doubts(worst)
+        if doubts:
+            warnings.warn(doubts, TurnOverWarning, stacklevel=3)
+        return self._scores(question.shaped(values), worst, question)
 
-    def mean(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: the mean influence of each training row on a set of queries, from one solution.
-
-        Args:
-            queries: as for `pairwise`.
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
-        asked, rows = recipe_of(queries, self._recipe), rows_of(self._recipe, ids)
-        values = np.empty(len(rows), np.float32)
-        with self._hessian.shown(progress):
-            solved, residual = self._solve(self._losses.over(asked).mean_gradient(torch.arange(len(asked)))[None])
-            for part, found in self._losses.gradients(rows):
-                values[part] = _numpy(found @ solved[0]) / len(self._recipe)
-        return self._scores(values, rows, residual, f"; mean of {len(asked)} queries", queries=data_digest(asked))
-
-    def self_influence(self, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: what each training row does to its own loss; a solution for every row.
-
-        Args:
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
-        rows = rows_of(self._recipe, ids)
-        values = np.empty(len(rows), np.float32)
-        residuals: list[float] = []
-        with self._hessian.shown(progress):
-            for place, gradients in _blocks(self._losses, rows):
-                solved, residual = self._solve(gradients)
-                residuals.append(residual)
-                values[place] = _numpy((gradients * solved).sum(1)) / len(self._recipe)
-        return self._scores(values, rows, max(residuals), "; each row on itself")
+    def _part(self, question: Question, places: Tensor) -> tuple[np.ndarray, float]:
+        """Return n times the scores of some columns of a question, and the residual of their solution."""
+        if question.asked is None:
+            gradients = self._losses.stacked(question.rows[places])
+            solved, residual = self._solve(gradients)
+            return as_numpy((gradients * solved).sum(1))[None], residual
+        of_queries = self._losses.over(question.asked)
+        # The mean needs one solution, that of the mean gradient.
+        gradients = of_queries.stacked(places) if question.kind == "pairs" else of_queries.mean_gradient()[None]
+        solved, residual = self._solve(gradients)
+        return self._losses.products(question.rows, solved), residual
 
     def _solve(self, vectors: Tensor) -> tuple[Tensor, float]:
         if self._prepared is None:
             self._prepared = self._solver.prepare(self._hessian)
         return self._prepared(vectors)
 
-    def _scores(self, values: np.ndarray, rows: Tensor, residual: float, path: str = "", **more: Any) -> Scores:
-        name = type(self._solver).__name__
+    def _told(self) -> dict[str, Any]:
         options = dataclasses.asdict(self._solver) if dataclasses.is_dataclass(self._solver) else {}  # pyright: ignore
+        return {
+            "method": "influence functions",
+            "solver": {"name": type(self._solver).__name__, **options},
+            **self._options,
+            "parameters": self._losses.names,
+            "model": weights_digest(self._model),
+            "data": self._data,
+        }
+
+    def _depends_on(self) -> dict[str, Any]:
+        return {
+            **self._told(),
+            "architecture": plain_text(self._model),
+            "loss": plain_text(self._recipe.loss),
+            "memory": self._losses.memory,
+        }
+
+    def _scores(self, values: np.ndarray, residual: float, question: Question) -> Scores:
+        name = type(self._solver).__name__
         said = ", ".join(f"{key}={value:g}" for key, value in self._options.items())
         return Scores(
             values,
-            ids=ids_of(self._recipe)[rows.numpy()],
-            path=f"influence functions (Koh & Liang 2017), {name}, {said}, residual {residual:.1e}{path}",
-            provenance={
-                "method": "influence functions",
-                "solver": {"name": name, **options},
-                **self._options,
-                "parameters": self._losses.names,
-                "model": weights_digest(self._model),
-                "data": data_digest(self._recipe),
-                **more,
-            },
+            ids=question.ids,
+            path=f"influence functions (Koh & Liang 2017), {name}, {said}, residual {residual:.1e}{question.path}",
+            provenance={**self._told(), "queries": question.depends_on()["queries"]},
         )
-
-
-def _blocks(losses: RowLosses, rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yield as many gradients as the memory given allows, to be solved together."""
-    for start in range(0, len(rows), losses.block):
-        part = rows[start : start + losses.block]
-        yield slice(start, start + len(part)), torch.cat([found for _, found in losses.gradients(part)])
-
-
-def _numpy(values: Tensor) -> np.ndarray:
-    return values.double().cpu().numpy()
 
 
 def _warn_of_weight_decay(recipe: TrainingRecipe, model: nn.Module) -> None:

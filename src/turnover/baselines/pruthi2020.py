@@ -7,24 +7,29 @@ rate times the product of both gradients. TracIn is the sum of these over the ch
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from turnover.errors import BaselineError
 from turnover.scores import Scores
+from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe
+from turnover.training.identity import data_digest, digest_of, plain_text
+from turnover.training.recipe import Step
 
+from .cached_parts import Cache, Part
 from .checkpoints import Checkpoints, Recorder, new_folder, open_folder, write_index
-from .row_gradients import MEMORY, RowLosses, parameter_names
-from .rows_and_queries import data_digest, ids_of, recipe_of, rows_of
+from .progress_bar import progress_bar
+from .questions import AnswersQuestions
+from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
+from .rows_and_queries import Question
 
 
-class TracIn:
+class TracIn(AnswersQuestions):
     """Influence of training rows by gradient products over checkpoints; `TracIn.train` makes one.
 
     Positive: a step on the row lowers the query's loss. The unit is the loss, of one such step at each checkpoint; a
@@ -37,6 +42,10 @@ class TracIn:
         checkpoints: a folder that `TracIn.train(folder=...)` wrote, or `Checkpoints` in memory.
         parameters: names or globs of parameters or modules to restrict the gradients to; None: all trainable ones.
         memory: bytes that a block of gradients may take; a few such blocks are held at once.
+        cache: a folder; the products of a checkpoint and a block of queries are kept there, a sub-folder a question,
+            4 bytes a row, query and checkpoint, and an interrupted run goes on from them. Needs zarr:
+            pip install 'turnover[store]'.
+        identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
 
     Attributes:
         model: the trained model, where `TracIn.train` made this; else None.
@@ -60,15 +69,17 @@ class TracIn:
         checkpoints: Checkpoints | str | os.PathLike[str],
         parameters: str | Sequence[str] | None = None,
         memory: int = MEMORY,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(recipe)
         self.model: nn.Module | None = None
-        self._recipe = recipe
         self._checkpoints = checkpoints if isinstance(checkpoints, Checkpoints) else open_folder(checkpoints)
         self._checkpoints.check(recipe)
         with torch.random.fork_rng(devices=[]):
             self._model = recipe.build().eval()
-        self._names = parameter_names(self._model, parameters)
-        self._memory = memory
+        self._losses = RowLosses(recipe, self._model, parameter_names(self._model, parameters), memory)
+        self._cache = Cache.of(cache, identity)
 
     @classmethod
     def train(
@@ -81,6 +92,9 @@ class TracIn:
         folder: str | os.PathLike[str] | None = None,
         parameters: str | Sequence[str] | None = None,
         memory: int = MEMORY,
+        cache: str | os.PathLike[str] | None = None,
+        identity: Mapping[str, Any] | None = None,
+        progress: bool | None = None,
     ) -> "TracIn":
         """Return TracIn of a training that is run now; the trained model is its `model`.
 
@@ -92,92 +106,100 @@ class TracIn:
             folder: an empty folder to keep the checkpoints in; None: in memory.
             parameters: as for the class.
             memory: as for the class.
+            cache: as for the class.
+            identity: as for the class.
+            progress: show a bar of the training; None: on a terminal.
         """
-        steps = _chosen(len(recipe.batches(seed)), checkpoints, every)
-        recorder = Recorder(steps, None if folder is None else new_folder(folder))
-        model = recipe.fit(seed=seed, on_step=recorder)
+        Cache.of(cache, identity)  # what does not fit is said before the training
+        total = len(recipe.batches(seed))
+        chosen = _chosen(total, checkpoints, every)
+        recorder = Recorder(chosen, None if folder is None else new_folder(folder))
+
+        def on_step(step: Step) -> None:
+            recorder(step)
+            bar.update()
+
+        with progress_bar(progress, unit="steps", total=total) as bar:
+            model = recipe.fit(seed=seed, on_step=on_step)
         found = Checkpoints(data_digest(recipe), recorder.items)
         if recorder.folder is not None:
             write_index(recorder.folder, found)
-        made = cls(recipe, checkpoints=found, parameters=parameters, memory=memory)
+        made = cls(recipe, checkpoints=found, parameters=parameters, memory=memory, cache=cache, identity=identity)
         made.model = model
         return made
 
-    def pairwise(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows, queries]: what each training row does to each query's loss.
+    def _answer(self, question: Question, progress: bool | None) -> Scores:
+        """Return the sum of products over the checkpoints."""
+        self._checkpoints.check(self._recipe)
+        steps = len(self._checkpoints.items)
+        # A row alone needs no room beside itself.
+        block = question.columns if question.kind == "self" else min(self._losses.block, question.columns)
+        spec = ArraySpec((steps, question.lines, question.columns), "float32", (1, question.lines, block))
+        at: tuple[int, Tensor] | None = None
 
-        Args:
-            queries: a tuple (inputs, targets) in the form of the recipe's.
-            ids: which rows; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        asked, rows = recipe_of(queries, self._recipe), rows_of(self._recipe, ids)
-        values = np.zeros((len(rows), len(asked)))
-        for losses, rates in self._at_each(progress):
-            of_queries = losses.over(asked)
-            for start in range(0, len(asked), losses.block):
-                part = torch.arange(start, min(start + losses.block, len(asked)))
-                block = torch.cat([found for _, found in of_queries.gradients(part)]) * rates
-                for place, found in losses.gradients(rows):
-                    values[place, start : start + len(part)] += _numpy(found @ block.T)
-        return self._scores(values, rows, queries=data_digest(asked))
+        def compute(tile: int) -> Part:
+            nonlocal at
+            step, _, places = spec.region(tile)
+            if at is None or at[0] != step.start:
+                at = step.start, self._load(step.start)
+            found = self._products(question, torch.arange(places.start, places.stop), at[1])
+            bar.update()
+            return {"products": found.astype(np.float32)[None]}
 
-    def mean(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: the mean influence of each training row on a set of queries.
+        values = np.zeros(spec.shape[1:])
+        with progress_bar(progress, unit="parts", total=spec.tiles) as bar:
+            parts = self._cache.parts(
+                question, self._depends_on, {"products": spec}, compute, found=lambda _: bar.update()
+            )
+            for tile, found in enumerate(parts):
+                values[spec.region(tile)[1:]] += found["products"][0]
+        return self._scores(question.shaped(values), question)
 
-        Args:
-            queries: as for `pairwise`.
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
-        asked, rows = recipe_of(queries, self._recipe), rows_of(self._recipe, ids)
-        values = np.zeros(len(rows))
-        for losses, rates in self._at_each(progress):
-            mean = losses.over(asked).mean_gradient(torch.arange(len(asked))) * rates
-            for place, found in losses.gradients(rows):
-                values[place] += _numpy(found @ mean)
-        return self._scores(values, rows, f"; mean of {len(asked)} queries", queries=data_digest(asked))
+    def _products(self, question: Question, places: Tensor, rates: Tensor) -> np.ndarray:
+        """Return the products of some columns of a question at the weights that are loaded."""
+        if question.asked is None:
+            found = self._losses.gradients(question.rows[places])
+            return np.concatenate([as_numpy((part.square() * rates).sum(1)) for _, part in found])[None]
+        of_queries = self._losses.over(question.asked)
+        gradients = of_queries.stacked(places) if question.kind == "pairs" else of_queries.mean_gradient()[None]
+        return self._losses.products(question.rows, gradients * rates)
 
-    def self_influence(self, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: what each training row does to its own loss.
+    def _load(self, place: int) -> Tensor:
+        """Give the model the weights of a checkpoint; return the learning rate of every number among the parameters."""
+        checkpoint = self._checkpoints.items[place]
+        checkpoint.load(self._model)
+        rates = [
+            torch.full_like(value, checkpoint.rates.get(name, 0.0)).reshape(-1)
+            for name, value in self._losses.parameters().items()
+        ]
+        return torch.cat(rates)
 
-        Args:
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
-        rows = rows_of(self._recipe, ids)
-        values = np.zeros(len(rows))
-        for losses, rates in self._at_each(progress):
-            for place, found in losses.gradients(rows):
-                values[place] += _numpy((found.square() * rates).sum(1))
-        return self._scores(values, rows, "; each row on itself")
+    def _told(self) -> dict[str, Any]:
+        return {
+            "method": "TracIn",
+            "steps": [checkpoint.step for checkpoint in self._checkpoints.items],
+            "rates": [sorted(set(checkpoint.rates.values())) for checkpoint in self._checkpoints.items],
+            "parameters": self._losses.names,
+            "data": self._checkpoints.data,
+        }
 
-    def _at_each(self, progress: bool | None) -> Iterator[tuple[RowLosses, Tensor]]:
-        """Yield the losses at each checkpoint and the learning rate of every number among the parameters."""
-        hidden = None if progress is None else not progress  # tqdm's own None: shown on a terminal only
-        for checkpoint in tqdm(self._checkpoints.items, unit=" checkpoints", disable=hidden):
-            checkpoint.load(self._model)
-            losses = RowLosses(self._recipe, self._model, self._names, self._memory)
-            rates = [
-                torch.full_like(value, checkpoint.rates.get(name, 0.0)).reshape(-1)
-                for name, value in losses.parameters().items()
-            ]
-            yield losses, torch.cat(rates)
+    def _depends_on(self) -> dict[str, Any]:
+        return {
+            **self._told(),
+            "rates": [checkpoint.rates for checkpoint in self._checkpoints.items],
+            "checkpoints": [digest_of(checkpoint.read()) for checkpoint in self._checkpoints.items],
+            "architecture": plain_text(self._model),
+            "loss": plain_text(self._recipe.loss),
+            "memory": self._losses.memory,
+        }
 
-    def _scores(self, values: np.ndarray, rows: Tensor, path: str = "", **more: Any) -> Scores:
-        steps = [checkpoint.step for checkpoint in self._checkpoints.items]
+    def _scores(self, values: np.ndarray, question: Question) -> Scores:
+        count = len(self._checkpoints.items)
         return Scores(
             values,
-            ids=ids_of(self._recipe)[rows.numpy()],
-            path=f"TracIn (Pruthi et al. 2020), {len(steps)} checkpoint{'s' if len(steps) > 1 else ''}{path}",
-            provenance={
-                "method": "TracIn",
-                "steps": steps,
-                "rates": [sorted(set(checkpoint.rates.values())) for checkpoint in self._checkpoints.items],
-                "parameters": self._names,
-                "data": self._checkpoints.data,
-                **more,
-            },
+            ids=question.ids,
+            path=f"TracIn (Pruthi et al. 2020), {count} checkpoint{'s' if count > 1 else ''}{question.path}",
+            provenance={**self._told(), "queries": question.depends_on()["queries"]},
         )
 
 
@@ -192,7 +214,3 @@ def _chosen(total: int, checkpoints: int, every: int | None) -> list[int]:
             f"checkpoints={checkpoints}: the training has {total} steps. Give a number from 1 to {total}."
         )
     return [(place + 1) * total // checkpoints - 1 for place in range(checkpoints)]
-
-
-def _numpy(values: Tensor) -> np.ndarray:
-    return values.double().cpu().numpy()

@@ -4,9 +4,8 @@ Parameters are kept flat, one row a step, in memory or in a folder. A folder is 
 for another recipe or other data, and a training that was cut off does not count.
 """
 
-import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,8 +17,10 @@ from torch import Tensor, nn
 from turnover.errors import BaselineError, StoreDamagedError, StoreMismatchError
 from turnover.storage import ArraySpec, TileStore
 from turnover.training import TrainingRecipe
-from turnover.training.recipe import Step
+from turnover.training.identity import digest_of, weights_digest
+from turnover.training.recipe import Step, seed_step
 
+from .progress_bar import progress_bar
 from .sgd_steps import (
     built,
     check_buffers,
@@ -27,7 +28,6 @@ from .sgd_steps import (
     first_step,
     flat,
     place,
-    seed_step,
     settings_of,
     trained_parameters,
 )
@@ -72,7 +72,12 @@ class Recording:
 
 
 def record(
-    recipe: TrainingRecipe, *, seed: int, folder: str | os.PathLike[str] | None, last_epochs: int | None
+    recipe: TrainingRecipe,
+    *,
+    seed: int,
+    folder: str | os.PathLike[str] | None,
+    last_epochs: int | None,
+    progress: bool | None = None,
 ) -> Recording:
     """Train and return what is needed to walk back; a folder that already holds this training is opened."""
     model = built(recipe, seed)
@@ -83,7 +88,7 @@ def record(
     size = flat(trained_parameters(recipe, model)[0]).numel()
     if folder is None:
         memory = torch.empty(kept, size, dtype=dtype_of(model))
-        _run(recipe, seed, first, memory.__setitem__)
+        _run(recipe, seed, first, memory.__setitem__, progress)
         _check_finite(memory[-1])
         return Recording(seed, batches, settings, first, _InMemory(memory))
     identity = _identity(recipe, seed, model, settings, first)
@@ -92,7 +97,7 @@ def record(
     with TileStore.open_for_writing(folder, identity=identity, arrays={"parameters": spec}) as store:
         if not store.complete:
             writing = _Blocks(store, spec)
-            losses = _run(recipe, seed, first, writing.add)
+            losses = _run(recipe, seed, first, writing.add, progress)
             _check_finite(writing.last)
             rows = torch.cat(batches).numpy()
             sizes = np.array([len(batch) for batch in batches])
@@ -129,7 +134,9 @@ def reopen(recipe: TrainingRecipe, folder: str | os.PathLike[str]) -> Recording:
     return found
 
 
-def _run(recipe: TrainingRecipe, seed: int, first: int, keep: Callable[[int, Tensor], None]) -> Tensor:
+def _run(
+    recipe: TrainingRecipe, seed: int, first: int, keep: Callable[[int, Tensor], None], progress: bool | None
+) -> Tensor:
     """Train, hand over the parameters of each place, and return the losses of the first recorded batch."""
     untrained = built(recipe, seed)
     losses: list[Tensor] = []
@@ -143,9 +150,12 @@ def _run(recipe: TrainingRecipe, seed: int, first: int, keep: Callable[[int, Ten
             losses.append(_losses(recipe, step.model, step.batch, seed, first))
         if step.number >= first:
             keep(step.number - first, flat(parameters).cpu())
+        bar.update()
 
-    recipe.fit(seed=seed, on_step=on_step)
-    keep(len(recipe.batches(seed)) - first, flat(parameters).cpu())
+    steps = len(recipe.batches(seed))
+    with progress_bar(progress, unit="steps", total=steps) as bar:
+        recipe.fit(seed=seed, on_step=on_step)
+    keep(steps - first, flat(parameters).cpu())
     return losses[0]
 
 
@@ -172,28 +182,17 @@ def _check_finite(values: Tensor) -> None:
 
 
 def _identity(recipe: TrainingRecipe, seed: int, model: nn.Module, settings: np.ndarray, first: int) -> dict[str, Any]:
-    inputs = recipe.inputs
-    named = inputs if isinstance(inputs, Mapping) else enumerate(inputs if isinstance(inputs, tuple) else [inputs])
     return {
-        "inputs": _digest((str(name), value) for name, value in sorted(named)),
-        "targets": _digest([("targets", recipe.targets)]),
-        "ids": None if recipe.ids is None else _digest([("ids", recipe.ids)]),
+        "inputs": digest_of(recipe.inputs),
+        "targets": digest_of(recipe.targets),
+        "ids": None if recipe.ids is None else digest_of(recipe.ids),
         "epochs": recipe.epochs,
         "batch size": recipe.batch_size,
         "seed": seed,
         "first step": first,
-        "initial parameters": _digest(model.state_dict().items()),
-        "optimiser or schedule": _digest([("settings", torch.from_numpy(settings))]),
+        "initial parameters": weights_digest(model),
+        "optimiser or schedule": digest_of(torch.from_numpy(settings)),
     }
-
-
-def _digest(named: Any) -> str:
-    """Return a checksum of named tensors."""
-    whole = hashlib.sha256()
-    for name, value in named:
-        whole.update(f"{name} {value.dtype} {list(value.shape)}\n".encode())
-        whole.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return whole.hexdigest()
 
 
 class _InMemory:

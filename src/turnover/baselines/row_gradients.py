@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -111,8 +112,17 @@ class RowLosses:
                 )
             yield slice(start, start + len(part)), found
 
-    def mean_gradient(self, rows: Tensor) -> Tensor:
-        """Return the gradient of the mean loss of rows."""
+    def stacked(self, rows: Tensor) -> Tensor:
+        """Return the gradients of some rows at once, [rows, parameters]."""
+        return torch.cat([found for _, found in self.gradients(rows)])
+
+    def products(self, rows: Tensor, vectors: Tensor) -> np.ndarray:
+        """Return the products of the rows' gradients with vectors [k, parameters], float64 [rows, k]."""
+        return np.concatenate([as_numpy(found @ vectors.T) for _, found in self.gradients(rows)])
+
+    def mean_gradient(self, rows: Tensor | None = None) -> Tensor:
+        """Return the gradient of the mean loss of rows; None: of all."""
+        rows = torch.arange(len(self.recipe)) if rows is None else rows
         total = torch.zeros(self.size, dtype=self.like.dtype, device=self.like.device)
         for part in rows.split(_ROWS_AT_ONCE):
             leaves = {name: value.requires_grad_() for name, value in self.parameters().items()}
@@ -147,6 +157,11 @@ class RowLosses:
         with no_vmap_warnings():
             found = vmap(grad(loss_of), in_dims=(None, 0))(self.parameters(), rows)
         return torch.cat([found[name].reshape(len(rows), -1) for name in self.names], dim=1).detach()
+
+
+def as_numpy(values: Tensor) -> np.ndarray:
+    """Return values in float64."""
+    return values.double().cpu().numpy()
 
 
 @contextmanager

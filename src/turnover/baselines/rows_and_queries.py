@@ -1,24 +1,78 @@
-"""Which training rows and which queries a compared method is asked about, and checksums of what scores depend on."""
+"""Which training rows and which queries a compared method is asked about, and whether the rows are still the same."""
 
 import dataclasses
-import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from turnover.errors import BaselineError
 from turnover.layers.as_ids import as_ids
 from turnover.training import TrainingRecipe
+from turnover.training.identity import data_digest, digest_of, ids_of
 
+Kind = Literal["pairs", "mean", "self"]
 _SHOWN = 5
 
 
-def ids_of(recipe: TrainingRecipe) -> np.ndarray:
-    """Return the instance id of every row, int64: the recipe's, else row numbers."""
-    return np.arange(len(recipe)) if recipe.ids is None else as_ids(recipe.ids).cpu().numpy()
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """What a method is asked: pairs of rows and queries, means over the queries, or each row on itself.
+
+    Attributes:
+        kind: "pairs", "mean" or "self".
+        recipe: whose rows.
+        rows: which of them.
+        asked: a recipe whose rows are the queries; None for "self".
+    """
+
+    kind: Kind
+    recipe: TrainingRecipe
+    rows: Tensor
+    asked: TrainingRecipe | None
+
+    @classmethod
+    def of(cls, kind: Kind, recipe: TrainingRecipe, ids: Any, queries: Any = None) -> "Question":
+        """Return a question about instance ids (None: all rows) and queries, a tuple (inputs, targets)."""
+        asked = None if kind == "self" else recipe_of(queries, recipe)
+        return cls(kind, recipe, rows_of(recipe, ids), asked)
+
+    @property
+    def name(self) -> str:
+        """The name of the question's folder, the same for the same rows and queries."""
+        asked = [] if self.asked is None else [self.asked.inputs, self.asked.targets]
+        return f"{self.kind}-{digest_of(self.rows, *asked)[:12]}"
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The instance ids of the rows."""
+        return ids_of(self.recipe)[self.rows.numpy()]
+
+    @property
+    def columns(self) -> int:
+        """How many vectors a method works through: queries, their mean, or rows."""
+        return {"pairs": len(self.asked or ()), "mean": 1, "self": len(self.rows)}[self.kind]
+
+    @property
+    def lines(self) -> int:
+        """How many numbers each of them has: one a row, or one alone."""
+        return 1 if self.kind == "self" else len(self.rows)
+
+    @property
+    def path(self) -> str:
+        """How scores name the question, after the method."""
+        many = len(self.asked or ())
+        return {"pairs": "", "mean": f"; mean of {many} queries", "self": "; each row on itself"}[self.kind]
+
+    def shaped(self, values: np.ndarray) -> np.ndarray:
+        """Return values [lines, columns] as [rows, queries] for pairs, else as [rows]."""
+        return values if self.kind == "pairs" else values.reshape(-1)
+
+    def depends_on(self) -> dict[str, Any]:
+        """Return checksums of rows and queries."""
+        asked = None if self.asked is None else data_digest(self.asked)
+        return {"kind": self.kind, "rows": digest_of(self.rows), "queries": asked}
 
 
 def rows_of(recipe: TrainingRecipe, ids: Any) -> Tensor:
@@ -52,32 +106,16 @@ def recipe_of(queries: Any, recipe: TrainingRecipe) -> TrainingRecipe:
     return dataclasses.replace(recipe, inputs=inputs, targets=targets, ids=None)
 
 
-def digest_of(*values: Any) -> str:
-    """Return a checksum of tensors, nested in tuples and dicts."""
-    whole = hashlib.sha256()
-    for name, tensor in _tensors(values):
-        whole.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        # View as bytes: numpy has no bfloat16.
-        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return whole.hexdigest()
+def check_unchanged(recipe: TrainingRecipe, then: str, again: str) -> None:
+    """Raise where a recipe's rows are no longer those of a training or preparation.
 
-
-def data_digest(recipe: TrainingRecipe) -> str:
-    """Return a checksum of a recipe's rows."""
-    return digest_of(recipe.inputs, recipe.targets, recipe.ids)
-
-
-def weights_digest(model: nn.Module) -> str:
-    """Return a checksum of a model's parameters and buffers."""
-    return digest_of(dict(model.named_parameters()), dict(model.named_buffers()))
-
-
-def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key in sorted(value):
-            yield from _tensors(value[key], f"{name}.{key}")
-    elif isinstance(value, tuple | list):
-        for place, item in enumerate(value):
-            yield from _tensors(item, f"{name}.{place}")
+    Args:
+        recipe: as it is now.
+        then: the `data_digest` of that time.
+        again: what to type for the new rows.
+    """
+    if data_digest(recipe) != then:
+        raise BaselineError(
+            "the training was recorded, or this method prepared, on other rows than the recipe has now (inputs, "
+            f"targets or ids changed). Give the recipe of that time, or start again: {again}."
+        )

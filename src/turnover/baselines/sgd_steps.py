@@ -72,11 +72,6 @@ def place(parameters: list[nn.Parameter], values: Tensor) -> None:
             parameter.copy_(part.view_as(parameter))
 
 
-def seed_step(seed: int, step: int) -> None:
-    """Seed torch as `TrainingRecipe.fit` does before a step, so that ordinary dropout drops the same units."""
-    torch.manual_seed(seed * 1_000_003 + step + 1)
-
-
 def check_buffers(untrained: nn.Module, model: nn.Module) -> None:
     """Raise for a model whose buffers are not what they were before training."""
     before = dict(untrained.named_buffers())

@@ -17,6 +17,7 @@ this is the algorithm of Hara et al. The divisor is that of the full batch: the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +26,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
+from turnover.training.recipe import seed_step
 
 from .recorded_training import Recording
-from .sgd_steps import built, place, seed_step, trained_parameters
+from .sgd_steps import built, place, trained_parameters
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def walk_back(
     starts: Tensor,
     *,
     first: int,
-    on_step: Callable[[int], None] = lambda queries: None,
+    on_step: Callable[[int], Any] = lambda queries: None,
 ) -> Tensor:
     """Return scores of all rows, float64 [rows, queries], by walking from the last step to the step `first`.
 

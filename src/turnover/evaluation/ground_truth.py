@@ -15,6 +15,7 @@ from turnover.errors import TrainingError
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.layers.root import find_root
 from turnover.training import TrainingRecipe, retrain
+from turnover.training.identity import described, ids_of
 from turnover.training.recipe import Inputs
 from turnover.wrapping import unwrap
 
@@ -142,24 +143,13 @@ def first_queries(queries: Queries, count: int) -> Queries:
     return tuple(value[:count] for value in inputs), targets[:count]
 
 
-def ids_of(recipe: TrainingRecipe) -> NDArray[np.int64]:
-    """Return the instance ids of a recipe's rows."""
-    return np.arange(len(recipe)) if recipe.ids is None else recipe.ids.cpu().numpy().astype(np.int64)
-
-
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:
-    """Return what retrained numbers depend on: rows, model, loss, optimiser, queries."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = recipe.build()
+    """Return what retrained numbers depend on: rows, model, loss, optimiser, queries; functions by their code."""
     return {
-        "rows": fingerprint_of([recipe.inputs, recipe.targets, ids_of(recipe)]),
-        "queries": fingerprint_of(list(queries)),
-        "model": fingerprint_of([str(model), dict(model.state_dict())]),
+        **described(recipe),
         "loss": fingerprint_of(recipe.loss),
         "optimiser": fingerprint_of([recipe.optimiser, recipe.schedule]),
-        "epochs": recipe.epochs,
-        "batch_size": recipe.batch_size,
+        "queries": fingerprint_of(list(queries)),
         "view": view,
     }
 

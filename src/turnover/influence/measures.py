@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.errors import InfluenceError
-from turnover.wrapping.rows import Loss
+from turnover.errors import InfluenceError, TargetError
+from turnover.wrapping.rows import IGNORED, Loss, squared_error
 
 MeasureName = Literal["loss", "probability", "margin"]
 Measure = MeasureName | Callable[[Any, Any], Tensor]
-IGNORED = -100
-"""Tokens with this target do not count, as for torch and Hugging Face."""
 NAMES: tuple[MeasureName, ...] = ("loss", "probability", "margin")
 
 
@@ -74,27 +72,15 @@ def _default_loss(outputs: Tensor, targets: Any) -> Tensor:
     if not isinstance(targets, Tensor):
         raise InfluenceError(f"targets are a {type(targets).__name__}. Give a tensor, or a loss of your own: loss=...")
     if targets.is_floating_point():
-        return _squared_error(outputs, targets)
+        try:
+            return squared_error(outputs, targets)
+        except TargetError as error:
+            raise InfluenceError(str(error)) from error
     scores = _class_scores(outputs, targets)
     losses = functional.cross_entropy(
         scores.movedim(-1, 1), targets.to(torch.int64), reduction="none", ignore_index=IGNORED
     )
     return _row_means(losses, targets)
-
-
-def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
-    if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
-        outputs = outputs.squeeze(-1)
-    elif targets.dim() == outputs.dim() + 1 and targets.shape[-1] == 1:
-        targets = targets.squeeze(-1)
-    if outputs.shape != targets.shape:
-        raise InfluenceError(
-            f"outputs have shape {list(outputs.shape)} and targets {list(targets.shape)}; for the squared error both "
-            "need the same. Give targets like the outputs, or a loss of your own: loss=..."
-        )
-    errors = (outputs - targets).square()
-    return errors.flatten(1).mean(1) if errors.dim() > 1 else errors
 
 
 def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:

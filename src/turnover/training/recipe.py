@@ -126,8 +126,7 @@ class TrainingRecipe:
             schedule = None if self.schedule is None else self.schedule(optimiser)
             for number, batch in enumerate(self.batches(seed)):
                 present = batch[kept[batch]]
-                # Seeded step by step: dropout must not change because an earlier batch was smaller.
-                torch.manual_seed(seed * 1_000_003 + number + 1)
+                seed_step(seed, number)
                 optimiser.zero_grad()
                 self.gradients(model, present, len(batch), weights)
                 if on_step is not None:
@@ -149,13 +148,18 @@ class TrainingRecipe:
         """Return the losses of rows; a wrapped model that trains sees them in keep view."""
         outputs = self.outputs(model, rows)
         targets = self.targets[rows]
+        # In keep view the rows of all replicas come one after the other; a row's loss is their mean.
+        replicas = len(outputs) // max(1, len(rows))
+        if replicas > 1:
+            targets = targets.repeat(replicas, *[1] * (targets.dim() - 1))
         values = (self.loss or default_loss(targets))(outputs, targets)
-        if not isinstance(values, Tensor) or values.shape[:1] != rows.shape:
+        if not isinstance(values, Tensor) or values.shape[:1] != targets.shape[:1]:
             shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise TrainingError(
-                f"the loss returned {shape} for {len(rows)} rows. Give one value a row: reduction='none'."
+                f"the loss returned {shape} for {len(targets)} rows. Give one value a row: reduction='none'."
             )
         values = values.flatten(1).mean(1) if values.dim() > 1 else values
+        values = values.view(replicas, -1).mean(0) if replicas > 1 else values
         return values if weights is None else values * weights[rows]
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
@@ -188,6 +192,11 @@ class TrainingRecipe:
         mask = torch.zeros(len(self), dtype=torch.bool)
         mask[given.long()] = True
         return mask
+
+
+def seed_step(seed: int, number: int) -> None:
+    """Seed torch for one step of a training: dropout must not change because an earlier batch was smaller."""
+    torch.manual_seed(seed * 1_000_003 + number + 1)
 
 
 def _tensors(inputs: Inputs) -> Iterator[Tensor]:

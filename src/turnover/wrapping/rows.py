@@ -67,10 +67,11 @@ def default_loss(target: Any) -> Loss:
     """Return cross-entropy for integer targets and squared error for floats, one value an example."""
     if not isinstance(target, Tensor):
         raise TargetError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
-    return _squared_error if target.is_floating_point() else _cross_entropy
+    return squared_error if target.is_floating_point() else _cross_entropy
 
 
-def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean squared error of each row."""
     # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
     if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
         outputs = outputs.squeeze(-1)
