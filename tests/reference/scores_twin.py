@@ -49,3 +49,29 @@ def spread(column: Row) -> float:
 def rows_of(wanted: Sequence[int], ids: Sequence[int]) -> list[int]:
     """All rows of each wanted id."""
     return [row for one in wanted for row in range(len(ids)) if ids[row] == one]
+
+
+def benjamini_hochberg(p: Row, level: float, count: int | None = None) -> list[bool]:
+    """Which p-values stand out among `count` (all that are not NaN), tried from the largest rank down."""
+    ordered = sorted(one for one in p if not math.isnan(one))
+    count = len(ordered) if count is None else count
+    for rank in range(len(ordered), 0, -1):
+        if ordered[rank - 1] <= level * rank / count:
+            return [one <= ordered[rank - 1] for one in p]
+    return [False] * len(p)
+
+
+def rank_p_value(score: float, null: Row) -> float:
+    """The share of never-trained ids as far from their mean, the instance itself counted with them."""
+    if math.isnan(score):
+        return math.nan
+    valid = [one for one in null if math.isfinite(one)]
+    middle = math.fsum(valid) / len(valid)
+    as_far = sum(abs(one - middle) >= abs(score - middle) for one in valid)
+    return (1 + as_far) / (1 + len(valid))
+
+
+def noise_ratio(column: Row, noise: float) -> float:
+    """The spread of noise by that of what is finite in the column."""
+    whole = spread([value for value in column if math.isfinite(value)])
+    return noise / whole if whole > 0 else math.nan

@@ -11,6 +11,9 @@ and files. Must not know: models, masks, how a score is computed.
 | `source.py`, `on_disk.py` | where numbers are read from: memory, or a folder, in part |
 | `ranking.py`, `lists.py` | the order of scores; its head and tail as lists that can be merged |
 | `averages.py`, `joining.py`, `lookup.py` | means over queries; several results as one; from ids to rows |
+| `judged.py`, `noise.py` | how far scores can be trusted: p-values, marks, intervals; how much of them is noise |
+| `null_tail.py`, `error_tail.py`, `tails.py` | p-values from never-trained ids; from standard errors; functions |
+| `discoveries.py` | which of many p-values stand out, also when only the smallest are kept |
 | `tables.py`, `labelled.py`, `extras.py` | pandas; xarray; how both are imported |
 | `stored.py` | the format of scores in a folder |
 | `text.py` | results as text |

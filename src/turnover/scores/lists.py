@@ -18,21 +18,26 @@ class Entries:
         ids: instance ids [m, j]; −1: no entry.
         scores: their scores [m, j]; NaN: no entry.
         stderr: their standard errors [m, j]; None: not known.
+        p: their p-values [m, j]; None: not known.
     """
 
     ids: Ints
     scores: Floats
     stderr: Floats | None
+    p: Floats | None = None
 
     def at(self, places: NDArray[np.intp]) -> "Entries":
         """Return the entries at these places [m, k]; none at −1."""
         none = places < 0
         if self.ids.shape[1] == 0:
-            stderr = None if self.stderr is None else np.full(places.shape, np.nan, np.float32)
-            return Entries(np.full(places.shape, -1, np.int64), np.full(places.shape, np.nan, np.float32), stderr)
-        ids = np.where(none, -1, np.take_along_axis(self.ids, places, axis=1))
+            nothing = np.full(places.shape, np.nan, np.float32)
+            stderr, p = (None if part is None else nothing for part in (self.stderr, self.p))
+            return Entries(np.full(places.shape, -1, np.int64), nothing, stderr, p)
         return Entries(
-            ids, _at(self.scores, places, none), None if self.stderr is None else _at(self.stderr, places, none)
+            np.where(none, -1, np.take_along_axis(self.ids, places, axis=1)),
+            _at(self.scores, places, none),
+            None if self.stderr is None else _at(self.stderr, places, none),
+            None if self.p is None else _at(self.p, places, none),
         )
 
 
@@ -74,12 +79,17 @@ def merged(parts: Sequence[Lists], k: int) -> Lists:
 
 def _side_by_side(parts: Iterable[Entries]) -> Entries:
     parts = list(parts)
-    errors = [part.stderr for part in parts if part.stderr is not None]
     return Entries(
         np.concatenate([part.ids for part in parts], axis=1),
         np.concatenate([part.scores for part in parts], axis=1),
-        np.concatenate(errors, axis=1) if len(errors) == len(parts) else None,
+        _if_all_known([part.stderr for part in parts]),
+        _if_all_known([part.p for part in parts]),
     )
+
+
+def _if_all_known(parts: Sequence[Floats | None]) -> Floats | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known, axis=1) if len(known) == len(parts) else None
 
 
 def _at(values: Floats, places: NDArray[np.intp], none: NDArray[np.bool_]) -> Floats:

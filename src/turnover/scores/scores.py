@@ -14,8 +14,8 @@ from . import stored
 from .about import Name, Over, name_of
 from .arrays import Floats, Ints, closed, instance_ids
 from .averages import mean_over_queries, mean_without_failed
-from .content import Content
 from .joining import joined
+from .judged import Judged
 from .labelled import from_dataset, to_dataset
 from .lists import Lists, lists_of, merged
 from .lookup import columns_of, rows_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class Scores(Content):
+class Scores(Judged):
     """Influence of training instances, on every query [n, m] or one number each [n].
 
     Positive always means: the training instance helps. The unit of a score is that of what was measured on the query:
@@ -85,12 +85,13 @@ class Scores(Content):
         for start, stop, values in blocks(self._values):
             lists = merged([lists, self._lists(start, stop, values, int(k))], int(k))
         spread = None if is_per_row(self._null_spread, self.shape) else self._null_spread
-        return Top.of(
+        top = Top.of(
             lists,
             queries=self._queries,
             null_spread=None if spread is None else np.atleast_1d(spread),
             **vars(self._about),
         )
+        return top if self._null is None else top.against(self._null.reshape(len(self._null), -1))
 
     def rank(self) -> Ints:
         """Return the place of every instance, in the shape of values: 0 for the most helpful, failed pairs last.

@@ -72,7 +72,7 @@ def from_table(table: Any) -> dict[str, Any]:
 
 
 def top_table(top: "Top") -> Any:
-    """Return one row an entry: query, side, place, instance, score and, where known, stderr."""
+    """Return one row an entry: query, side, place, instance, score and, where known, stderr and p."""
     pandas = load_pandas()
     names = pandas.Index([0] if top.queries is None else list(top.queries))
     sides: list[Any] = []
@@ -86,9 +86,10 @@ def top_table(top: "Top") -> Any:
             "instance": ids[query, place],
             "score": getattr(top, f"{side}_scores")[query, place],
         }
-        stderr: Floats | None = getattr(top, f"{side}_stderr")
-        if stderr is not None:
-            columns["stderr"] = stderr[query, place]
+        for name in ("stderr", "p"):
+            array: Floats | None = getattr(top, f"{side}_{name}")
+            if array is not None:
+                columns[name] = array[query, place]
         sides.append(pandas.DataFrame(columns).assign(_query=query))
     # Both lists of a query stand together.
     table = pandas.concat(sides).sort_values("_query", kind="stable", ignore_index=True)

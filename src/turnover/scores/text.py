@@ -8,6 +8,7 @@ import numpy as np
 from .about import SIGN
 from .arrays import Floats
 from .content import Content
+from .noise import noise_of
 from .source import InMemory, blocks
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _MOST_QUERIES = 5
 _MOST_ENTRIES = 3
 _MOST_LETTERS = 24
+_LIMIT = "|"
 
 
 def scores_text(scores: Content) -> str:
@@ -32,6 +34,9 @@ def scores_text(scores: Content) -> str:
     else:
         lines.append(("values", _range(scores.values)))
     lines.append(("stderr", _stderr(scores)))
+    in_memory = all(source.folder is None for source in scores.sources.values())
+    if in_memory and (scores.null_spread is not None or "stderr" in scores.sources):
+        lines.append(("noise", str(noise_of(scores)).removeprefix("noise is ")))
     if scores.offset is None:
         lines.append(("offset", "none: the mean of never-trained ids was not subtracted"))
     else:
@@ -52,14 +57,18 @@ def top_text(top: "Top") -> str:
         size = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
         head += f", of {size} training instances"
     head += f", in units of {top.unit} ({SIGN})"
+    known = top.distinguishable() if top.knows_noise else None
     rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
     for place in range(min(_MOST_QUERIES, len(top.helpful_ids))):
         name = "" if top.queries is None else _short(top.queries[place])
-        rows.append([name, _entries(top, "helpful", place), _entries(top, "harmful", place)])
+        limits = (None, None) if known is None else (int(known[place, 0]), int(known[place, 1]))
+        rows.append([name, _entries(top, "helpful", place, limits[0]), _entries(top, "harmful", place, limits[1])])
     if top.queries is None:
         rows = [row[1:] for row in rows]
     rest = len(top.helpful_ids) - _MOST_QUERIES
     more = [f"  and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
+    if top.knows_noise:
+        more.append(f"  {_LIMIT} from here on not distinguishable from noise (Benjamini-Hochberg, 5 %)")
     return "\n".join([head, *_columns(rows), *more])
 
 
@@ -110,14 +119,19 @@ def _range(values: Floats) -> str:
     return text + (f"; {failed:,} of {size:,} failed (NaN)" if failed else "")
 
 
-def _entries(top: "Top", side: str, row: int) -> str:
+def _entries(top: "Top", side: str, row: int, limit: int | None) -> str:
+    """Return the first entries of a list, with a mark where the noise begins."""
     ids, scores, stderr = (getattr(top, f"{side}_{what}") for what in ("ids", "scores", "stderr"))
     known = int(np.count_nonzero(ids[row] >= 0))
     shown = [
         f"{ids[row, place]} ({scores[row, place]:+.3g}" + (")" if stderr is None else f" ± {stderr[row, place]:.2g})")
         for place in range(min(known, _MOST_ENTRIES))
     ]
-    return ", ".join(shown) + (", ..." if known > _MOST_ENTRIES else "") or "none"
+    if known > _MOST_ENTRIES:
+        shown.append("...")
+    if limit is not None and limit < len(shown):
+        shown[limit] = f"{_LIMIT} {shown[limit]}"
+    return ", ".join(shown).replace(f", {_LIMIT}", f" {_LIMIT}") or "none"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,22 +1,28 @@
 """The most helpful and the most harmful training instances of every query."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
 from .about import About, Name, Over, about, agreed, all_names, names, told_by
 from .arrays import Floats, Ints, close, floats, near, same, whole_numbers
+from .discoveries import checked_level, leading
+from .error_tail import FEWEST_REPLICAS, error_p_values
 from .lists import Entries, Lists, merged
+from .null_tail import null_p_values
+from .per_query import null_scores
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 
-_SIDES = ("helpful_ids", "harmful_ids", "helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr")
+_NUMBERS = ("helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
+_SIDES = ("helpful_ids", "harmful_ids", *_NUMBERS)
 _ARRAYS = (*_SIDES, "counts", "null_spread")
 
 
@@ -39,6 +45,8 @@ class Top:
         harmful_ids: instance ids [m, k], the most harmful first; −1 where there are fewer than k.
         harmful_scores: their scores [m, k]; NaN where there are fewer than k.
         harmful_stderr: their standard errors [m, k]; None: not known.
+        helpful_p: their p-values [m, k], see `Scores.p_values`; None: not known.
+        harmful_p: those of the harmful; None: not known.
         counts: how many scores each query's lists were chosen from [m]; failed pairs do not count.
         null_spread: standard deviation of the scores of never-trained ids, for each query [m]; None: not known.
         queries: names of the queries; None: the one list is not about a query, as for a mean or self-influence.
@@ -60,6 +68,8 @@ class Top:
     harmful_scores: Floats
     helpful_stderr: Floats | None = None
     harmful_stderr: Floats | None = None
+    helpful_p: Floats | None = None
+    harmful_p: Floats | None = None
     counts: Ints
     null_spread: Floats | None = None
     queries: tuple[Name, ...] | None = None
@@ -76,7 +86,7 @@ class Top:
         }
         for name in ("helpful_ids", "harmful_ids"):
             checked[name] = whole_numbers(getattr(self, name), name, dims=2)
-        for name in ("helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr", "null_spread"):
+        for name in (*_NUMBERS, "null_spread"):
             if getattr(self, name) is not None:
                 checked[name] = floats(getattr(self, name), name)
         for name in checked.keys() - {"provenance"}:
@@ -157,9 +167,11 @@ class Top:
             helpful_ids=lists.helpful.ids,
             helpful_scores=lists.helpful.scores,
             helpful_stderr=lists.helpful.stderr,
+            helpful_p=lists.helpful.p,
             harmful_ids=lists.harmful.ids,
             harmful_scores=lists.harmful.scores,
             harmful_stderr=lists.harmful.stderr,
+            harmful_p=lists.harmful.p,
             counts=lists.counts,
             **rest,
         )
@@ -168,6 +180,58 @@ class Top:
     def k(self) -> int:
         """Return the length of each list."""
         return self.helpful_ids.shape[1]
+
+    def against(self, null: ArrayLike) -> "Top":
+        """Return these lists with p-values, given the scores of never-trained ids on the same queries.
+
+        Lists that are merged from many parts are judged once, when they are complete.
+
+        Args:
+            null: scores [j, m], as for `Scores`, computed and averaged just as those in the lists.
+
+        Raises:
+            ScoresError: null does not fit the queries.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> null = np.random.default_rng(0).normal(size=(1000, 1))
+            >>> top = Scores([[0.5], [-1.0], [9.0]], ids=[7, 8, 9]).top(2).against(null)
+            >>> top.distinguishable()
+            array([[1, 0]])
+        """
+        checked = null_scores(null, (0, len(self.counts)))
+        helpful, harmful = (null_p_values(part.T, checked).T for part in (self.helpful_scores, self.harmful_scores))
+        return replace(self, helpful_p=helpful, harmful_p=harmful)
+
+    def distinguishable(self, level: float = 0.05) -> Ints:
+        """Return how many leading entries of both lists are distinguishable from noise, [m, 2]: helpful, harmful.
+
+        Benjamini and Hochberg's correction is made for all instances that the lists were chosen from, not only for
+        those listed; see `Scores.significant`. As the others' p-values are not kept, each list counts as if all the
+        others were noise: an entry that is marked is marked by `Scores.significant` too, and where hundreds of
+        instances are, lists of a few may mark fewer than they could. P-values are those of `against`; without, those
+        of standard errors from 3 replicas or more.
+
+        Args:
+            level: share of the marked that may be noise.
+
+        Raises:
+            ScoresError: level is not between 0 and 1, or noise is not known.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> null = np.random.default_rng(0).normal(size=(1000, 1))
+            >>> Scores([[0.5], [-9.0], [9.0]], ids=[7, 8, 9], null=null).top(2).distinguishable()
+            array([[1, 1]])
+        """
+        level = checked_level(level)
+        p = self._p
+        if p is None:
+            raise ScoresError(
+                "what noise looks like is not known for these lists: give the scores of never-trained ids with "
+                ".against(null), or train 3 replicas or more (turnover.wrap(..., replicas=3))."
+            )
+        return leading(self._lists, *p, level)
 
     def equals(self, other: object) -> bool:
         """Tell whether all is the same in both, NaN equal to NaN."""
@@ -178,7 +242,7 @@ class Top:
         return all(same(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return one row an entry: query, side, place, instance, score and, where known, stderr.
+        """Return one row an entry: query, side, place, instance, score and, where known, stderr and p.
 
         Needs pandas: pip install 'turnover[store]'.
 
@@ -203,10 +267,31 @@ class Top:
         vars(self).update(close(state))
 
     @property
+    def knows_noise(self) -> bool:
+        """Tell whether `distinguishable` has something to judge by."""
+        return self._p is not None
+
+    @property
+    def _p(self) -> tuple[Floats, Floats] | None:
+        """Return the p-values of both lists, if they can be known."""
+        if self.helpful_p is not None and self.harmful_p is not None:
+            return self.helpful_p, self.harmful_p
+        if self.helpful_stderr is None or self.harmful_stderr is None or self.replicas < FEWEST_REPLICAS:
+            return None
+        # In place of standard errors from replicas there may be the spread of never-trained ids.
+        if self.null_spread is not None and _is_spread(self.helpful_stderr, self.null_spread):
+            return None
+        df = self.replicas - 1
+        return (
+            error_p_values(self.helpful_scores, self.helpful_stderr, df),
+            error_p_values(self.harmful_scores, self.harmful_stderr, df),
+        )
+
+    @property
     def _lists(self) -> Lists:
         return Lists(
-            Entries(self.helpful_ids, self.helpful_scores, self.helpful_stderr),
-            Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr),
+            Entries(self.helpful_ids, self.helpful_scores, self.helpful_stderr, self.helpful_p),
+            Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
             self.counts,
         )
 
@@ -219,10 +304,14 @@ def _alike(tops: Sequence[Top], over: Over) -> About:
     for place, top in enumerate(tops):
         if top.k != tops[0].k:
             raise ScoresError(f"part {place} has k={top.k} and part 0 k={tops[0].k}; choose lists of one length.")
-        for what in ("null_spread", "helpful_stderr", "harmful_stderr"):
+        for what in ("null_spread", *_NUMBERS[2:]):
             if (getattr(top, what) is None) != (getattr(tops[0], what) is None):
                 raise ScoresError(f"{what} is known for some of the parts only; compute all parts the same way.")
     return told
+
+
+def _is_spread(stderr: Floats, spread: Floats) -> bool:
+    return bool(((stderr == spread[:, None]) | np.isnan(stderr)).all())
 
 
 def _shape(ids: Any) -> tuple[int, int]:

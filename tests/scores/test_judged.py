@@ -1,0 +1,215 @@
+"""What scores say of their own reliability: marks, intervals, noise; and what lists say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reference import scores_twin
+from tests.scores import made_up
+from turnover.errors import ScoresError
+from turnover.scores import Scores, Top
+from turnover.scores.discoveries import discoveries
+
+SHARES = st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.5, 1.0, np.nan]) | st.floats(0, 1, width=32)
+
+
+def replicated(replicas, *, truth=0.0, size=20_000):
+    """Scores that are means of replicas with bell-shaped noise."""
+    each = np.random.default_rng(replicas).normal(truth, size=(replicas, size))
+    stderr = each.std(0, ddof=1) / np.sqrt(replicas)
+    return Scores(each.mean(0), ids=range(size), stderr=stderr, replicas=replicas)
+
+
+@given(st.lists(SHARES, max_size=30), st.sampled_from([0.05, 0.2]))
+def test_marks_are_those_of_the_twin(p, level):
+    column = np.array(p, np.float32)
+    twins = scores_twin.benjamini_hochberg(column.tolist(), level)
+    assert discoveries(column[:, None], level)[:, 0].tolist() == twins
+
+
+@given(st.lists(SHARES, min_size=1, max_size=30), st.integers(0, 29))
+def test_what_some_p_values_mark_all_of_them_would_mark(p, size):
+    column = np.array(p, np.float32)[:, None]
+    count = np.array([np.count_nonzero(~np.isnan(column))])
+    some = discoveries(column[:size], 0.05, count)
+    assert (some <= discoveries(column, 0.05)[:size]).all()
+
+
+def test_queries_are_corrected_one_by_one():
+    rng = np.random.default_rng(0)
+    scores = Scores(rng.standard_t(4, size=(300, 3)) * 3, ids=range(300), null=rng.standard_t(4, size=(500, 3)))
+    marks = scores.significant()
+    assert marks.any()
+    for query in scores.queries:
+        assert np.array_equal(scores.select(queries=[query]).significant()[:, 0], marks[:, query])
+
+
+def test_without_correction_every_small_p_value_is_marked():
+    null = np.random.default_rng(0).normal(size=1000)
+    scores = Scores(np.random.default_rng(1).normal(size=500), ids=range(500), null=null)
+    assert np.array_equal(scores.significant(0.1, correct=False), scores.p_values() <= 0.1)
+
+
+@pytest.mark.parametrize("replicas", [3, 8])
+def test_replicas_alone_give_true_p_values(replicas):
+    p = replicated(replicas).p_values()
+    assert 0.04 < (p < 0.05).mean() < 0.06
+    assert not replicated(replicas).significant().any()
+
+
+@pytest.mark.parametrize("replicas", [3, 8])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_hold_the_truth_as_often_as_they_say(replicas, level):
+    low, high = replicated(replicas, truth=2.0).interval(level)
+    assert ((low <= 2) & (high >= 2)).mean() == pytest.approx(level, abs=0.015)
+
+
+def test_one_replica_has_intervals_from_never_trained_ids():
+    rng = np.random.default_rng(0)
+    scores = Scores(3 + rng.normal(size=(4000, 2)), ids=range(4000), null=rng.normal(size=(1024, 2)))
+    low, high = scores.interval()
+    assert ((low <= 3) & (high >= 3)).mean() == pytest.approx(0.95, abs=0.015)
+
+
+def test_never_trained_ids_see_more_than_the_spread_of_few_replicas():
+    rng = np.random.default_rng(0)
+    each = rng.normal(size=(4, 2000, 1))
+    each[:, :20] += 5
+    null = rng.normal(size=(4, 1024, 1)).mean(0)
+    given = {"values": each.mean(0), "ids": range(2000), "stderr": each.std(0, ddof=1) / 2, "replicas": 4}
+    assert Scores(**given).significant()[:20].mean() < 0.5
+    assert Scores(**given, null=null).significant()[:20].mean() > 0.9
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 5, "0.o5", None, np.nan])
+def test_a_level_that_is_no_share_is_refused(level):
+    scores = Scores([1.0], ids=[7], null=[0.0, 1.0])
+    for ask in (scores.significant, scores.interval, scores.top(1).distinguishable):
+        with pytest.raises(ScoresError, match="give a share between 0 and 1"):
+            ask(level)
+
+
+def test_two_replicas_are_too_few_for_a_standard_error():
+    scores = Scores([1.0], ids=[7], stderr=[0.5], replicas=2)
+    for ask in (scores.p_values, scores.interval):
+        with pytest.raises(ScoresError, match=r"2 replicas are too few.*replicas=3.*never-trained"):
+            ask()
+
+
+def test_scores_without_any_noise_to_compare_with_say_what_is_missing():
+    scores = Scores([1.0], ids=[7])
+    for ask in (scores.p_values, scores.significant, scores.interval):
+        with pytest.raises(ScoresError, match=r"there is nothing to tell.*turnover\.Influence"):
+            ask()
+    with pytest.raises(ScoresError, match="noise of these scores is not known"):
+        _ = scores.noise
+
+
+def test_a_spread_without_its_tails_gives_intervals_and_no_p_values():
+    scores = Scores([1.0], ids=[7], null_spread=0.5)
+    assert np.concatenate(scores.interval()).tolist() == pytest.approx([1 - 0.98, 1 + 0.98], abs=1e-3)
+    with pytest.raises(ScoresError, match="only the spread of never-trained ids"):
+        scores.p_values()
+
+
+@given(made_up.scores())
+def test_noise_is_the_twins(scores):
+    if scores.null_spread is None and "stderr" not in scores.sources:
+        return
+    noise = scores.noise
+    columns = np.atleast_2d(scores.values.T) if scores.queries is not None else scores.values[None]
+    for column, spread, ratio, signal in zip(
+        columns, *(np.atleast_1d(part) for part in (noise.spread, noise.ratio, noise.signal)), strict=True
+    ):
+        expected = scores_twin.noise_ratio(column.tolist(), float(spread))
+        if not np.isnan(expected) and expected < 1e3:
+            assert ratio == pytest.approx(expected, rel=1e-3)
+            assert signal == pytest.approx(max(0.0, 1 - expected**2), abs=1e-3)
+
+
+def test_noise_of_pure_noise_is_all_of_it_and_signal_is_the_rest():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(20_000, 2)) + np.outer(rng.normal(size=20_000), [0, 2])
+    noise = Scores(values, ids=range(20_000), null=rng.normal(size=(5000, 2))).noise
+    np.testing.assert_allclose(noise.ratio, [1, 1 / np.sqrt(5)], rtol=0.05)
+    np.testing.assert_allclose(noise.signal, [0, 0.8], atol=0.05)
+
+
+def test_without_never_trained_ids_noise_is_what_replicas_show():
+    assert float(
+        Scores([3.0, -3.0, 0.0], ids=[7, 8, 9], stderr=[1.0, 2.0, 2.0], replicas=3).noise.spread
+    ) == np.float32(np.sqrt(3))
+
+
+def found_some():
+    """Scores [500, 3]: 4 helpful and 2 harmful instances of the first query, 30 of the second, none of the third."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(500, 3)).clip(-2.5, 2.5)
+    values[:4, 0] += 12
+    values[4:6, 0] -= 12
+    values[:30, 1] += 12
+    return Scores(values, ids=range(500), queries=["a", "b", "c"], null=rng.normal(size=(1024, 3)))
+
+
+def test_lists_say_where_their_order_turns_into_noise():
+    scores = found_some()
+    assert scores.top(10).distinguishable().tolist() == [[4, 2], [10, 0], [0, 0]]
+    marked = scores.significant()
+    assert [int(marked[:, query].sum()) for query in range(3)] == [6, 30, 0]
+
+
+def test_marks_of_lists_that_were_merged_are_those_of_the_whole():
+    scores = found_some()
+    parts = [scores.select(ids=range(start, start + 100)) for start in range(0, 500, 100)]
+    assert Top.merge(*(part.top(10) for part in parts)).equals(scores.top(10))
+    bare = [Scores(part.values, ids=part.ids, queries=part.queries).top(10) for part in parts]
+    judged = Top.merge(*bare).against(scores.null)
+    assert np.array_equal(judged.helpful_p, scores.top(10).helpful_p)
+    assert np.array_equal(judged.distinguishable(), scores.top(10).distinguishable())
+
+
+@given(st.integers(0, 50), st.integers(1, 8), st.integers(1, 12))
+def test_nothing_is_marked_in_a_list_that_is_not_marked_in_the_whole(seed, k, rows):
+    rng = np.random.default_rng(seed)
+    scores = Scores(rng.normal(size=(rows, 2)) * 4, ids=range(rows), null=rng.normal(size=(200, 2)))
+    marked, top = scores.significant(), scores.top(k)
+    for query, (helpful, harmful) in enumerate(top.distinguishable()):
+        assert marked[top.helpful_ids[query, :helpful], query].all()
+        assert marked[top.harmful_ids[query, :harmful], query].all()
+        assert (top.helpful_scores[query, :helpful] > 0).all()
+        assert (top.harmful_scores[query, :harmful] < 0).all()
+
+
+def test_lists_of_replicas_are_judged_by_their_standard_errors():
+    scores = Scores([[50.0], [0.1], [-60.0]], ids=[7, 8, 9], stderr=[[1.0], [1.0], [1.0]], replicas=8)
+    assert scores.top(2).distinguishable().tolist() == [[1, 1]]
+
+
+def test_a_spread_that_stands_for_standard_errors_is_not_taken_for_that_of_replicas():
+    top = Scores([[50.0], [0.1]], ids=[7, 8], null_spread=1.0, replicas=8).top(2)
+    with pytest.raises(ScoresError, match=r"\.against\(null\)"):
+        top.distinguishable()
+
+
+def test_a_null_of_other_queries_is_refused():
+    with pytest.raises(ScoresError, match=r"null has shape \[9, 2\]"):
+        found_some().top(2).against(np.zeros((9, 2)))
+
+
+def test_lists_that_know_their_noise_show_where_it_begins():
+    lines = repr(found_some().top(10)).splitlines()
+    # Three entries are shown: four of a's helpful ones stand out and two of its harmful ones.
+    helpful, harmful = lines[2].split("...", 1)
+    assert "|" not in helpful
+    assert harmful.split(" | ")[0].count("(") == 2
+    assert ", |" not in lines[2]
+    assert lines[3].count("|") == 1
+    assert lines[4].split(maxsplit=1)[1].startswith("| ")
+    assert lines[-1] == "  | from here on not distinguishable from noise (Benjamini-Hochberg, 5 %)"
+
+
+def test_a_table_of_lists_has_their_p_values():
+    table = found_some().top(2).to_pandas()
+    assert table[table["query"] == "a"]["p"].max() < 1e-4
+    assert table[table["query"] == "c"]["p"].max() > 1e-4
