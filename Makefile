@@ -12,10 +12,10 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser check bench repro clean
+.PHONY: help demo test test-slow test-browser check bench bench-faithfulness repro clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.stamp-cli ## find wrong labels among handwritten digits
 	@$(BIN)/turnover demo
@@ -42,9 +42,19 @@ check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladde
 bench: .venv/.stamp-test ## speed and memory, as ratios
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m benchmarks
 
-repro: ## the results of the paper
-	@if [ -f experiments/Makefile ]; then $(MAKE) -C experiments; \
-	else echo "repro: there are no experiments yet"; fi
+# What is finished lies in runs/faithfulness and is not run again. One part of it:
+#   python -m benchmarks.faithfulness --task digits --method paper --seed 0
+bench-faithfulness: .venv/.stamp-kronfluence ## how far scores can be trusted, beside rivals
+	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faithfulness
+
+# toy, small, medium or full; see experiments/.
+SIZE ?= small
+
+repro: .venv/.stamp-test ## the results of the paper; one of them: make repro-table1 SIZE=small
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments --size $(SIZE)
+
+repro-%: .venv/.stamp-test
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments $* --size $(SIZE)
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
@@ -59,4 +69,9 @@ clean: ## remove .venv, caches and builds
 .venv/.stamp-%: pyproject.toml constraints.txt | .venv/.stamp-venv
 	@echo "installing turnover[$*] into .venv; the first time this takes some minutes"
 	@$(INSTALL) -e '.[$*]'
+	@touch $@
+
+# It declares torchvision, which it runs without and which would bring another torch.
+.venv/.stamp-kronfluence: .venv/.stamp-bench
+	@$(INSTALL) --no-deps kronfluence
 	@touch $@

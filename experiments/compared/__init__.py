@@ -1,0 +1,1 @@
+"""All compared methods and turn-over dropout on the same rows, queries and ground truth."""

@@ -1,0 +1,185 @@
+"""The results page: one table a task and ground truth, and what it says, in sentences made of the numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from turnover.evaluation.markdown import markdown_table
+
+from .methods import NAMES, ONCE
+from .plot import TRUTHS, plot
+
+OURS = "turnover"
+Figures = dict[str, Any]
+
+
+def page(result: dict[str, Any], folder: Path) -> str:
+    """Return the page as Markdown and write its figure into `folder`."""
+    plot(result, folder / "compared.svg")
+    parts = ["# Turn-over dropout beside its rivals", "", *_setting(result), "", "![LDS](compared.svg)"]
+    for task in result["tasks"].values():
+        parts += ["", f"## {task['name']}", "", _about(task)]
+        for view, truth in TRUTHS.items():
+            table = task[view]
+            parts += ["", f"### Ground truth: {truth}", "", _table(table, result["setting"]), "", *_said(table)]
+            parts += _problems(table)
+    return "\n".join([*parts, "", *_reading(result)]) + "\n"
+
+
+def _setting(result: dict[str, Any]) -> list[str]:
+    how = result["setting"]
+    once = " and ".join(name for key, name in NAMES.items() if key in ONCE)
+    return [
+        "All methods are asked about the same rows and queries and judged by the same retrainings. Turn-over dropout "
+        "trains the masked network; every other method trains what the ground truth retrains: the plain network, or "
+        "the masked one asked in full view, as it would be deployed.",
+        "",
+        *[_task_line(task) for task in how["tasks"]],
+        f"- LDS: {how['subsets']} random halves of the rows, each retrained {how['subset_seeds']} times. Leave one "
+        f"out: {how['loo_rows']} rows, seeds of retraining: {how['loo_seeds']}. Predictions changed: the "
+        f"{how['removed']} most helpful rows removed for each of {how['brittle_queries']} queries, a training each. No "
+        "seed of the ground truth is a seed of a method.",
+        f"- Figures are means over {how['seeds']} trainings of each method's own; {once}, and the changed predictions, "
+        "have one. Brackets: 95 % bootstrap interval over queries; the spread between trainings is not in it.",
+        f"- Koh+: conjugate gradients on the last layer, damping {how['damping']:g} (how it was chosen, and why not "
+        "all parameters: experiments/compared/README.md). Hara+: the last epoch is walked back.",
+        f"- Feldman & Zhang: {how['models']} models on 70 % of the rows. TracIn: {how['checkpoints']} checkpoints. "
+        f"Several models: {how['ensemble']}, each with masks of its own, averaged.",
+    ]
+
+
+def _task_line(task: Figures) -> str:
+    return (
+        f"- {task['data']}: {task['rows']} rows, {task['changed']:.0%} of the labels changed; {task['queries']} "
+        f"queries with right labels. ReLU network, {task['layers']} hidden layer{'s' if task['layers'] > 1 else ''} of "
+        f"{task['hidden']}; SGD (rate {task['learning_rate']:g}, momentum 0.9), {task['epochs']} epochs, batches of "
+        f"{task['batch_size']}."
+    )
+
+
+def _about(task: Figures) -> str:
+    plain, full = task["plain"]["accuracy"], task["full"]["accuracy"]
+    return (
+        f"{task['rows']} rows, {task['wrong']} with a wrong label; {task['queries']} queries. Accuracy on held-out "
+        f"rows: plain network {plain:.1%}, masked network in full view {full:.1%}."
+    )
+
+
+def _table(table: Figures, how: Figures) -> str:
+    head = [
+        "method",
+        "LDS [95 %]",
+        "leave one out r / ρ",
+        "wrong labels by self-influence: AUC / found at 10 %",
+        "by mean influence",
+        f"predictions changed, {how['removed']} removed",
+        "seconds to build",
+        "to score",
+        "peak memory",
+        "storage",
+    ]
+    return markdown_table(head, [_row(key, table["methods"][key]) for key in NAMES if key in table["methods"]])
+
+
+def _row(key: str, found: Figures) -> list[str]:
+    return [
+        NAMES[key],
+        _show(found, ("lds", "lds_low", "lds_high"), lambda mean, low, high: f"{mean:.3f} [{low:.3f}, {high:.3f}]"),
+        _show(found, ("loo_pearson", "loo_spearman"), lambda r, rho: f"{r:.2f} / {rho:.2f}"),
+        _show(found, ("self_auc", "self_found"), lambda auc, share: f"{auc:.3f} / {share:.0%}"),
+        _show(found, ("mean_auc", "mean_found"), lambda auc, share: f"{auc:.3f} / {share:.0%}"),
+        _show(found, ("brittleness",), lambda share: f"{share:.0%}"),
+        _show(found, ("build_seconds",), lambda value: f"{value:.2f}"),
+        _show(found, ("score_seconds",), lambda value: f"{value:.2f}"),
+        _show(found, ("peak_bytes",), _size),
+        _show(found, ("storage_bytes",), _size),
+    ]
+
+
+def _show(found: Figures, names: tuple[str, ...], form: Callable[..., str]) -> str:
+    values = [found.get(name) for name in names]
+    return "–" if None in values else form(*values)
+
+
+def _size(value: float) -> str:
+    return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
+
+
+def _said(table: Figures) -> list[str]:
+    """Return the table in sentences: who is best, where turn-over dropout stands."""
+    removed = table["random_brittleness"]
+    lines = [
+        f"- Retraining noise allows an LDS of {table['ceiling']:.3f}. "
+        + ("" if removed is None else f"Removing rows at random changes {removed:.0%} of the predictions."),
+        _place(table, "lds", "LDS", "{:.3f}"),
+        _place(table, "loo_spearman", "Rank correlation with leaving one out", "{:.2f}"),
+        _place(table, "self_auc", "Wrong labels by self-influence (AUC)", "{:.3f}"),
+        _place(table, "mean_auc", "Wrong labels by mean influence (AUC)", "{:.3f}"),
+        _place(table, "brittleness", "Predictions changed", "{:.0%}"),
+        _seconds(table),
+    ]
+    ours, chance = table["methods"][OURS], table["methods"]["random"]
+    if len(ours.get("lds_by_seed", [])) > 1:
+        each = ", ".join(f"{value:.3f}" for value in ours["lds_by_seed"])
+        lines.append(f"- LDS of the paper's estimate, training by training: {each}.")
+    if ours.get("lds") is not None and ours["lds_low"] <= chance["lds_high"]:
+        lines.append("- By LDS the paper's estimate cannot be told from random scores here: the intervals overlap.")
+    return [line for line in lines if line]
+
+
+def _place(table: Figures, name: str, what: str, form: str) -> str:
+    known = {
+        key: found[name] for key, found in table["methods"].items() if key != "random" and found.get(name) is not None
+    }
+    if OURS not in known:
+        return ""
+    best = max(known.values())
+    leaders = [NAMES[key] for key, value in known.items() if value == best]
+    place = 1 + sum(value > known[OURS] for value in known.values())
+    ours = f"the paper's estimate has {form.format(known[OURS])}, place {place} of {len(known)}"
+    return f"- {what}: best {' and '.join(leaders)} with {form.format(best)}; {ours}."
+
+
+def _seconds(table: Figures) -> str:
+    total = {
+        key: found["build_seconds"] + found["score_seconds"]
+        for key, found in table["methods"].items()
+        if key != "random" and found.get("score_seconds") is not None
+    }
+    if OURS not in total:
+        return ""
+    fastest, slowest = min(total, key=total.__getitem__), max(total, key=total.__getitem__)
+    return (
+        f"- Seconds, training included: least {NAMES[fastest]} with {total[fastest]:.2f}, most {NAMES[slowest]} with "
+        f"{total[slowest]:.2f}; the paper's estimate takes {total[OURS]:.2f}."
+    )
+
+
+def _problems(table: Figures) -> list[str]:
+    return [
+        f"- {NAMES[key]}, {what}: {why}"
+        for key, found in table["methods"].items()
+        for what, why in found["problems"].items()
+    ]
+
+
+def _reading(result: dict[str, Any]) -> list[str]:
+    left_out = [task["data"] for task in result["setting"]["tasks"] if not task["retrain"]]
+    lines = [
+        "## How to read this",
+        "",
+        "- Seconds are of one process on a machine that others use too: compare orders, not digits. They hold the "
+        "method's own training and the scores of all rows on all queries, not self-influence.",
+        "- Peak memory is how far the process grew meanwhile; memory that was freed before and used again is not seen, "
+        "so that small figures are lower bounds. Storage is what is kept to answer further queries; Re-train and "
+        "Feldman & Zhang keep answers, no models: other queries need all trainings again.",
+        "- Re-train leaves rows out from one seed, the ground truth has others. Where the two hardly correlate, the "
+        "effect of a single row is small beside the noise of a training: a method that averages this noise out can do "
+        "better than Re-train, and none comes near 1.",
+    ]
+    if left_out:
+        lines.append(
+            f"- Re-train takes a training a row; in this size it is left out on {' and '.join(left_out)}, where it "
+            "serves as ground truth for some rows only."
+        )
+    return lines

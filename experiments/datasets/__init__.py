@@ -1,0 +1,16 @@
+"""The data sets of the experiments, read from a folder of the user's own.
+
+Owns: where the files are, how they are read, labels changed on purpose, sentence features. Must not know: which
+experiment asks. Nothing is downloaded; a file that is missing is an error that says where to get it.
+
+| file | idea |
+| --- | --- |
+| `folder.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file |
+| `sst2.py`, `cifar10.py`, `digits.py` | one data set each |
+| `changed_labels.py` | a share of labels changed to another class |
+| `minilm.py` | sentence features of a pretrained encoder, kept on disk |
+"""
+
+from .folder import MissingDataError, data_file, data_folder
+
+__all__ = ["MissingDataError", "data_file", "data_folder"]

@@ -1,0 +1,65 @@
+"""CIFAR-10: small photographs of ten classes, and the labels that people gave them (CIFAR-10N)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .folder import data_file
+
+CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
+
+_IMAGES = (
+    "CIFAR-10 is at https://www.cs.toronto.edu/~kriz/cifar.html. Wanted is an .npz of its first 10,000 training and "
+    "2,000 test images or more, in their order: x_train and x_test uint8 [n, 32, 32, 3], y_train and y_test."
+)
+_PEOPLE = (
+    "CIFAR-10N is at https://github.com/UCSC-REAL/cifar-10-100n (CIFAR-10_human.pt). Wanted is an .npz with aggre, "
+    "random1 and clean, [50,000] each."
+)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images and their labels.
+
+    Attributes:
+        pixels: uint8 [images, 32, 32, 3].
+        labels: [images], a place in CLASSES.
+    """
+
+    pixels: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.pixels)
+
+
+def load_cifar10(split: Literal["train", "test"], *, rows: int | None = None) -> Images:
+    """Return the first images of a split of CIFAR-10, at most 10,000 for training and 2,000 for testing.
+
+    Args:
+        split: "train" or "test".
+        rows: how many; None: all that the file has.
+
+    Raises:
+        MissingDataError: the file is not there.
+    """
+    with np.load(data_file("cifar10/cifar10_12k.npz", source=_IMAGES)) as file:
+        return Images(file[f"x_{split}"][:rows], file[f"y_{split}"][:rows].astype(np.int64))
+
+
+def labels_by_people(kind: Literal["aggre", "random1", "clean"] = "aggre", *, rows: int) -> NDArray[np.int64]:
+    """Return labels of the first training images as people gave them.
+
+    Args:
+        kind: "aggre": the majority of three people (9.0 % wrong); "random1": one of them (17.2 % wrong); "clean".
+        rows: how many.
+
+    Raises:
+        MissingDataError: the file is not there.
+    """
+    with np.load(data_file("cifar10/cifar10n_labels.npz", source=_PEOPLE)) as file:
+        return file[kind][:rows].astype(np.int64)

@@ -1,0 +1,181 @@
+"""The compared methods, each split into what the paper's table counts: training, storage, estimation.
+
+A method is trained before the query is known, and what it then keeps must do for any query.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import turnover
+from turnover.baselines import FeldmanZhang, InfluenceFunctions, Lissa, SgdInfluence
+from turnover.training import TrainingRecipe
+
+from .task import Task
+
+_DAMPING = 1.0
+_SCALE = 20.0
+
+
+class Method:
+    """One method on one task.
+
+    Attributes:
+        share: of its trainings that are really run; times and bytes of all are extrapolated from them.
+        reads_rows: whether estimation reads the training rows; otherwise it can be asked about more than were trained.
+    """
+
+    share = 1.0
+    reads_rows = True
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        self.task = task
+        self.folder = folder
+
+    def train(self) -> None:
+        """Do all that needs no query."""
+        raise NotImplementedError
+
+    def stored(self) -> int:
+        """Return the bytes on disk of what must be kept for queries, without the training data."""
+        raise NotImplementedError
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Return the influence of so many rows on the query."""
+        raise NotImplementedError
+
+
+class Retrain(Method):
+    """A model without each row, and one with all; some of them are really trained."""
+
+    def train(self) -> None:
+        """Train the model with all rows and those without some rows, spread over the data."""
+        recipe = self.task.plain
+        rows = len(recipe)
+        left_out = np.linspace(0, rows - 1, min(self.task.config.retrained, rows)).round().astype(int)
+        self.share = (1 + len(left_out)) / (1 + rows)
+        self.whole = recipe.fit(seed=self.task.config.seed)
+        self.without = [
+            recipe.fit(torch.arange(rows) != int(row), seed=self.task.config.seed) for row in left_out.tolist()
+        ]
+
+    def stored(self) -> int:
+        """Return the bytes of one file for each model that was trained."""
+        return sum(_saved(model, self.folder / f"{n}.pt") for n, model in enumerate([self.whole, *self.without]))
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Ask as many models as there are rows: those that were trained, in turn."""
+        losses = [_loss(self.task, self.without[row % len(self.without)]) for row in range(rows)]
+        return np.array(losses) - _loss(self.task, self.whole)
+
+
+class Hara(Method):
+    """SGD-influence: all steps on disk, walked back for the query."""
+
+    def train(self) -> None:
+        """Train and record."""
+        self.influence = SgdInfluence.train(self.task.plain, seed=self.task.config.seed, folder=self.folder / "steps")
+
+    def stored(self) -> int:
+        """Return the bytes of the recording's folder."""
+        return _bytes(self.folder / "steps")
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Walk back."""
+        return self.influence.pairwise(self.task.query, progress=False).values[:, 0]
+
+
+class Koh(Method):
+    """Influence functions with as many steps of the recursion as there are rows (rt = |D|)."""
+
+    def train(self) -> None:
+        """Train one model."""
+        self.model = self.task.plain.fit(seed=self.task.config.seed)
+
+    def stored(self) -> int:
+        """Return the bytes of the model."""
+        return _saved(self.model, self.folder / "model.pt")
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Solve for the query and multiply with the gradients of all rows."""
+        # Scale and damping are given, not searched: a search would be a fixed cost that bends the growth.
+        solver = Lissa(depth=rows, repeats=1, batch_size=self.task.config.lissa_batch, scale=_SCALE, seed=0)
+        influence = InfluenceFunctions(self.task.plain, self.model, solver=solver, damping=_DAMPING)
+        return influence.pairwise(self.task.query, progress=False).values[:, 0]
+
+
+class Feldman(Method):
+    """A fixed number of models on random subsets, all kept; the subsets are drawn again from their seed."""
+
+    reads_rows = False
+
+    def train(self) -> None:
+        """Train the models."""
+        subsets, seeds = self._plan(len(self.task.plain))
+        self.models = [self.task.plain.fit(rows, seed=seed) for rows, seed in zip(subsets, seeds, strict=True)]
+
+    def stored(self) -> int:
+        """Return the bytes of all models."""
+        return sum(_saved(model, self.folder / f"{n}.pt") for n, model in enumerate(self.models))
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Ask all models, and compare for each row those that had it with those that had not."""
+        inside, _ = self._plan(rows)
+        losses = np.array([_loss(self.task, model) for model in self.models])
+        have = inside.sum(0)
+        # With few models a row may be in all or in none: 0 / 0, which costs the same.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return losses @ ~inside / (len(losses) - have) - losses @ inside / have
+
+    def _plan(self, rows: int) -> tuple[np.ndarray, list[int]]:
+        # Subsets depend on the number of rows and not on what is in them.
+        blank = replace(self.task.plain, inputs=torch.zeros(rows, 0), targets=torch.zeros(rows))
+        return FeldmanZhang(blank, models=self.task.config.subset_models, seed=self.task.config.seed).plan()
+
+
+class TurnOver(Method):
+    """Turn-over dropout: one model, two forward passes a row, of which only the id is needed."""
+
+    reads_rows = False
+
+    def train(self) -> None:
+        """Train one masked model."""
+        self.model = self.task.masked.fit(seed=self.task.config.seed)
+
+    def stored(self) -> int:
+        """Return the bytes of the model and its recipe of masks."""
+        return _bytes(turnover.save(self.model, self.folder / "model"))
+
+    def estimate(self, rows: int) -> np.ndarray:
+        """Compare both views of every row."""
+        # The paper's estimate has no centring, whose never-trained ids would be a fixed cost.
+        influence = turnover.Influence(self.model, center=False)
+        return influence.pairwise(self.task.query, ids=range(rows), progress=False).values[:, 0]
+
+
+METHODS: dict[str, type[Method]] = {
+    "retrain": Retrain,
+    "hara": Hara,
+    "koh": Koh,
+    "feldman": Feldman,
+    "turnover": TurnOver,
+}
+
+
+def _loss(task: Task, model: nn.Module) -> float:
+    inputs, targets = task.query
+    recipe = TrainingRecipe(task.plain.build, inputs, targets)
+    with torch.no_grad():
+        return float(recipe.losses(model, torch.zeros(1, dtype=torch.int64))[0])
+
+
+def _saved(model: nn.Module, file: Path) -> int:
+    torch.save(model.state_dict(), file)
+    return file.stat().st_size
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

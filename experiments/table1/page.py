@@ -1,0 +1,124 @@
+"""The results page: exponents beside the paper's orders, costs, and a plot."""
+
+from pathlib import Path
+from typing import Any
+
+from .orders import ORDERS
+from .plot import plot
+
+COSTS = ("training", "storage", "estimation")
+
+
+def page(result: dict[str, Any], folder: Path) -> str:
+    """Return the page as Markdown and write its plot into `folder`."""
+    plot(result, folder / "table1.svg")
+    setting, check = result["setting"], result["retrain_check"]
+    rows, more, largest = setting["rows"], setting["more_rows"], setting["rows"][-1]
+    kept = min(setting["retrained"], largest)
+    return "\n".join(
+        [
+            "# Table 1: what each method costs as the data grow",
+            "",
+            f"An MLP with two hidden layers of {setting['width']} on generated rows; {setting['epochs']} epochs, "
+            f"batches of {setting['batch_size']}, the same for all methods. |D| goes from {rows[0]:,} to {largest:,}. "
+            "Turn-over dropout and Feldman & Zhang read no training row while they estimate, so that the models "
+            f"trained on {largest:,} rows are also asked about up to {more[-1]:,}; their exponent of "
+            "estimation is fitted over all of these.",
+            "",
+            "Seconds are those of the processor, on one core: other programs on the machine count little, and waiting "
+            f"for the disk not at all. Methods took turns; the smallest of {setting['repeats']} repeats counts.",
+            "",
+            "![costs against the size of the data](table1.svg)",
+            "",
+            "## Growth with |D|",
+            "",
+            "Exponent k of cost ~ |D|^k by least squares on logarithms ± standard error; in brackets the same for the "
+            "three largest |D| alone, where fixed costs weigh least. Beside it the paper's order and the exponent that "
+            "it gives at fixed epochs, batches and network: T = epochs · |D| / B, and rt = |D|.",
+            "",
+            *_table(
+                ["method", *(head for cost in COSTS for head in (cost, "measured"))],
+                [_growth(method, result["exponents"][method]) for method in ORDERS],
+                columns=7,
+            ),
+            "",
+            "Feldman & Zhang is not in the paper's table; its orders are ours, for a number m of models that stays the "
+            f"same (here m = {setting['subset_models']}; its authors trained thousands).",
+            "",
+            f"## Costs at |D| = {largest:,}",
+            "",
+            *_table(["method", "training", "storage", "estimation, one query"], _costs(result, largest), columns=4),
+            "",
+            f"\\* Re-train is partly extrapolated: {1 + kept} of its {largest + 1:,} models were trained and their "
+            f"files written, times and bytes multiplied. Its estimation is {largest:,} real forward passes, through "
+            f"the models that exist in turn. Extrapolation checked at |D| = {check['rows']}: training all models took "
+            f"{check['ratio']:.2f} times what was extrapolated. So its training exponent is that of one training "
+            "plus 1 by construction.",
+            "",
+            "## Growth of storage with |θ|",
+            "",
+            f"|D| = {setting['width_rows']}, widths {', '.join(map(str, setting['widths']))}, |θ| from "
+            f"{result['parameters'][0]:,} to {result['parameters'][-1]:,}. All orders say 1. Files have headers, which "
+            "weigh more the smaller the network; the recording of Hara+ is written in blocks of whole steps, of which "
+            "the last may be padded.",
+            "",
+            *_table(["method", "expected", "measured"], _by_parameters(result), columns=3),
+            "",
+            "## How it is counted",
+            "",
+            "- As in the paper: training is all that is done before a query is known, storage all that must then be "
+            "kept, as real files, to answer any query, estimation one query against all rows.",
+            "- Koh+ is the stochastic recursion with "
+            f"|D| steps of {setting['lissa_batch']} rows; turn-over dropout is the paper's estimate, without "
+            "centring. What the estimates are worth is measured elsewhere: this page is about cost alone.",
+            "- An exponent below the order's comes from fixed costs: the training of Hara+ makes and checks a store, "
+            "turn-over dropout compares ways to compute on the first query and takes the fastest that is right, and "
+            "Feldman & Zhang asks m models however few the rows.",
+        ]
+    )
+
+
+def _growth(method: str, exponents: dict[str, Any]) -> list[str]:
+    order = ORDERS[method]
+    cells = [order.title]
+    for cost, expected in zip(COSTS, order.exponents, strict=True):
+        written = getattr(order, cost).replace("|", "\\|")
+        cells += [f"{written} → {expected}", f"**{_measured(exponents[cost])}**"]
+    return cells
+
+
+def _measured(found: dict[str, float]) -> str:
+    return f"{found['exponent']:.2f} ± {found['stderr']:.2f} ({found['largest']:.2f})".replace("-", "−")
+
+
+def _costs(result: dict[str, Any], rows: int) -> list[list[str]]:
+    found = {method: next(c for c in cells if c["rows"] == rows) for method, cells in result["costs"].items()}
+    return [
+        [
+            order.title,
+            _seconds(found[method]["training"]) + (" *" if method == "retrain" else ""),
+            _bytes(found[method]["storage"]) + (" *" if method == "retrain" else ""),
+            _seconds(found[method]["estimation"]),
+        ]
+        for method, order in ORDERS.items()
+    ]
+
+
+def _by_parameters(result: dict[str, Any]) -> list[list[str]]:
+    exponents = result["exponents"]
+    return [
+        [order.title, "1", f"**{_measured(exponents[method]['storage_by_parameters'])}**"]
+        for method, order in ORDERS.items()
+    ]
+
+
+def _table(head: list[str], rows: list[list[str]], *, columns: int) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * columns, *rows)]
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.1f} s" if value < 600 else f"{value / 60:,.0f} min"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 1e3:.0f} kB" if value < 1e6 else f"{value / 1e6:.1f} MB"

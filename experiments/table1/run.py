@@ -1,0 +1,159 @@
+"""Measure all methods on all sizes, in turns, and fit how the costs grow."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from experiments.runner import write_json
+
+from .config import Table1Config
+from .growth import growth
+from .methods import METHODS
+from .task import make_task, network
+
+COSTS = ("training", "storage", "estimation")
+
+
+def run(config: Table1Config, out: Path) -> dict[str, Any]:
+    """Return costs and exponents; what was measured is kept under `out` and not measured again."""
+    cells = list(_cells(config))
+    with _one_thread(), tqdm(total=len(cells) + 1, unit=" cells") as bar:
+        if not all(_file(out, cell).exists() for cell in cells):
+            _warm_up(config, out)
+        for cell in cells:
+            bar.set_postfix_str(f"{cell['method']}, |D| = {cell['rows']}, width {cell['width']}")
+            _kept(_file(out, cell), lambda cell=cell: _measured(config, cell, out / "scratch"))
+            bar.update()
+        check = _kept(out / "cells" / "check.json", lambda: _check_extrapolation(config, out / "scratch"))
+        bar.update()
+    costs = {method: _smallest(config, method, out) for method in METHODS}
+    by_width = {method: [_read(out, cell) for cell in cells if _is(cell, method, "width")] for method in METHODS}
+    parameters = [sum(p.numel() for p in network(width).parameters()) for width in config.widths]
+    exponents = {
+        method: {
+            **{cost: _growth_of(costs[method], cost) for cost in COSTS},
+            "storage_by_parameters": asdict(growth(parameters, [c["storage"] for c in by_width[method]])),
+        }
+        for method in METHODS
+    }
+    return {
+        "setting": asdict(config),
+        "parameters": parameters,
+        "costs": costs,
+        "storage_by_width": {method: [c["storage"] for c in by_width[method]] for method in METHODS},
+        "exponents": exponents,
+        "retrain_check": check,
+    }
+
+
+def _cells(config: Table1Config) -> Iterator[dict[str, Any]]:
+    """Yield what is measured, in an order in which the methods take turns, so that noise of the machine hits all."""
+    for width in config.widths:
+        for method in METHODS:
+            yield {"sweep": "width", "method": method, "rows": config.width_rows, "width": width, "repeat": 0}
+    for repeat in range(config.repeats):
+        for rows in config.rows:
+            for method in METHODS:
+                yield {"sweep": "rows", "method": method, "rows": rows, "width": config.width, "repeat": repeat}
+
+
+def _measured(config: Table1Config, cell: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the costs of one cell."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    task = make_task(config, cell["rows"], cell["width"])
+    method = METHODS[cell["method"]](task, folder)
+    training = _seconds(method.train)
+    found = {**cell, "training": training / method.share, "storage": round(method.stored() / method.share)}
+    if cell["sweep"] == "rows":
+        found["estimation"] = _seconds(lambda: method.estimate(cell["rows"]))
+    if cell["sweep"] == "rows" and cell["rows"] == config.rows[-1] and not method.reads_rows:
+        found["more"] = [_seconds(lambda rows=rows: method.estimate(rows)) for rows in config.more_rows]
+    shutil.rmtree(folder)
+    return found
+
+
+def _warm_up(config: Table1Config, out: Path) -> None:
+    """Run everything once on the smallest size: first calls load code and fill caches."""
+    for method in METHODS:
+        cell = {"sweep": "rows", "method": method, "rows": config.rows[0], "width": config.width}
+        _measured(config, cell, out / "scratch")
+
+
+def _check_extrapolation(config: Table1Config, folder: Path) -> dict[str, Any]:
+    """Return the time of all trainings of Re-train on the smallest data as a share of the extrapolated one."""
+    rows = config.rows[0]
+    task = make_task(config, rows, config.width)
+    pairs = []
+    for _ in range(config.repeats):
+        method = METHODS["retrain"](task, folder)
+        extrapolated = _seconds(method.train) / method.share
+        every = METHODS["retrain"](make_task(replace(config, retrained=rows), rows, config.width), folder)
+        pairs.append((_seconds(every.train), extrapolated))
+    whole, extrapolated = (min(pair[place] for pair in pairs) for place in (0, 1))
+    return {"rows": rows, "seconds": whole, "extrapolated": extrapolated, "ratio": whole / extrapolated}
+
+
+def _smallest(config: Table1Config, method: str, out: Path) -> list[dict[str, Any]]:
+    """Return the costs of a method for each size, the smallest of the repeats."""
+    found = [_read(out, cell) for cell in _cells(config) if _is(cell, method, "rows")]
+    costs = []
+    for rows in config.rows:
+        some = [cell for cell in found if cell["rows"] == rows]
+        costs.append({"rows": rows, **{cost: min(cell[cost] for cell in some) for cost in COSTS}})
+    more = [cell["more"] for cell in found if "more" in cell]
+    return costs + [
+        {"rows": rows, "estimation": min(seconds)}
+        for rows, seconds in zip(config.more_rows, zip(*more, strict=True), strict=bool(more))
+    ]
+
+
+def _growth_of(costs: list[dict[str, Any]], cost: str) -> dict[str, float]:
+    some = [cell for cell in costs if cost in cell]
+    return asdict(growth([cell["rows"] for cell in some], [cell[cost] for cell in some]))
+
+
+def _is(cell: dict[str, Any], method: str, sweep: str) -> bool:
+    return cell["method"] == method and cell["sweep"] == sweep
+
+
+def _file(out: Path, cell: dict[str, Any]) -> Path:
+    return out / "cells" / ("-".join(str(value) for value in cell.values()) + ".json")
+
+
+def _read(out: Path, cell: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(_file(out, cell).read_text(encoding="utf-8"))
+
+
+def _kept(file: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a file holds; measure and write it where there is none."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, measure())
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the processor's seconds: on a busy machine time passes in long work that short work escapes."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Give every method one thread: on networks this small a second one is noise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

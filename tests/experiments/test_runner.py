@@ -1,0 +1,152 @@
+"""The runner of experiments: one configuration a folder, resumed or refused, pages and an index."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import runner
+from experiments.__main__ import main
+from experiments.runner import ExperimentError, experiments, find, outside, publish, run, write_index
+
+CONFIG = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Config:
+    rows: int
+    sizes: tuple[int, ...] = (1, 2)
+
+SIZES = {"toy": Config(1), "small": Config(10), "medium": Config(20), "full": Config(30)}
+"""
+RUN = """
+def run(config, out):
+    calls = out / "calls"
+    calls.write_text((calls.read_text() if calls.exists() else "") + "x")
+    return {"double": 2 * config.rows, "nested": {"list": [1.5, float("nan")]}}
+"""
+PAGE = """
+def page(result, folder):
+    (folder / "figure.svg").write_text("<svg/>")
+    return f"# Doubled rows\\n\\n{result['double']}\\n"
+"""
+
+
+@pytest.fixture
+def doubled(tmp_path, monkeypatch):
+    """A small real experiment in a folder of its own, found as experiments.doubled_rows."""
+    folder = tmp_path / "experiments" / "doubled_rows"
+    folder.mkdir(parents=True)
+    for name, text in {"__init__": "", "config": CONFIG, "run": RUN, "page": PAGE}.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "expected.json").write_text(json.dumps({"double": [15, 25], "nested.list.0": [1, 2]}))
+    package = importlib.import_module("experiments")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder.parent)])
+    monkeypatch.setattr(runner, "HERE", folder.parent)
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("experiments.doubled_rows")]:
+        del sys.modules[name]
+
+
+def test_the_record_says_what_was_run_and_how(doubled, tmp_path):
+    record = run("doubled_rows", "small", tmp_path / "out")
+    assert record["config"] == {"rows": 10, "sizes": [1, 2]}
+    assert record["result"] == {"double": 20, "nested": {"list": [1.5, None]}}
+    assert json.loads((tmp_path / "out" / "result.json").read_text()) == record
+
+
+def test_a_finished_run_is_not_run_again(doubled, tmp_path):
+    out = tmp_path / "out"
+    assert run("doubled_rows", "small", out) == run("doubled_rows", "small", out)
+    assert (out / "calls").read_text() == "x"
+
+
+def test_a_run_that_was_cut_off_goes_on_in_its_folder(doubled, tmp_path):
+    out = tmp_path / "out"
+    run("doubled_rows", "small", out)
+    (out / "result.json").unlink()
+    run("doubled_rows", "small", out)
+    assert (out / "calls").read_text() == "xx"
+
+
+def test_a_folder_with_a_run_of_another_config_is_refused_and_stays_as_it_was(doubled, tmp_path):
+    out = tmp_path / "out"
+    record = run("doubled_rows", "small", out)
+    with pytest.raises(
+        ExperimentError, match=r"another configuration \(size: there small, now toy; rows: there 10, now"
+    ):
+        run("doubled_rows", "toy", out)
+    assert json.loads((out / "result.json").read_text()) == record
+
+
+def test_a_folder_with_other_files_is_refused(doubled, tmp_path):
+    with pytest.raises(ExperimentError, match="holds other files and no run"):
+        run("doubled_rows", "toy", tmp_path)
+
+
+def test_no_half_written_file_is_left(doubled, tmp_path):
+    publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
+    write_index(tmp_path / "results")
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
+    page = publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
+    index = write_index(tmp_path / "results")
+    assert index == tmp_path / "results.md"
+    assert "| [Doubled rows](results/doubled_rows.md) | `doubled_rows` | small | 0.0 | yes |" in index.read_text()
+    assert "20" in page.read_text()
+    assert "make repro-doubled-rows SIZE=small" in page.read_text()
+
+
+def test_values_outside_the_expected_range_are_told(doubled, tmp_path):
+    record = run("doubled_rows", "medium", tmp_path / "out")
+    assert outside(record) == ["double is 40, expected from 15 to 25"]
+    record["result"] = {"double": 20}
+    assert outside(record) == ["nested.list.0 is None, expected from 1 to 2"]
+
+
+@pytest.mark.parametrize("size", ["toy", "small"])
+def test_the_command_publishes_small_runs_and_no_toys(doubled, tmp_path, capsys, size):
+    results = tmp_path / "docs" / "results"
+    assert main(["doubled-rows", "--size", size, "--out", str(tmp_path / "out")], results=results) == 0
+    assert (tmp_path / "out" / "result.json").exists()
+    assert results.exists() == (size == "small")
+    assert ("# Doubled rows" in capsys.readouterr().out) == (size == "small")
+
+
+def test_the_command_ends_with_1_where_a_result_is_not_as_expected(doubled, tmp_path, capsys):
+    (doubled / "expected.json").write_text('{"double": [0, 1]}')
+    assert main(["doubled_rows", "--out", str(tmp_path / "out")], results=tmp_path / "results") == 1
+    assert "double is 20, expected from 0 to 1" in capsys.readouterr().out
+
+
+def test_without_a_name_all_are_run(doubled, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.__main__.ROOT", tmp_path)
+    assert main(["--size", "toy"], results=tmp_path / "results") == 0
+    assert (tmp_path / "runs" / "doubled_rows-toy" / "result.json").exists()
+
+
+def test_an_unknown_name_says_which_there_are(capsys):
+    with pytest.raises(ExperimentError, match=r"no experiment 'tabel1'. There are: .*table1"):
+        find("tabel1")
+    with pytest.raises(SystemExit):
+        main(["tabel1"])
+    assert "There are: " in capsys.readouterr().err
+
+
+def test_the_list_has_every_experiment(capsys):
+    assert main(["--list"]) == 0
+    assert capsys.readouterr().out.split() == experiments()
+    assert "table1" in experiments()
+    assert "datasets" not in experiments()
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_an_experiment_has_all_its_parts(name):
+    folder = Path(runner.__file__).parent / name
+    for part in ("README.md", "config.py", "run.py", "page.py", "expected.json"):
+        assert (folder / part).exists(), part
+    assert list(importlib.import_module(f"experiments.{name}.config").SIZES) == list(runner.SIZES)
