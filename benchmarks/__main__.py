@@ -6,9 +6,16 @@ import sys
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from . import import_time, influence, layer, memory, step
+from . import import_time, influence, layer, memory, replicas, step
 
-ALL = {"layer": layer, "step": step, "influence": influence, "memory": memory, "import": import_time}
+ALL = {
+    "layer": layer,
+    "step": step,
+    "replicas": replicas,
+    "influence": influence,
+    "memory": memory,
+    "import": import_time,
+}
 
 
 def main() -> None:

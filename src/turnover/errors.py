@@ -82,6 +82,10 @@ class RepeatBeforeForwardError(TurnOverError, RuntimeError):
     """`repeat` was called before the model ran in this context."""
 
 
+class ReplicaError(TurnOverError, RuntimeError):
+    """The rows of a model with replicas do not come one replica after the other."""
+
+
 class NotWrappedError(TurnOverError, TypeError):
     """A wrapped model is needed and something else was given."""
 

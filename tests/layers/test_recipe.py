@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import turnover
 from tests.layers.models import IDS, mlp, wrapped_mlp
 from turnover.errors import RecipeMismatchError
-from turnover.layers import RECIPE_KEY
+from turnover.layers import RECIPE_KEY, Recipe, SiteRecipe
 from turnover.layers.recipe import Learned, from_tensor, to_tensor
 from turnover.layers.root import masking_of
 
@@ -206,3 +206,18 @@ def test_a_state_dict_may_be_taken_in_inference_mode():
     other.load_state_dict(state)
     trained(model, passes=1)
     assert masking_of(other).learned.passes == 3
+
+
+def test_the_seed_of_a_replica_is_the_documented_one():
+    from turnover.layers.recipe import replica_seed
+
+    assert replica_seed(7, 0) == 7
+    assert replica_seed(7, 1) == 3217803268499332082
+    assert len({replica_seed(0, number) for number in range(1000)}) == 1000
+
+
+def test_a_recipe_with_replicas_comes_back_and_one_without_has_no_word_of_them():
+    site = SiteRecipe("fc", "output", "features", 0.5, replicated=True)
+    recipe = Recipe("counter", 3, (site,), {}, 4, ("fc", "head"))
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert "replica" not in recipe.of_replica(2).to_json()

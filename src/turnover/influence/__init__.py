@@ -6,5 +6,6 @@ models are trained, reports, or any library but torch and numpy.
 
 from .engine import Influence
 from .executor import Executor, LocalExecutor
+from .ridge import Ridge
 
-__all__ = ["Executor", "Influence", "LocalExecutor"]
+__all__ = ["Executor", "Influence", "LocalExecutor", "Ridge"]

@@ -1,12 +1,15 @@
 """Answers to a question: every pair, the mean over queries, or the top of each query."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from turnover.scores import Scores, Top
 
+from .denoise import DenoisedBlock
 from .findings import warn_of_failed
-from .options import NULL_IDS
-from .pairs import FEWEST_MEMBERS, average, finite_mean, spread_of
+from .options import NULL_IDS, null_ids
+from .pairs import average, finite_mean, spread_of
 from .progress import Progress
 from .question import Question
 
@@ -14,16 +17,16 @@ from .question import Question
 def every_pair(question: Question, bar: Progress) -> Scores:
     """Return Scores [instances, queries], held in memory."""
     values = np.empty((len(question.ids), len(question.queries)), np.float32)
-    errors = np.empty_like(values) if len(question.routes) >= FEWEST_MEMBERS else None
+    errors = np.empty_like(values) if question.has_errors else None
     offsets, nulls = [], []
-    for columns, block in question.blocks():
+    for columns, block in question.blocks(bar):
         offsets.append(block.offset)
         nulls.append(block.null)
-        for rows, members in question.tiles(block):
-            values[rows, columns], spread = average(members)
+        for rows, tile in question.tiles(block):
+            values[rows, columns], spread = average(tile.members, tile.errors)
             if errors is not None:
                 errors[rows, columns] = spread
-            bar.add(members[0].size)
+            bar.add(tile.size)
     return Scores(
         values=values,
         ids=question.ids.numpy(),
@@ -40,14 +43,18 @@ def mean_over_queries(question: Question, bar: Progress) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
     sums, counts = np.zeros((2, len(question.routes), len(question.ids)))
     null_sums, null_counts = np.zeros((2, len(question.routes), NULL_IDS))
-    offsets = []
-    for _, block in question.blocks():
+    offsets, noise = [], np.zeros(())
+    for _, block in question.blocks(bar):
         _add_finite(null_sums, null_counts, block.member_nulls)
         offsets.append(block.offset)
-        for rows, members in question.tiles(block):
-            _add_finite(sums[:, rows], counts[:, rows], members)
-            bar.add(members[0].size)
+        if isinstance(block, DenoisedBlock):
+            noise = noise + block.mean_noise / len(question.queries)
+        for rows, tile in question.tiles(block):
+            _add_finite(sums[:, rows], counts[:, rows], tile.members)
+            bar.add(tile.size)
     values, errors = average(_divided(sums, counts))
+    if errors is None and question.denoising is not None:
+        errors = question.denoising.errors_of_mean(question.ids, noise)
     null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32)
     return Scores(
         values=values,
@@ -83,10 +90,11 @@ def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray
     """
     tops: list[Top] = []
     failed = 0
-    for columns, block in question.blocks():
+    told = {**question.about, "path": question.path}
+    for columns, block in question.blocks(bar):
         parts: list[Top] = []
-        for rows, members in question.tiles(block):
-            values, errors = average(members)
+        for rows, tile in question.tiles(block):
+            values, errors = average(tile.members, tile.errors)
             failed += int((~np.isfinite(values)).sum())
             if only is not None:
                 values = np.where(labels[rows, None] == only[None, columns], values, np.nan)
@@ -96,10 +104,25 @@ def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray
                 queries=question.names[columns],
                 stderr=errors,
                 null_spread=spread_of(block.null),
-                **question.about,
+                **told,
             ).top(k)
             parts = [Top.merge(*parts, found)]
-            bar.add(members[0].size)
-        tops += parts
+            bar.add(tile.size)
+        tops += [part.against(block.null) for part in parts]
     warn_of_failed(failed, question.pairs)
-    return Top.concat(tops)
+    return replace(Top.concat(tops), path=question.about["path"])
+
+
+def denoised_null(question: Question, count: int) -> Scores:
+    """Return Scores [count, queries] of never-trained ids in the place of training instances, denoised alike."""
+    bar = Progress(None, False, "pairs")
+    blocks = [block for _, block in question.blocks(bar)]
+    null = np.concatenate([block.null for block in blocks], 1)
+    return Scores(
+        values=null,
+        ids=null_ids(count).numpy(),
+        queries=question.names,
+        offset=np.concatenate([block.offset for block in blocks]) if question.options.center else None,
+        null=null if count > 1 else None,
+        **question.about,
+    )

@@ -8,7 +8,7 @@ from torch import Tensor
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
 from turnover.layers.scale import factors_by_table
-from turnover.layers.views import FLIP, KEEP, View
+from turnover.layers.views import KEEP, VIEWS, View
 from turnover.masks.packing import words_for
 
 
@@ -17,7 +17,7 @@ class Chunk(Instances):
 
     Args:
         ids: the instances.
-        views: "keep" and "flip" for both, or only one of them.
+        views: of every instance, one after the other: ("keep", "flip"), ("full", "flip") or only one.
         flip_sites: numbers of the sites that are flipped; the others stay in keep view. None: all.
     """
 
@@ -26,7 +26,7 @@ class Chunk(Instances):
         wanted = list(views)
         super().__init__(ids.repeat(len(wanted)), wanted[0])
         if len(wanted) > 1:
-            codes = torch.tensor([KEEP if view == "keep" else FLIP for view in wanted], dtype=torch.int32)
+            codes = torch.tensor([VIEWS.index(view) for view in wanted], dtype=torch.int32)
             self._views = codes.repeat_interleave(len(ids))
         self.count = len(ids)
         self._wanted = wanted
@@ -52,5 +52,8 @@ class Chunk(Instances):
     def _fresh_factors(self, site: Site, x: Tensor, width: int, views: list[View]) -> Tensor:
         words = self._once.words(site, x.device, width)[:, : words_for(width)]
         flips = self._flip_sites is None or site.index in self._flip_sites
-        codes = [FLIP if view == "flip" and flips else KEEP for view in views]
-        return torch.cat([factors_by_table(words, width, code, site.recipe.keep, x.dtype) for code in codes])
+        codes = [KEEP if view == "flip" and not flips else VIEWS.index(view) for view in views]
+        parts = [factors_by_table(words, width, code, site.recipe.keep, x.dtype) for code in codes]
+        # Every replica has its own rows in all views, then comes the next.
+        by_replica = [part.view(site.replicas, self.count, width) for part in parts]
+        return torch.cat(by_replica, 1).flatten(0, 1)

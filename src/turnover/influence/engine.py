@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,17 +15,21 @@ from turnover.layers.as_ids import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.wrapping.rows import Loss
 
-from .answers import every_pair, mean_over_queries, top_of_each
+from .answers import denoised_null, every_pair, mean_over_queries, top_of_each
+from .denoise import Denoising, Fit
 from .executor import Executor, LocalExecutor
+from .features_stream import FeatureStream
 from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
 from .measures import Goodness, Measure
-from .members import call_description, evaluating, open_members
+from .members import Member, call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes, null_ids
 from .progress import Progress
 from .queries import Batch, single_queries
 from .question import Question
+from .ridge import Denoise, as_ridge
+from .ridge_basis import find_basis
 from .route import find_route, site_numbers
 from .row_answers import each_on_itself, each_unseen
 from .stored import store_pairs
@@ -43,6 +48,9 @@ class Influence:
         against: compare the flipped network with the kept half ("keep") or with the whole network ("full").
         measure: "loss", "probability", "margin" (log-odds of the target), or a function, larger meaning better.
         center: subtract the mean score of never-trained ids, query by query.
+        denoise: "ridge", or a `turnover.influence.Ridge`: fit each query's scores on features of the training rows and
+            keep the fit. Needs `train`. Less noise, but shrunk.
+        control: "linear": subtract what the masks alone explain of a score, to first order; less noise.
         sites: flip only these sites; None: all.
         targets: name of the target in dict batches; None: "labels", else "label".
         device: move the model there; None: where it is.
@@ -71,6 +79,8 @@ class Influence:
         against: Literal["keep", "full"] = "keep",
         measure: Measure = "loss",
         center: bool = True,
+        denoise: Denoise = None,
+        control: Literal["linear"] | None = None,
         sites: Sequence[str] | None = None,
         targets: str | None = None,
         device: torch.device | str | None = None,
@@ -81,7 +91,9 @@ class Influence:
     ) -> None:
         """Check everything that can be checked before the first query."""
         wanted = None if sites is None else tuple([sites] if isinstance(sites, str) else sites)
-        self._options = Options(against, center, wanted, dtype, memory_in_bytes(memory), compile)
+        self._options = Options(
+            against, center, wanted, dtype, memory_in_bytes(memory), compile, as_ridge(denoise), control
+        )
         self._goodness = Goodness(measure, loss)
         self._members = open_members(model, device)
         for member in self._members:
@@ -89,6 +101,12 @@ class Influence:
         self._targets = targets
         self._train = None if train is None else TrainRows(train, targets)
         self._executor = executor or LocalExecutor()
+        self._fit: tuple[list[str], Fit] | None = None
+        if denoise is not None and self._train is None:
+            raise InfluenceError(
+                "denoising is fitted on all training rows and their labels, but there is no train. Give "
+                "Influence(model, train=turnover.with_instance_ids(dataset), denoise='ridge')."
+            )
 
     # Questions about queries
 
@@ -112,7 +130,7 @@ class Influence:
         """
         with evaluating(self._members):
             question = self._ask(queries, at_label, self._ids(ids))
-            with Progress(question.pairs, progress, "pairs") as bar:
+            with Progress(question.work, progress, "pairs") as bar:
                 scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
         warn_of_nan(scores)
         return scores
@@ -130,7 +148,7 @@ class Influence:
         """
         with evaluating(self._members):
             question = self._ask(queries, at_label, self._ids(ids))
-            with Progress(question.pairs, progress, "pairs") as bar:
+            with Progress(question.work, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
         warn_of_nan(scores)
         return scores
@@ -169,12 +187,17 @@ class Influence:
             labelled = labelled[left.numpy()]
         with evaluating(self._members):
             question = self._ask(queries, at_label, wanted)
-            with Progress(question.pairs, progress, "pairs") as bar:
+            with Progress(question.work, progress, "pairs") as bar:
                 return top_of_each(question, bar, k=k, labels=labelled, only=self._only(label, labelled, question))
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
-        """Return Scores [n, queries] of ids that were never trained: what pure noise looks like."""
+        """Return Scores [n, queries] of ids that were never trained: what pure noise looks like.
+
+        With `denoise` their scores stand in the place of training rows' and are denoised as those are.
+        """
         with evaluating(self._members):
+            if self._options.denoise is not None and n > 0:
+                return denoised_null(self._ask(queries, at_label, self._ids(None), nulls=n), n)
             question = self._ask(queries, at_label, null_ids(n))
             return every_pair(question, Progress(question.pairs, False, "pairs"))
 
@@ -191,9 +214,12 @@ class Influence:
             progress: show a bar; None: on a terminal.
         """
         rows = self._data(data)
-        with evaluating(self._members), Progress(rows.length, progress, "rows") as bar:
-            found = each_on_itself(self._works(), rows, bar, center=self._options.center)
-        provenance = self._provenance([], torch.from_numpy(found["ids"]))
+        works = self._works(self._members.whole)
+        with evaluating(self._members.whole), Progress(rows.length, progress, "rows") as bar:
+            found = each_on_itself(works, rows, bar, center=self._options.center)
+        provenance = self._provenance(
+            [], torch.from_numpy(found["ids"]), replace(self._options, denoise=None, control=None)
+        )
         scores = Scores(**found, unit=self._goodness.unit, provenance=provenance)
         warn_of_nan(scores)
         warn_of_strangers(scores)
@@ -211,15 +237,16 @@ class Influence:
             progress: show a bar; None: on a terminal.
         """
         rows = self._data(data)
-        with evaluating(self._members), Progress(rows.length, progress, "rows") as bar:
-            return each_unseen(self._works(), rows, bar, predict=predict)
+        works = self._works(self._members.whole)
+        with evaluating(self._members.whole), Progress(rows.length, progress, "rows") as bar:
+            return each_unseen(works, rows, bar, predict=predict)
 
     # Inside
 
-    def _works(self) -> list[Pass]:
+    def _works(self, members: Sequence[Member] | None = None) -> list[Pass]:
         return [
             Pass(m, self._goodness, self._options.against, site_numbers(m, self._options.sites), self._options.dtype)
-            for m in self._members
+            for m in (self._members if members is None else members)
         ]
 
     def _ids(self, ids: Any) -> Tensor:
@@ -243,7 +270,7 @@ class Influence:
             raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
         return self._train
 
-    def _ask(self, queries: Any, at_label: AtLabel | None, ids: Tensor) -> Question:
+    def _ask(self, queries: Any, at_label: AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
         """Return the question, opened; what can fail before the work, fails here."""
         if at_label not in (None, "given", "predicted"):
             raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
@@ -254,7 +281,7 @@ class Influence:
         if missing and at_label == "given":
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
         if missing or at_label == "predicted":
-            opened = [predicted(self._works()[0], query) for query in opened]
+            opened = [predicted(self._works(), query) for query in opened]
         try:
             routes = [find_route(m, self._goodness, self._options, opened) for m in self._members]
         except TurnOverError:
@@ -265,6 +292,10 @@ class Influence:
                 "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
                 "columns that the model does not know out."
             ) from error
+        provenance = self._provenance(opened, ids, self._options)
+        fit = self._denoising_fit(provenance["weights"])
+        if fit is not None:
+            provenance["train"] = fit.stream.digest
         return Question(
             queries=opened,
             routes=routes,
@@ -272,8 +303,20 @@ class Influence:
             options=self._options,
             executor=self._executor,
             unit=self._goodness.unit,
-            provenance=self._provenance(opened, ids),
+            provenance=provenance,
+            denoising=None if fit is None else Denoising(fit, nulls),
         )
+
+    def _denoising_fit(self, weights: list[str]) -> Fit | None:
+        """Return what denoising needs of the training rows; found out once, as long as the weights stay."""
+        ridge = self._options.denoise
+        if ridge is None or self._train is None:
+            return None
+        if self._fit is None or self._fit[0] != weights:
+            stream = FeatureStream(self._works(), self._train, ridge)
+            basis = find_basis(stream, ridge, self._options.memory)
+            self._fit = weights, Fit(ridge, stream, basis, self._options.memory)
+        return self._fit[1]
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
         """Return the labels of instances, given or from `train`."""
@@ -299,20 +342,20 @@ class Influence:
                 raise InfluenceError(
                     "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
                 )
-            work = question.routes[0].work
-            return np.array([int(predicted(work, query).target) for query in question.queries])
+            works = [route.work for route in question.routes]
+            return np.array([int(predicted(works, query).target) for query in question.queries])
         if not (labels == label).any():
             known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
             raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
         return np.full(len(question.queries), label)
 
-    def _provenance(self, queries: Sequence[Batch], ids: Tensor) -> dict[str, Any]:
+    def _provenance(self, queries: Sequence[Batch], ids: Tensor, options: Options) -> dict[str, Any]:
         """Return all that scores depend on, as JSON data."""
         return {
             "turnover": turnover.__version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
             "weights": [m.digest() for m in self._members],
-            "options": self._options.as_data(),
+            "options": options.as_data(),
             "measure": call_description(self._goodness.measure),
             "loss": call_description(self._goodness.loss),
             "ids": fingerprint_of(ids),

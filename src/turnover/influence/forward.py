@@ -105,12 +105,12 @@ def scores_of(work: Pass, query: Batch, base: Tensor | None, now: Chunk) -> Tens
     return goodness[: now.count] - goodness[now.count :]
 
 
-def predicted(work: Pass, query: Batch) -> Batch:
-    """Return the query with the label that the full network gives it as its target."""
-    outputs = logits_of(work.member.model(*query.args, **query.kwargs))
-    if not isinstance(outputs, Tensor) or outputs.dim() < 2:
+def predicted(works: Sequence[Pass], query: Batch) -> Batch:
+    """Return the query with the label that the full network gives it, the mean of all members, as its target."""
+    outputs = [logits_of(work.member.model(*query.args, **query.kwargs)) for work in works]
+    if not all(isinstance(output, Tensor) and output.dim() > 1 for output in outputs):
         raise InfluenceError("at_label='predicted' needs class scores [rows, classes]. Give the queries targets.")
-    return replace(query, target=outputs.argmax(-1))
+    return replace(query, target=torch.stack([output.float() for output in outputs]).mean(0).argmax(-1))
 
 
 def settle(work: Pass, queries: Sequence[Batch]) -> Pass:

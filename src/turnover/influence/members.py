@@ -13,7 +13,7 @@ from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import Masking
 from turnover.layers.recipe import RECIPE_KEY
 from turnover.layers.root import masking_of
-from turnover.wrapping.build import wrapped_root
+from turnover.wrapping.build import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
 
@@ -36,6 +36,11 @@ class Member:
         return masking_of(self.root)
 
     @property
+    def replicas(self) -> int:
+        """Return how many replicas the model has."""
+        return self.masking.recipe.replicas
+
+    @property
     def device(self) -> torch.device:
         """Return where the model lives."""
         first = next(iter(self.model.parameters()), None)
@@ -53,16 +58,57 @@ def _plain_name(name: str) -> str:
     return name.replace("_orig_mod.", "").removeprefix("module.")
 
 
-def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | str | None) -> tuple[Member, ...]:
+class Members(Sequence[Member]):
+    """The models to ask; a model with replicas stands for as many members.
+
+    The members of a model with replicas share its weights. Where these are exchanged for others (`model.to(device)`),
+    the members are made anew.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        """Take models that fit together."""
+        self._models = models
+        self._weights: list[tuple[int, ...]] = []
+        self._members: list[list[Member]] = [[] for _ in models]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._current())
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one."""
+        return self._current()[place]
+
+    @property
+    def whole(self) -> list[Member]:
+        """Return the models as they were given, each with all its replicas: their trunk runs once."""
+        return [Member(model) for model in self._models]
+
+    def _current(self) -> list[Member]:
+        weights = [tuple(parameter.data_ptr() for parameter in model.parameters()) for model in self._models]
+        if weights != self._weights:
+            self._members = [_members_of(model) for model in self._models]
+            self._weights = weights
+        return [member for part in self._members for member in part]
+
+
+def _members_of(model: nn.Module) -> list[Member]:
+    alone = Member(model)
+    if alone.masking.recipe.replicas == 1:
+        return [alone]
+    return [Member(one) for one in replica_models(model)]
+
+
+def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | str | None) -> Members:
     """Return the models to ask, moved to `device`, or raise where they do not fit together."""
     models = [model] if isinstance(model, nn.Module) else list(model)
     if not models:
         raise InfluenceError(
             "an empty list of models was given. Give a wrapped model, or several with different seeds."
         )
-    members = tuple(Member(one if device is None else one.to(device)) for one in models)
+    given = [Member(one if device is None else one.to(device)) for one in models]
     seeds: dict[int, int] = {}
-    for place, member in enumerate(members):
+    for place, member in enumerate(given):
         seed = member.masking.recipe.seed
         if seed in seeds:
             raise InfluenceError(
@@ -70,16 +116,16 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
                 "Wrap every member with a seed of its own: turnover.wrap(model, seed=1)."
             )
         seeds[seed] = place
-    for place, member in enumerate(members):
+    for place, member in enumerate(given):
         if member.masking.learned.passes == 0:
             warnings.warn(
-                f"{'the model' if len(members) == 1 else f'model {place}'} was never trained with its masks: its sites "
+                f"{'the model' if len(given) == 1 else f'model {place}'} was never trained with its masks: its sites "
                 "saw no training pass. Both halves of the "
                 "network know the same, and scores are noise. Train it inside turnover.instances(ids) first.",
                 TurnOverWarning,
                 stacklevel=4,
             )
-    return members
+    return Members([member.model for member in given])
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from torch import Tensor
 from turnover.errors import InfluenceError
 from turnover.ids import FIRST_RESERVED_ID
 
+from .ridge import Ridge
+
 NULL_IDS = 1024
 """How many never-trained ids stand for pure noise."""
 _DEFAULT_MEMORY = 256 * 2**20
@@ -26,6 +28,8 @@ class Options:
         dtype: run the model under autocast in this type.
         memory: bytes that a chunk may take.
         compile: run the model through torch.compile.
+        denoise: how scores are denoised; None: they are not.
+        control: subtract what masks alone explain, to first order.
     """
 
     against: Literal["keep", "full"] = "keep"
@@ -34,11 +38,15 @@ class Options:
     dtype: torch.dtype | None = None
     memory: int = _DEFAULT_MEMORY
     compile: bool = False
+    denoise: Ridge | None = None
+    control: Literal["linear"] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no option can be."""
         if self.against not in ("keep", "full"):
             raise InfluenceError(f"against={self.against!r} is unknown. Give 'keep' or 'full'.")
+        if self.control not in (None, "linear"):
+            raise InfluenceError(f"control={self.control!r} is unknown. Give 'linear' or None.")
         if self.dtype is not None and self.dtype not in _DTYPES:
             raise InfluenceError(f"dtype={self.dtype} is not supported. Give torch.bfloat16, torch.float16 or None.")
         if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
@@ -46,12 +54,17 @@ class Options:
 
     def as_data(self) -> dict[str, Any]:
         """Return the options as JSON data, without those that change no score."""
-        return {
+        data: dict[str, Any] = {
             "against": self.against,
             "center": self.center,
             "sites": None if self.sites is None else list(self.sites),
             "dtype": None if self.dtype is None else str(self.dtype),
         }
+        if self.denoise is not None:
+            data["denoise"] = self.denoise.as_data()
+        if self.control is not None:
+            data["control"] = self.control
+        return data
 
 
 def memory_in_bytes(memory: int | None) -> int:

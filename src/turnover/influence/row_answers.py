@@ -27,8 +27,8 @@ def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, cen
     for batch, some in check_ids(rows.batches()):
         other = null_for(len(some), done)
         there = [(work, batch.to(work.member.device)) for work in works]
-        values.append(np.stack([self_scores(work, moved, some).numpy() for work, moved in there]))
-        nulls.append(np.stack([self_scores(work, moved, other).numpy() for work, moved in there]))
+        values.append(np.concatenate([self_scores(work, moved, some).numpy() for work, moved in there]))
+        nulls.append(np.concatenate([self_scores(work, moved, other).numpy() for work, moved in there]))
         ids.append(some)
         done += len(some)
         bar.add(len(some))
@@ -46,7 +46,7 @@ def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, cen
         "offset": offsets.mean() if center else None,
         "null": (member_nulls - offsets[:, None]).mean(0),
         "path": "both views of each row",
-        "replicas": len(works),
+        "replicas": len(member_nulls),
     }
 
 
@@ -59,8 +59,8 @@ def each_unseen(
     targets: list[Any] = []
     for batch, some in check_ids(rows.batches()):
         turn = predict or _usual_prediction(batch.target)
-        outputs = [turn(unseen_outputs(work, batch.to(work.member.device), some)) for work in works]
-        replicas.append(torch.stack([output.float().cpu() for output in outputs]).numpy())
+        outputs = [turn(unseen_outputs(work, batch.to(work.member.device), some)).float().cpu() for work in works]
+        replicas.append(torch.cat([part.unflatten(0, (-1, len(some))) for part in outputs]).numpy())
         ids.append(some)
         targets.append(batch.target)
         bar.add(len(some))

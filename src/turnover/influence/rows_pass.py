@@ -22,20 +22,22 @@ Predict = Callable[[Tensor], Tensor]
 
 
 def self_scores(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
-    """Return the score of every row on itself [rows], under the masks of the given ids."""
+    """Return the score of every row on itself [replicas, rows], under the masks of the given ids."""
     if batch.target is None:
         raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
-    rows = len(ids)
-    if work.against == "keep":
-        goodness = work.goodness(_outputs(work, batch, ids, work.views), _twice(batch.target, 2, rows))
-        return (goodness[:rows] - goodness[rows:]).cpu()
-    with precision(work.member.device, work.dtype):
-        full = work.goodness(logits_of(work.member.model(*batch.args, **batch.kwargs)), batch.target)
-    return (full - work.goodness(_outputs(work, batch, ids, work.views), batch.target)).cpu()
+    rows, replicas = len(ids), work.member.replicas
+    if work.against == "full" and replicas == 1:
+        with precision(work.member.device, work.dtype):
+            full = work.goodness(logits_of(work.member.model(*batch.args, **batch.kwargs)), batch.target)
+        return (full - work.goodness(_outputs(work, batch, ids, work.views), batch.target)).unsqueeze(0).cpu()
+    # The full view of one replica is not that of the model, which is their mean: it takes a row of its own.
+    outputs = _outputs(work, batch, ids, (work.against, "flip"))
+    goodness = work.goodness(outputs, _twice(batch.target, 2 * replicas, rows)).view(replicas, 2, rows)
+    return (goodness[:, 0] - goodness[:, 1]).cpu()
 
 
 def unseen_outputs(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
-    """Return the outputs [rows, ...] of the part of the network that never learned each row."""
+    """Return the outputs [replicas * rows, ...] of the part of each replica that never learned the row."""
     # All sites are flipped, whatever `sites` asks for: a part that was half trained has seen the row.
     return _outputs(replace(work, sites=None), batch, ids, ("flip",))
 
@@ -44,7 +46,7 @@ def _outputs(work: Pass, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> 
     args, kwargs = _twice(batch.args, len(views), batch.rows), _twice(batch.kwargs, len(views), batch.rows)
     with Chunk(ids, views, flip_sites=work.sites) as now, precision(work.member.device, work.dtype):
         outputs = logits_of(work.member.model(*args, **kwargs))
-    return check_outputs(outputs, len(now))
+    return check_outputs(outputs, work.member.replicas * len(now))
 
 
 def _twice(value: Any, copies: int, rows: int) -> Any:

@@ -5,7 +5,6 @@ taken, chunk and tile geometry and the number of threads.
 """
 
 import os
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -14,7 +13,8 @@ from turnover.scores import Scores
 from turnover.scores.stored import finish_store
 from turnover.storage import ArraySpec, TileStore
 
-from .pairs import FEWEST_MEMBERS, Block, average
+from .denoise import DenoisedBlock
+from .pairs import Block, average
 from .progress import Progress
 from .question import QUERIES_PER_BLOCK, Question
 
@@ -26,7 +26,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Progres
     shape = (len(question.ids), len(question.queries))
     tile = (min(IDS_PER_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
-    arrays = {"values": spec, "stderr": spec} if len(question.routes) >= FEWEST_MEMBERS else {"values": spec}
+    arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
     identity = {
         **question.provenance,
         "paths": [route.path for route in question.routes],
@@ -65,19 +65,15 @@ class _Filling:
             rows, columns = self._store.region("values", tile)
             by_block.setdefault(columns.start, []).append((tile, rows))
         for start, tiles in sorted(by_block.items()):
-            for tile, members in self._members(self._block(start), tiles):
-                mean, stderr = average(members)
-                self._store.write(tile, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
-                self._bar.add(mean.size)
+            numbers, rows = [number for number, _ in tiles], [rows for _, rows in tiles]
+            scored = self._question.scored(self._block(start), rows)
+            for number, tile in zip(numbers, scored, strict=True):
+                mean, stderr = average(tile.members, tile.errors)
+                self._store.write(number, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
+                self._bar.add(tile.size)
 
-    def _members(self, block: Block, tiles: list[tuple[int, slice]]) -> Iterator[tuple[int, np.ndarray]]:
-        ids, work = self._question.ids, self._question.executor
-        numbers = [tile for tile, _ in tiles]
-        parts = work.map(lambda rows: block.members(ids[rows]), [rows for _, rows in tiles])
-        yield from zip(numbers, parts, strict=True)
-
-    def _block(self, start: int) -> Block:
-        block = self._question.block(start)
+    def _block(self, start: int) -> Block | DenoisedBlock:
+        block = self._question.block(start, self._bar)
         self._ends[start] = block.null, block.offset
         return block
 

@@ -20,6 +20,7 @@ from turnover.errors import (
 from turnover.masks.packing import words_for
 
 from .batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
+from .growth import grown
 from .instances import Instances, active_instances, in_backward, recomputation_message
 from .masking import Masking, Site
 from .scale import factors_by_shift
@@ -36,8 +37,9 @@ def apply_mask(x: Tensor, site: Site, *, training: bool) -> Tensor:
     # Unlike is_compiling, this is false in a thread that runs while another one compiles.
     if not torch.compiler.is_dynamo_compiling():
         return _apply_eager(x, site, training)
-    maskable = x.is_floating_point() and x.dim() > 1
-    if maskable and (training or x.shape[site.batch_dim(x.dim())] != 1):
+    maskable = x.is_floating_point() and x.dim() > 1 and site.growth_known
+    grows_never = x.shape[site.batch_dim(x.dim())] != 1 and site.replicas == 1 if maskable else False
+    if maskable and (training or grows_never):
         return _apply_traced(x, site, training)
     return _apply_untraced(x, site, training)
 
@@ -51,8 +53,10 @@ def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
     if now is None:
         if training:
             raise _missing(site)
-        return x
+        return x if site.replicas == 1 else _by_replica(x, site, training=training, ids=None).flatten(0, 1)
     mask_dim = _check(x, site, now)
+    if site.replicas > 1:
+        return _apply_replicated(x, site, now, mask_dim, training)
     batch_dim = batch_dim_of(site, x, now, training=training)
     _check_rows(x, site, now, batch_dim, training=training)
     if now.one_view == FULL:
@@ -64,12 +68,34 @@ def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
     return x * _spread(factors, x.dim(), batch_dim, mask_dim)
 
 
+def _apply_replicated(x: Tensor, site: Site, now: Instances, mask_dim: int, training: bool) -> Tensor:
+    """Return the masked rows of all replicas; those of the trunk, and one row in eval mode, grow here."""
+    x = _by_replica(x, site, training=training, ids=len(now))
+    _check_rows(x[0], site, now, 0, training=training)
+    now.reach(site, training=training)
+    if now.one_view == FULL:
+        return x.expand(-1, len(now), *[-1] * (x.dim() - 2)).flatten(0, 1)
+    factors = now.factors(site, x, x.shape[mask_dim + 1])
+    spread = _spread(factors, x.dim() - 1, 0, mask_dim).unflatten(0, (site.replicas, len(now)))
+    return (x * spread).flatten(0, 1)
+
+
+def _by_replica(x: Tensor, site: Site, *, training: bool, ids: int | None) -> Tensor:
+    """Return rows as [replicas, rows, ...]."""
+    replicas = site.replicas
+    if site.masking.growths[site.index].grows_at(x, training=training, ids=ids):
+        x = grown(x, replicas)
+    return x.unflatten(0, (replicas, -1))
+
+
 # Like torch.compiler.disable, but without importing the compiler, which would double the time of `import turnover`.
 _apply_untraced = _disable_dynamo(_apply_eager)
 
 
 def _apply_traced(x: Tensor, site: Site, training: bool) -> Tensor:
     batch_dim, mask_dim = site.batch_dim(x.dim()), mask_dim_of(x, site)
+    if site.replicas > 1:
+        x = _by_replica(x, site, training=training, ids=None).flatten(0, 1)
     words, views = mask_words(x.detach(), site.masking.handle, site.index, batch_dim, mask_dim, training)
     factors = factors_by_shift(words, x.shape[mask_dim], views, site.recipe.keep, x.dtype)
     return x * _spread(factors, x.dim(), batch_dim, mask_dim)
@@ -90,12 +116,13 @@ def mask_words(
         words = torch.zeros((rows, words_for(width)), dtype=torch.int32, device=x.device)
         return words, torch.full((rows,), FULL, dtype=torch.int32, device=x.device)
     _check(x, site, now)
-    confirm_batch_dim(site, x, now, batch_dim, training=training)
-    _check_rows(x, site, now, batch_dim, training=training)
+    if site.replicas == 1:
+        confirm_batch_dim(site, x, now, batch_dim, training=training)
+    _check_rows(x.unflatten(0, (site.replicas, -1))[0], site, now, batch_dim, training=training)
     words = now.words(site, x.device, width)[:, : words_for(width)]
     now.reach(site, training=training)
-    # Clones: the compiler may write into what an operator hands out.
-    return words.clone(memory_format=torch.contiguous_format), now.views_on(x.device).clone()
+    # Copies: the compiler may write into what an operator hands out.
+    return words.clone(memory_format=torch.contiguous_format), now.views_on(x.device).repeat(site.replicas)
 
 
 @mask_words.register_fake

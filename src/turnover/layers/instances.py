@@ -17,6 +17,7 @@ from turnover.errors import (
     NestedInstancesError,
     RecomputationError,
     RepeatBeforeForwardError,
+    ReplicaError,
     SiteNotReachedError,
 )
 from turnover.masks import Stream
@@ -25,6 +26,7 @@ from turnover.masks.packing import words_for
 from .as_ids import as_ids
 from .masking import Masking, Site
 from .scale import factors_by_table
+from .tensors import map_tensors
 from .views import FULL, KEEP, View, view_codes
 
 Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -36,6 +38,12 @@ _active: ContextVar["Instances | None"] = ContextVar("turnover_instances", defau
 def active_instances() -> "Instances | None":
     """Return the instances of this thread or task, or None outside `turnover.instances`."""
     return _active.get()
+
+
+def active_count() -> int | None:
+    """Return how many instances are active, or None outside `turnover.instances`."""
+    now = _active.get()
+    return None if now is None else len(now)
 
 
 def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
@@ -101,7 +109,14 @@ class Instances:
             _active.reset(self._token)
             self._token = None
         reached, self._words = self._reached, {}
-        self.calls = {}
+        unfinished, self.calls = self.calls, {}
+        counts = [masking.recipe.replicas for masking in unfinished if masking.recipe.replicas > 1]
+        if isinstance(error, RuntimeError) and counts:
+            error.add_note(
+                f"This model has {counts[0]} replicas: behind the split there are {counts[0]} times as many rows as "
+                "before it. A residual connection across the split, or a size read before it, cannot work: split "
+                "earlier or later, turnover.wrap(model, replicas=..., split='module')."
+            )
         if kind is not None or self.all_full:
             return
         if not reached:
@@ -113,7 +128,7 @@ class Instances:
             check_all_reached(masking, sites)
 
     def repeat(self, rows: T) -> T:
-        """Do to targets what the model does to rows; with one replica, nothing.
+        """Do to targets what the model does to rows: repeat them for each replica; with one, or in full view, nothing.
 
         Call it after the forward pass: only then is it known which model runs in this context.
         """
@@ -122,7 +137,13 @@ class Instances:
                 "repeat was called before a forward pass in this context. Call the model first: "
                 "outputs = model(x); loss = loss_fn(outputs, now.repeat(y))."
             )
-        return rows
+        counts = {masking.recipe.replicas for masking in self._reached}
+        if len(counts) > 1:
+            raise ReplicaError(
+                f"models with {', '.join(map(str, sorted(counts)))} replicas ran in one context. Give each its own."
+            )
+        replicas = 1 if self.all_full else counts.pop()
+        return rows if replicas == 1 else map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)))
 
     # For the layers
 
@@ -146,27 +167,28 @@ class Instances:
         return self._views_on[device]
 
     def words(self, site: Site, device: torch.device, width: int) -> Tensor:
-        """Return the packed mask words [instances, words] of a site.
+        """Return the packed mask words [instances, words] of a site, of its replicas one after the other.
 
         The first site that asks has the words of all sites hashed in one go.
         """
         masking = site.masking
         known = self._words.setdefault((masking, device), {})
         if site.index not in known:
-            streams = {index: s for index, s in masking.streams().items() if index not in known}
-            parts = masking.source.words(self._on(device), list(streams.values()))
+            alike = [other.replicated == site.recipe.replicated for other in masking.recipe.sites]
+            streams = {index: s for index, s in masking.streams().items() if index not in known and alike[index]}
+            parts = masking.words(site.index, self._on(device), list(streams.values()))
             known.update(zip(streams, parts, strict=True))
         words = known[site.index]
         if words.shape[1] * 32 < width:  # one dropout called with a second, larger width
             stream = Stream(site.recipe.path, width, site.recipe.keep)
-            (words,) = masking.source.words(self._on(device), [stream])
+            (words,) = masking.words(site.index, self._on(device), [stream])
             known[site.index] = words
         return words
 
     def factors(self, site: Site, x: Tensor, width: int) -> Tensor:
-        """Return what the units of a site are multiplied by [instances, width]."""
+        """Return what the units of a site are multiplied by [replicas * instances, width]."""
         words = self.words(site, x.device, width)[:, : words_for(width)]
-        views = self.views_on(x.device) if self.one_view is None else self.one_view
+        views = self.views_on(x.device).repeat(site.replicas) if self.one_view is None else self.one_view
         return factors_by_table(words, width, views, site.recipe.keep, x.dtype)
 
     def _on(self, device: torch.device) -> Tensor:

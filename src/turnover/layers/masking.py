@@ -1,15 +1,19 @@
 """The live masks of one wrapped model: its recipe, its source and what it has learned about its sites."""
 
+import copy
 import itertools
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError
-from turnover.masks import Stream
+from turnover.masks import MaskSource, Stream
+from turnover.masks.source import joint_words
 
+from .growth import Growth
 from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor
 
 _ROWS_AND_UNITS = 2
@@ -27,10 +31,11 @@ class Masking:
         """Start with nothing learned."""
         self.recipe = recipe
         self.learned = Learned.nothing(len(recipe.sites))
+        self.growths = [Growth(recipe.replicas, site.path) for site in recipe.sites]
         self._start()
 
     def _start(self) -> None:
-        self.source = self.recipe.source()
+        self.sources = [self.recipe.source(replica) for replica in range(self.recipe.replicas)]
         self.handle = next(_handles)
         self._checked: tuple[Tensor, int] | None = None
         self._place_batches()
@@ -54,12 +59,23 @@ class Masking:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what counts; source and handle are made anew."""
-        return {"recipe": self.recipe, "learned": self.learned}
+        return {"recipe": self.recipe, "learned": self.learned, "growths": self.growths}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give a copy a handle of its own."""
         self.__dict__.update(state)
         self._start()
+
+    @property
+    def source(self) -> MaskSource:
+        """Return the mask source of the first replica, and of sites that all replicas share."""
+        return self.sources[0]
+
+    def words(self, index: int, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+        """Return mask words of streams like that of a site: of all replicas one after the other, where it has them."""
+        if self.recipe.sites[index].replicated:
+            return joint_words(self.sources, ids, streams)
+        return self.source.words(ids, streams)
 
     def streams(self) -> dict[int, Stream]:
         """Return the streams of all sites whose width is known, by site number."""
@@ -84,6 +100,10 @@ class Masking:
     def adopt(self, tensor: Tensor, *, whence: str) -> None:
         """Take over what another copy of this model has learned, or raise where its recipe is another."""
         self._set_learned(self._read(tensor, whence))
+
+    def adopt_learned(self, learned: Learned) -> None:
+        """Take over what a model with the same sites has learned."""
+        self._set_learned(copy.deepcopy(learned))
 
     def _set_learned(self, learned: Learned) -> None:
         self.learned = learned
@@ -136,12 +156,22 @@ class Site:
         """Return what the recipe says of this site."""
         return self.masking.recipe.sites[self.index]
 
+    @property
+    def replicas(self) -> int:
+        """Return how many masks an instance has here."""
+        return self.masking.recipe.replicas if self.recipe.replicated else 1
+
+    @property
+    def growth_known(self) -> bool:
+        """Tell whether it is known if rows grow here, as compiled code has to know."""
+        return self.replicas == 1 or self.masking.growths[self.index].grows is not None
+
     def batch_dim(self, dims: int) -> int:
         """Return where the batch is in an activation with so many dimensions: as learned, else by the rule.
 
         In two dimensions, batch and units, it is always the first, also below a module with batch_first=False.
         """
-        return 0 if dims <= _ROWS_AND_UNITS else self.masking.batch_dims[self.index]
+        return 0 if dims <= _ROWS_AND_UNITS or self.replicas > 1 else self.masking.batch_dims[self.index]
 
     @property
     def batch_known(self) -> bool:

@@ -5,9 +5,10 @@ sites saw, the width and batch dimension of each site), of fixed size so that th
 second is the recipe proper, as JSON; it is fixed when the model is wrapped and must agree wherever the weights go.
 """
 
+import hashlib
 import json
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -38,6 +39,7 @@ class SiteRecipe:
         batch_dim: where the batch is: 1 below a module with batch_first=False, else 0.
         batch_told: whether an enclosing module says so by its batch_first; if not, a training pass may find another.
         told: whether the user or the module's type says which dimension has the units.
+        replicated: whether every replica has masks of its own here; a site in the trunk has one for all.
     """
 
     path: str
@@ -47,28 +49,86 @@ class SiteRecipe:
     batch_dim: int = 0
     batch_told: bool = False
     told: bool = True
+    replicated: bool = False
+
+
+@dataclass(frozen=True)
+class AdapterRecipe:
+    """Where a model has adapters and what of it learns: all that is needed to put them onto the same base again.
+
+    Attributes:
+        after: paths of the modules whose outputs go through an adapter.
+        size: units of each bottleneck.
+        activation: "gelu" or "relu".
+        bias: whether the up-projections have a bias.
+        inputs: paths of the output layers whose inputs are masked.
+        head: paths of the modules that learn beside the adapters.
+        frozen: names of parameters within the head that do not learn.
+        norms: whether the normalisation layers learn.
+    """
+
+    after: tuple[str, ...]
+    size: int
+    activation: str = "gelu"
+    bias: bool = False
+    inputs: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    norms: bool = False
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> "AdapterRecipe":
+        """Return what a dict read from JSON describes."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+        }
+        return cls(**values)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What determines every mask of a wrapped model."""
+    """What determines every mask of a wrapped model.
+
+    Attributes:
+        kind: of the mask source.
+        seed: of the masks; those of further replicas are derived from it.
+        sites: where masks act, in the order of the model.
+        options: of the mask source.
+        replicas: how many masked parts the model has.
+        replicated: paths of the modules that each replica has for itself.
+        adapters: that were put into the model when it was wrapped.
+    """
 
     kind: str
     seed: int
     sites: tuple[SiteRecipe, ...]
     options: dict[str, int] = field(default_factory=dict)
+    replicas: int = 1
+    replicated: tuple[str, ...] = ()
+    adapters: AdapterRecipe | None = None
 
     def __hash__(self) -> int:
         """Hash by the JSON text, since the options are a dict."""
         return hash(self.to_json())
 
-    def source(self) -> MaskSource:
-        """Return the mask source that this recipe names."""
-        return source_from(self.kind, self.seed, self.options)
+    def source(self, replica: int = 0) -> MaskSource:
+        """Return the mask source of a replica."""
+        return source_from(self.kind, replica_seed(self.seed, replica), self.options)
+
+    def of_replica(self, replica: int) -> "Recipe":
+        """Return the recipe of one replica as a model of its own."""
+        sites = tuple(replace(site, replicated=False) for site in self.sites)
+        return Recipe(self.kind, replica_seed(self.seed, replica), sites, self.options)
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        content = {"format": RECIPE_FORMAT, **asdict(self)}
+        content: dict[str, Any] = {"format": RECIPE_FORMAT, **asdict(self)}
+        if self.replicas == 1:  # what a recipe without replicas never had
+            del content["replicas"], content["replicated"]
+            for site in content["sites"]:
+                del site["replicated"]
+        if self.adapters is None:
+            del content["adapters"]
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -82,13 +142,29 @@ class Recipe:
                 "Load it with the version that wrote it."
             )
         sites = tuple(SiteRecipe(**site) for site in content.pop("sites"))
-        return cls(sites=sites, **content)
+        adapters = content.pop("adapters", None)
+        return cls(
+            sites=sites,
+            replicated=tuple(content.pop("replicated", ())),
+            adapters=None if adapters is None else AdapterRecipe.from_dict(adapters),
+            **content,
+        )
 
     def __str__(self) -> str:
         """Return a line that a person can compare with another."""
         paths = ", ".join(f"{site.path} ({site.dim}, keep {site.keep:g})" for site in self.sites)
         options = "".join(f", {name} {value:,}" for name, value in sorted(self.options.items()))
-        return f"{self.kind} masks, seed {self.seed}{options}, sites: {paths}"
+        replicas = "" if self.replicas == 1 else f", {self.replicas} replicas of {', '.join(self.replicated)}"
+        adapters = "" if self.adapters is None else f", adapters of {self.adapters.size} units"
+        return f"{self.kind} masks, seed {self.seed}{options}{replicas}{adapters}, sites: {paths}"
+
+
+def replica_seed(seed: int, replica: int) -> int:
+    """Return the mask seed of a replica: the model's own for the first, numbers derived from it for the others."""
+    if replica == 0:
+        return seed
+    digest = hashlib.sha256(f"turnover replica {replica} of seed {seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
 
 
 @dataclass

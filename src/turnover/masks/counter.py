@@ -38,16 +38,7 @@ class Counter:
 
     def words(self, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
         """Return packed words for each stream; see `MaskSource.words`."""
-        low, high = id_words(ids)
-        results: dict[int, Tensor] = {}
-        for keep, members in by_keep(streams):
-            layout = _layout(self.seed, tuple((s.site, s.width) for _, s in members), ids.device)
-            first, second = instance_keys(low.unsqueeze(1), high.unsqueeze(1), layout.keys)
-            words = counter_words(layout, first, second, keep)
-            parts = words.split_with_sizes(layout.sizes, dim=1)
-            for (place, _), part in zip(members, parts, strict=True):
-                results[place] = part
-        return [results[place] for place in range(len(streams))]
+        return words_of_seeds([self.seed], ids, streams)
 
     def options(self) -> dict[str, int]:
         """Return nothing: the seed says it all."""
@@ -56,6 +47,25 @@ class Counter:
     def notes(self, keep: float) -> list[str]:
         """Return nothing: two ids never share a stream, and memory is that of the batch."""
         return []
+
+
+def words_of_seeds(seeds: Sequence[int], ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+    """Return the words [seeds * ids, words] of each stream, one seed after the other, hashed in one go."""
+    low, high = id_words(ids)
+    results: dict[int, Tensor] = {}
+    for keep, members in by_keep(streams):
+        layout = _layout(tuple((seed, s.site, s.width) for _, s in members for seed in seeds), ids.device)
+        first, second = instance_keys(low.unsqueeze(1), high.unsqueeze(1), layout.keys)
+        words = counter_words(layout, first, second, keep)
+        parts = words.split_with_sizes([len(seeds) * size for size in layout.sizes[:: len(seeds)]], dim=1)
+        for (place, _), part in zip(members, parts, strict=True):
+            results[place] = part if len(seeds) == 1 else _one_after_the_other(part, len(seeds))
+    return [results[place] for place in range(len(streams))]
+
+
+def _one_after_the_other(words: Tensor, seeds: int) -> Tensor:
+    """Return words [ids, seeds * words] as [seeds * ids, words]."""
+    return words.view(len(words), seeds, -1).transpose(0, 1).reshape(seeds * len(words), -1)
 
 
 @dataclass(frozen=True)
@@ -69,9 +79,9 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def _layout(seed: int, sites: tuple[tuple[str, int], ...], device: torch.device) -> Layout:
-    keys = [key_words(Counter.kind, seed, site) for site, _ in sites]
-    sizes = [words_for(width) for _, width in sites]
+def _layout(sites: tuple[tuple[int, str, int], ...], device: torch.device) -> Layout:
+    keys = [key_words(Counter.kind, seed, site) for seed, site, _ in sites]
+    sizes = [words_for(width) for _, _, width in sites]
     counters = [signed(word * DIGITS * COUNTER_STRIDE) for size in sizes for word in range(size)]
     site_of_word = [place for place, size in enumerate(sizes) for _ in range(size)]
     # The tables outlive this call: made under inference mode they could not be used in a later

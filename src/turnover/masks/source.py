@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from turnover.errors import MaskError
@@ -88,6 +89,16 @@ def source_from(kind: str, seed: int, options: dict[str, int]) -> MaskSource:
     if kind not in sources:
         raise MaskError(f"masks={kind!r} is no mask source. Give one of {_names()}.")
     return sources[kind](seed=seed, **options)
+
+
+def joint_words(sources: Sequence[MaskSource], ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+    """Return the words [sources * ids, words] of each stream, one source after the other."""
+    from .counter import Counter, words_of_seeds
+
+    if all(isinstance(source, Counter) for source in sources):
+        return words_of_seeds([source.seed for source in sources], ids, streams)
+    found = [source.words(ids, streams) for source in sources]
+    return [torch.cat(parts) for parts in zip(*found, strict=True)]
 
 
 def _sources() -> dict[str, type]:

@@ -3,6 +3,7 @@
 Owns: where masks go and what leaks. Must not know: how scores are computed, or which library trains the model.
 """
 
+from .adapters import Adapters
 from .audit import audit
 from .audit_report import AuditReport
 from .build import unwrap, wrap
@@ -12,6 +13,7 @@ from .saved import load, save
 from .zero_flow import ZeroFlow
 
 __all__ = [
+    "Adapters",
     "AuditReport",
     "Leak",
     "Plan",

@@ -87,12 +87,13 @@ def measure_leaks(
     """Return the report for a wrapped root, given how to run it and how to get one row's loss."""
     parameters = {name: p for name, p in root.named_parameters() if p.requires_grad}
     masking = masking_of(root)
+    replicas = masking.recipe.replicas
     norms = _norms_that_learn(root)
     with _untouched(root, masking):
         events = _events(root, masking, ids, forward)
-        learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows))
+        learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
         cotangent = _random_direction()
-        used = _gradients(parameters, _row_values(ids, "flip", forward, cotangent, rows))
+        used = _gradients(parameters, _row_values(ids, "flip", forward, cotangent, rows, replicas))
         statistics = list(_batch_statistics(norms, ids, forward))
     tally = {name: _tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
     total_gradient = sum(t.gradient for t in tally.values()) or 1.0
@@ -141,15 +142,18 @@ def _row_values(
     forward: Callable[[], Tensor],
     value: Callable[[Tensor, int], Tensor],
     rows: int,
+    replicas: int,
 ) -> Iterator[Tensor]:
     """Yield one scalar a row from one forward pass in a view."""
     with torch.enable_grad(), instances(ids, view=view):
         outputs = forward()
-    if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != len(ids):
+    if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
         shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise AuditError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
+    # What one replica learns must not be seen by the flipped network of another either: they count together.
+    parts = outputs.unflatten(0, (replicas, -1))
     for row in range(min(rows, len(ids))):
-        yield value(outputs, row)
+        yield torch.stack([value(part, row) for part in parts]).sum()
 
 
 def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) -> list[dict[str, Tensor | None]]:

@@ -8,11 +8,15 @@ from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
 from turnover.layers import MaskedOutput, Masking, Recipe, Site, SiteRecipe, TurnOverDropout
-from turnover.layers.root import attach, detach, find_root, remove_hooks
+from turnover.layers.root import attach, detach, find_root, masking_of, remove_hooks
 from turnover.masks import MaskSource
 
+from .adapters import Adapters
+from .adapters_module import put_adapters, site_width
+from .exchange import exchange
 from .plan import make_plan
-from .sites import At, width_of
+from .replicate import put_replicas, replica_of
+from .sites import At
 
 _UNFUSED = "_turnover_unfused"
 
@@ -24,6 +28,9 @@ def wrap(
     keep: float = 0.5,
     seed: int = 0,
     masks: str | MaskSource = "counter",
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
     in_place: bool = False,
 ) -> nn.Module:
     """Return a copy of the model with instance masks on the outputs of the named modules.
@@ -37,6 +44,11 @@ def wrap(
         keep: share of units that an instance trains.
         seed: of all masks.
         masks: "counter", "volatile" or "codebook", or a source object with options of its own.
+        replicas: how many masked parts to train over one shared trunk; outputs in keep and flip view are
+            [replicas * batch, ...], one replica after the other, and their mean in full view.
+        split: path of the module from which on everything is replicated; None: the one that feeds the first site.
+        adapters: freeze a transformer and give its blocks adapters with bottlenecks of so many units; their
+            bottlenecks and the input of the output layer are masked, `at` adds further sites. `Adapters` has options.
         in_place: change the model itself and return it.
 
     Example:
@@ -47,7 +59,7 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    plan = make_plan(model, at=at, keep=keep, seed=seed, masks=masks)
+    plan = make_plan(model, at=at, keep=keep, seed=seed, masks=masks, replicas=replicas, split=split, adapters=adapters)
     plan.raise_problems()
     for warning in plan.warnings:
         warnings.warn(warning, TurnOverWarning, stacklevel=2)
@@ -56,10 +68,14 @@ def wrap(
 
 def build(root: nn.Module, recipe: Recipe) -> nn.Module:
     """Put the masks of a recipe into a model, which is changed, and return it."""
+    if recipe.adapters is not None:
+        put_adapters(root, recipe.adapters)
     masking = Masking(recipe)
+    masking.learned.widths = [site_width(root, site.path) for site in recipe.sites]
+    if recipe.replicas > 1:
+        put_replicas(root, masking)
     for index, site in enumerate(recipe.sites):
         module = root.get_submodule(site.path)
-        masking.learned.widths[index] = width_of(module)
         _PLACES[site.place](root, module, Site(masking, index))
     # The nested-tensor path of an encoder would hand its layers tensors that no mask fits.
     for encoder in _encoders_with_sites(root, recipe.sites):
@@ -78,7 +94,7 @@ def _replace(root: nn.Module, module: nn.Module, site: Site) -> None:
     layer = TurnOverDropout(site.recipe.keep, site.recipe.dim).train(module.training)
     layer.site = site
     layer.replaced = (module,)
-    _exchange(root, module, layer)
+    exchange(root, module, layer)
 
 
 def _claim(root: nn.Module, module: nn.Module, site: Site) -> None:
@@ -87,14 +103,6 @@ def _claim(root: nn.Module, module: nn.Module, site: Site) -> None:
 
 
 _PLACES = {"output": _mask_output, "replaced": _replace, "layer": _claim}
-
-
-def _exchange(root: nn.Module, old: nn.Module, new: nn.Module) -> None:
-    """Put one module in the place of another, wherever it is registered."""
-    for parent in list(root.modules()):
-        for name, child in parent.named_children():
-            if child is old:
-                setattr(parent, name, new)
 
 
 def _encoders_with_sites(root: nn.Module, sites: tuple[SiteRecipe, ...]) -> Iterator[nn.TransformerEncoder]:
@@ -106,6 +114,8 @@ def _encoders_with_sites(root: nn.Module, sites: tuple[SiteRecipe, ...]) -> Iter
 
 def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
     """Return a copy of a wrapped model without masks: the full network, with its own dropouts back in place.
+
+    A model with replicas keeps them: the full network is their mean.
 
     Example:
         >>> import torch, turnover
@@ -119,12 +129,40 @@ def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
             f"this {type(model).__name__} only contains a wrapped model. Give that one: "
             f"turnover.unwrap(model.{_path_of(model, root)})."
         )
-    root = model if in_place else copy_of(model)
+    return _without_masks(model if in_place else copy_of(model))
+
+
+def replica_models(model: nn.Module) -> list[nn.Module]:
+    """Return every replica of a wrapped model as a wrapped model of its own that shares its weights."""
+    inner = getattr(model, "_orig_mod", getattr(model, "module", model))  # within torch.compile and DDP
+    whole = inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model
+    masking = masking_of(wrapped_root(whole))
+    return [_one_replica(_sharing(whole), masking, number) for number in range(masking.recipe.replicas)]
+
+
+def _one_replica(whole: nn.Module, masking: Masking, number: int) -> nn.Module:
+    root = wrapped_root(whole)
+    learned = masking.learned
+    one = build(replica_of(_without_masks(root), number), masking.recipe.of_replica(number))
+    masking_of(one).adopt_learned(learned)
+    if whole is root:
+        return one
+    exchange(whole, root, one)
+    return whole
+
+
+def _sharing(model: nn.Module) -> nn.Module:
+    """Return a copy of the modules that shares all tensors."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def _without_masks(root: nn.Module) -> nn.Module:
     for module in list(root.modules()):
         remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput))
         if isinstance(module, TurnOverDropout) and module.site is not None:
             if module.replaced:
-                _exchange(root, module, module.replaced[0].train(module.training))
+                exchange(root, module, module.replaced[0].train(module.training))
             else:
                 module.site = None
         if module.__dict__.pop(_UNFUSED, False):

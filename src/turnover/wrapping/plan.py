@@ -1,7 +1,7 @@
 """The plan: a dry run of `wrap` that says which sites there would be, what would leak and what is wrong."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,10 +11,16 @@ from turnover.errors import AlreadyWrappedError, MaskError, PlanError
 from turnover.layers import Recipe
 from turnover.layers.root import find_root
 from turnover.masks import MaskSource, source_named
+from turnover.masks.keep_rate import check_keep
 
+from .adapters import Adapters
+from .adapters_module import site_width
+from .adapters_plan import adapter_leaks, plan_adapters
 from .leaks import Leak, expected_leaks
 from .plan_table import plan_table
-from .sites import At, choose_sites, width_of
+from .replicate import plan_replicas
+from .signal import ExpectedSignal, expected_signal
+from .sites import At, Choice, choose_sites
 from .zero_flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
 
 
@@ -59,6 +65,7 @@ class Plan:
     path: str = "grown at the first site"
     parameters: int = 0
     trainable: int = 0
+    signal: ExpectedSignal | None = None
 
     def raise_problems(self) -> None:
         """Raise one error with all problems, if there are any."""
@@ -77,8 +84,12 @@ def plan(
     keep: float = 0.5,
     seed: int = 0,
     masks: str | MaskSource = "counter",
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
     in_place: bool = False,
     example: Any = None,
+    n: int | None = None,
 ) -> Plan:
     """Return what `wrap` would do with the same arguments; the model is not touched.
 
@@ -88,9 +99,13 @@ def plan(
         keep: as for `wrap`.
         seed: as for `wrap`.
         masks: as for `wrap`.
+        replicas: as for `wrap`.
+        split: as for `wrap`.
+        adapters: as for `wrap`.
         in_place: accepted so that `wrap` can be exchanged for `plan`; a plan changes nothing.
         example: inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords). With it widths, batch
             dimensions, sites that never run and leaks are measured on a copy of the model.
+        n: number of training rows; with it the plan says how much of one pair's score to expect to be signal.
 
     Example:
         >>> import torch, turnover
@@ -99,41 +114,67 @@ def plan(
         True
     """
     del in_place
-    made = make_plan(model, at=at, keep=keep, seed=seed, masks=masks)
-    if example is None or made.problems:
+    made = make_plan(model, at=at, keep=keep, seed=seed, masks=masks, replicas=replicas, split=split, adapters=adapters)
+    if example is not None and not made.problems:
+        from .plan_example import with_example
+
+        made = with_example(made, model, example)
+    if n is None or made.problems:
         return made
-    from .plan_example import with_example
+    expected = expected_signal(n, [site.width for site in made.sites], replicas)
+    if isinstance(expected, str):
+        return replace(made, notes=(*made.notes, expected))
+    return replace(made, signal=expected)
 
-    return with_example(made, model, example)
 
-
-def make_plan(model: nn.Module, *, at: At, keep: float, seed: int, masks: str | MaskSource) -> Plan:
+def make_plan(
+    model: nn.Module,
+    *,
+    at: At,
+    keep: float,
+    seed: int,
+    masks: str | MaskSource,
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
+) -> Plan:
     """Return the plan without an example: what the code of the model tells."""
     check_model(model)
-    choice = choose_sites(model, at, keep)
-    problems = list(choice.problems)
+    with_adapters = plan_adapters(model, adapters, at, replicas)
+    model = with_adapters.model
+    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
+        choice = _no_sites(keep)
+    else:
+        choice = choose_sites(model, with_adapters.at, keep)
+    problems = [*with_adapters.problems, *choice.problems]
     source: MaskSource | None = None
     try:
         source = source_named(masks, seed)
     except MaskError as error:
         problems.append(str(error))
-    sites = choice.sites
-    recipe = Recipe(source.kind, source.seed, sites, source.options()) if source else Recipe("counter", 0, sites)
-    flows = zero_flows(model, [site.path for site in sites])
+    parts = plan_replicas(model, choice.sites, replicas, split)
+    problems += parts.problems
+    sites = parts.sites
+    recipe = Recipe("counter", 0, sites)
+    if source is not None and not parts.problems:
+        recipe = Recipe(
+            source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe
+        )
+    flows = zero_flows(model, [site.path for site in sites]) | dict(with_adapters.zero)
     site_plans = tuple(
         SitePlan(
             path=site.path,
             module=type(model.get_submodule(site.path)).__name__,
             place=site.place,
             dim=site.dim,
-            width=width_of(model.get_submodule(site.path)),
+            width=site_width(model, site.path),
             batch_dim=site.batch_dim,
             keep=site.keep,
             zero=flows[site.path],
         )
         for site in sites
     )
-    notes = list(source.notes(keep)) if source and not problems else []
+    notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
     outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
@@ -147,17 +188,30 @@ def make_plan(model: nn.Module, *, at: At, keep: float, seed: int, masks: str | 
             f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
             "reads h_n goes around the mask; read output[:, -1] instead."
         )
+    if with_adapters.recipe is not None:
+        leaks = tuple(adapter_leaks(model, with_adapters.recipe))
+    else:
+        leaks = tuple(expected_leaks(model, site_plans))
     return Plan(
         recipe=recipe,
         sites=site_plans,
-        leaks=tuple(expected_leaks(model, site_plans)),
+        leaks=leaks,
         problems=tuple(problems),
-        warnings=tuple(_warnings(site_plans)),
+        warnings=(*parts.warnings, *_warnings(site_plans)),
         notes=tuple(notes),
         path=_expected_path(model, site_plans),
         parameters=sum(p.numel() for p in model.parameters()),
         trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
     )
+
+
+def _no_sites(keep: float) -> Choice:
+    """Return a choice of nothing, with what is wrong with the keep rate."""
+    try:
+        check_keep(keep)
+    except MaskError as error:
+        return Choice((), (str(error),), ())
+    return Choice((), (), ())
 
 
 def check_model(model: Any) -> None:

@@ -35,6 +35,8 @@ def plan_table(plan: "Plan") -> str:
         lines += ["", f"would leak: nothing ({how})"]
     if plan.sites:
         lines += ["", f"scores: {plan.path} (settled on the first query; Scores.path says which way was taken)"]
+    if plan.signal is not None:
+        lines += ["", f"expected: {plan.signal}"]
     for title, entries in (
         ("problems", plan.problems),
         ("warnings", plan.warnings),

@@ -1,6 +1,7 @@
 """Wrapped models on disk: a folder with the weights and a readable recipe.
 
 The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognised.
+Of a model with adapters only what learned is written (safetensors), with checksums of the base.
 """
 
 import hashlib
@@ -12,19 +13,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from turnover.errors import RecipeMismatchError, SavedModelError
+from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
 from turnover.layers import Recipe
 from turnover.layers.root import find_root, masking_of
 
+from .adapters_file import read_tensors, write_tensors
+from .adapters_saved import base_checksums, check_base, check_plain, modules_needed, own_state
 from .build import build, copy_of, wrapped_root
 
 _WEIGHTS = "weights.pt"
+_ADAPTERS = "adapters.safetensors"
 _MANIFEST = "turnover.json"
 _FORMAT = 1
 
 
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     """Write a wrapped model to a folder and return its path.
+
+    Of a model with adapters the frozen base is not written; `load` takes it from the model it is given.
 
     Example:
         >>> import tempfile, torch, turnover
@@ -35,20 +41,27 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     """
     root = wrapped_root(model)
     target = Path(folder)
+    recipe = masking_of(root).recipe
+    name, other = _names(recipe)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        weights = target / _WEIGHTS
-        part = target / f".{_WEIGHTS}.part"
-        state = {name: value.detach().cpu() for name, value in root.state_dict().items()}
-        torch.save(state, part)
+        weights = target / name
+        part = target / f".{name}.part"
+        if recipe.adapters is None:
+            torch.save({name: value.detach().cpu() for name, value in root.state_dict().items()}, part)
+        else:
+            write_tensors(part, own_state(root, recipe.adapters))
         # Without its manifest the folder is not a saved model: first it goes, then it comes back.
         (target / _MANIFEST).unlink(missing_ok=True)
         part.replace(weights)
-        manifest = {
+        (target / other).unlink(missing_ok=True)
+        manifest: dict[str, Any] = {
             "format": _FORMAT,
-            "recipe": json.loads(masking_of(root).recipe.to_json()),
+            "recipe": json.loads(recipe.to_json()),
             "weights_sha256": _checksum(weights),
         }
+        if recipe.adapters is not None:
+            manifest["base_sha256"] = base_checksums(root, recipe.adapters)
         part = target / f".{_MANIFEST}.part"
         part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         part.replace(target / _MANIFEST)
@@ -64,16 +77,17 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
 
     Args:
         folder: written by `turnover.save`.
-        model: the architecture that was wrapped, plain (or wrapped with the same recipe).
+        model: the architecture that was wrapped, plain (or wrapped with the same recipe); for adapters, with the
+            weights that were frozen.
     """
     source = Path(folder)
     manifest = _manifest(source)
-    weights = source / _WEIGHTS
+    recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
+    weights = source / _names(recipe)[0]
     if not weights.is_file() or _checksum(weights) != manifest["weights_sha256"]:
         raise SavedModelError(
             f"{str(weights)!r} is missing or damaged (its checksum is not that in {_MANIFEST}). Save the model again."
         )
-    recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
     root = find_root(model)
     if root is None:
         result = _with_recipe(model, recipe)
@@ -85,14 +99,45 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
         )
     else:
         result = copy_of(root)
-    state = torch.load(weights, map_location="cpu", weights_only=True)
-    result.load_state_dict(state)
+    if recipe.adapters is None:
+        result.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        return result
+    base = manifest.get("base_sha256")
+    if not isinstance(base, dict):
+        raise SavedModelError(f"{_MANIFEST} in {str(source)!r} has no checksums of the base. Save the model again.")
+    check_base(result, recipe.adapters, base, str(source))
+    _load_adapters(result, read_tensors(weights), base, source)
     return result
+
+
+def _names(recipe: Recipe) -> tuple[str, str]:
+    """Return the name of the weights file, and the one that another kind of model would have."""
+    return (_WEIGHTS, _ADAPTERS) if recipe.adapters is None else (_ADAPTERS, _WEIGHTS)
+
+
+def _load_adapters(root: nn.Module, state: dict[str, torch.Tensor], base: dict[str, str], source: Path) -> None:
+    try:
+        found = root.load_state_dict(state, strict=False)
+    except TurnOverError:
+        raise
+    except RuntimeError as error:  # sizes that differ
+        raise SavedModelError(f"the weights in {str(source)!r} do not fit this model: {error}") from error
+    wrong = [*found.unexpected_keys, *(name for name in found.missing_keys if name not in base)]
+    if wrong:
+        raise SavedModelError(
+            f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}. "
+            "Give the architecture that was saved."
+        )
 
 
 def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
     modules = dict(model.named_modules())
-    missing = [site.path for site in recipe.sites if site.path not in modules]
+    if recipe.adapters is None:
+        wanted = [site.path for site in recipe.sites]
+    else:
+        check_plain(model)
+        wanted = modules_needed(recipe, recipe.adapters)
+    missing = [path for path in wanted if path not in modules]
     if missing:
         raise SavedModelError(
             f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act. "

@@ -39,7 +39,7 @@ def zero_flows(model: nn.Module, paths: list[str]) -> dict[str, ZeroFlow]:
 
 def feeds_output_linear(model: nn.Module, path: str) -> bool:
     """Return whether a site's output goes into one nn.Linear and nowhere else, and that makes the model's output."""
-    graph = _trace(model, "", [path])
+    graph = trace(model, "", [path])
     nodes = [] if graph is None else [n for n in graph.nodes if n.op == "call_module" and str(n.target) == path]
     if len(nodes) != 1 or len(nodes[0].users) != 1:
         return False
@@ -59,7 +59,7 @@ def _flow(model: nn.Module, path: str, sites: list[str], traces: dict[str, fx.Gr
     for depth in range(len(parts)):
         prefix = ".".join(parts[:depth])
         if prefix not in traces:
-            traces[prefix] = _trace(model.get_submodule(prefix), prefix, sites)
+            traces[prefix] = trace(model.get_submodule(prefix), prefix, sites)
         graph = traces[prefix]
         if graph is None:
             continue
@@ -95,7 +95,8 @@ class _SiteTracer(fx.Tracer):
         return module_qualified_name in self._sites or super().is_leaf_module(m, module_qualified_name)
 
 
-def _trace(module: nn.Module, prefix: str, sites: list[str]) -> fx.Graph | None:
+def trace(module: nn.Module, prefix: str, sites: list[str]) -> fx.Graph | None:
+    """Return the graph of a module, with the sites below it as leaves; None where its code cannot be traced."""
     start = f"{prefix}." if prefix else ""
     inside = {path[len(start) :] for path in sites if path.startswith(start)}
     modes = [(m, m.training) for m in module.modules()]

@@ -1,0 +1,45 @@
+"""The network of the experiments on digits: two hidden layers, both masked, nothing before them shared."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import turnover
+from experiments.datasets.changed_labels import change_labels
+from experiments.datasets.digits import load_digits
+from turnover.training import TrainingRecipe
+
+QUERIES_FROM = 1437
+"""Rows from here on are not trained on."""
+
+
+def masked_network(*, hidden: int = 512, seed: int = 0, replicas: int = 1, keep: float = 0.5) -> nn.Module:
+    """Return the untrained network with masks."""
+    layers = [nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)]
+    return turnover.wrap(nn.Sequential(*layers), at=["1", "3"], seed=seed, replicas=replicas, keep=keep)
+
+
+def digits_recipe(
+    *, rows: int = QUERIES_FROM, hidden: int = 512, seed: int = 0, replicas: int = 1, epochs: int = 20
+) -> tuple[TrainingRecipe, np.ndarray]:
+    """Return how the network is trained on the first digits, a tenth of their labels changed, and which were."""
+    digits = load_digits()
+    labels = change_labels(digits.labels[:rows], share=0.1, classes=10)
+    recipe = TrainingRecipe(
+        partial(masked_network, hidden=hidden, seed=seed, replicas=replicas),
+        torch.from_numpy(digits.pixels[:rows]),
+        torch.from_numpy(labels.given),
+        optimiser=partial(torch.optim.Adam, lr=1e-3, fused=True),
+        epochs=epochs,
+        batch_size=64,
+    )
+    return recipe, labels.changed
+
+
+def digit_queries(count: int) -> tuple[Tensor, Tensor]:
+    """Return digits that were not trained on, with their true labels."""
+    digits = load_digits()
+    chosen = slice(QUERIES_FROM, QUERIES_FROM + count)
+    return torch.from_numpy(digits.pixels[chosen]), torch.from_numpy(digits.labels[chosen])

@@ -1,0 +1,282 @@
+# ruff: noqa: N803 - X is what scikit-learn calls it
+"""`TurnOverClassifier` and `TurnOverRegressor`: scikit-learn estimators that can be asked for their training rows."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnover.errors import TargetError, TrainingError
+from turnover.influence import Ridge
+from turnover.scores import Scores
+
+from .sklearn_base import MaskedMlpEstimator  # first of those that need scikit-learn: it says so where it is missing
+
+from sklearn.base import ClassifierMixin, RegressorMixin  # isort: skip
+from sklearn.preprocessing import StandardScaler  # isort: skip
+from sklearn.utils import column_or_1d, compute_sample_weight  # isort: skip
+from sklearn.utils.multiclass import check_classification_targets  # isort: skip
+
+
+class TurnOverClassifier(ClassifierMixin, MaskedMlpEstimator):
+    """A classifier for tables that tells which training rows made a prediction and which were merely memorised.
+
+    A multilayer perceptron on standardised inputs, trained with turn-over dropout: after `fit`, `self_influence_` says
+    how much every row was memorised, and `out_of_sample_` what the halves that never saw a row predict for it.
+
+    Args:
+        hidden: width of each hidden layer.
+        keep: share of the hidden units that a row trains.
+        replicas: how many networks are trained in one run; more: less noise in scores, better predictions.
+        epochs: passes over the rows.
+        batch_size: rows of a batch.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        class_weight: "balanced", or a weight for each class; None: 1 each.
+        denoise: "ridge", or a `turnover.influence.Ridge`, for the scores of `influence`; keeps the training rows.
+        device: where to train and to score; None: the CPU.
+        random_state: of weights, masks and batches; None: another one at every `fit`.
+
+    Attributes:
+        classes_: the labels, in the order of all probabilities.
+        self_influence_: `Scores` [rows]; high: memorised, look at the label.
+        out_of_sample_: `OutOfSample`: `.probs` [rows, classes], `.labels` as numbers of `classes_`, `.label_quality`.
+        model_: the wrapped network, on standardised inputs.
+        scaler_: standardises the inputs.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(80, 5))
+        >>> y = np.where(X[:, 0] > 0, "yes", "no")
+        >>> clf = TurnOverClassifier(hidden=(64,), epochs=20, random_state=0).fit(X, y)
+        >>> clf.influence(X[:3], y[:3]).values.shape  # 80 training rows, 3 queries
+        (80, 3)
+        >>> clf.out_of_sample_.probs.shape
+        (80, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (512,),
+        keep: float = 0.5,
+        replicas: int = 8,
+        epochs: int = 40,
+        batch_size: int = 64,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-4,
+        class_weight: Any = None,
+        denoise: Literal["ridge"] | Ridge | None = None,
+        device: str | torch.device | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.keep = keep
+        self.replicas = replicas
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.class_weight = class_weight
+        self.denoise = denoise
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, and ask about every row; returns the estimator.
+
+        Args:
+            X: numbers [rows, features], as an array or DataFrame without missing values.
+            y: the label of each row.
+        """
+        x, labels = self._checked(X, y)
+        labels = column_or_1d(labels, warn=True)
+        check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise TrainingError(
+                f"y has one class only, {self.classes_[0]!r}, so there is nothing to tell apart. Give rows of at least "
+                "two classes."
+            )
+        weights = None if self.class_weight is None else compute_sample_weight(self.class_weight, labels)
+        self._train(x, torch.from_numpy(numbers.astype(np.int64)), len(self.classes_), weights)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of `classes_` [rows, classes], by the whole network.
+
+        Args:
+            X: numbers [rows, features].
+        """
+        return self._predictions(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable label of each row.
+
+        Args:
+            X: numbers [rows, features].
+        """
+        numbers = self.predict_proba(X).argmax(1)
+        return self.classes_[numbers]
+
+    def influence(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ids: Any = None,
+        out: str | os.PathLike[str] | None = None,
+        progress: bool | None = False,
+    ) -> Scores:
+        """Return Scores [training rows, queries]: positive where the training row helps the query.
+
+        Args:
+            X: the queries [queries, features].
+            y: their labels; None: judge them at the label that the network predicts.
+            ids: which training rows, by number; None: all.
+            out: a folder to write scores to, tile by tile.
+            progress: show a bar; None: on a terminal.
+        """
+        x = self._standardised(X)
+        return self._scores(x, None if y is None else self._numbers(y, len(x)), ids, out, progress)
+
+    def _numbers(self, y: Any, rows: int) -> Tensor:
+        labels = column_or_1d(y)
+        if len(labels) != rows:
+            raise TargetError(f"{len(labels)} labels for {rows} queries. Give one label for each.")
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            known = ", ".join(map(repr, self.classes_[:8].tolist()))
+            raise TargetError(
+                f"label {unknown.tolist()[0]!r} was not among the training labels ({known}). Give known labels, or no "
+                "y: then the predicted labels are used."
+            )
+        return torch.from_numpy(np.searchsorted(self.classes_, labels).astype(np.int64))
+
+    def _as_predictions(self, outputs: Tensor) -> Tensor:
+        return outputs.softmax(-1)
+
+
+class TurnOverRegressor(RegressorMixin, MaskedMlpEstimator):
+    """A regressor for tables that tells which training rows made a prediction and which were merely memorised.
+
+    As `TurnOverClassifier`, for one or several numeric targets. Targets are standardised inside, and the loss is the
+    squared error of the standardised target: scores of 1 are as much as the whole variance of y.
+
+    Args:
+        hidden: width of each hidden layer; one layer alone memorises noisy targets and predicts worse out of sample.
+        keep: share of the hidden units that a row trains.
+        replicas: how many networks are trained in one run; more: less noise in scores, better predictions.
+        epochs: passes over the rows.
+        batch_size: rows of a batch.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        denoise: "ridge", or a `turnover.influence.Ridge`, for the scores of `influence`; keeps the training rows.
+        device: where to train and to score; None: the CPU.
+        random_state: of weights, masks and batches; None: another one at every `fit`.
+
+    Attributes:
+        self_influence_: `Scores` [rows]; high: memorised, look at the target.
+        out_of_sample_: `OutOfSample`: `.probs` [rows, targets] are predictions in the unit of y.
+        model_: the wrapped network, from standardised inputs to standardised targets.
+        scaler_: standardises the inputs.
+        target_scaler_: standardises the targets.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(80, 5))
+        >>> reg = TurnOverRegressor(hidden=(64,), epochs=20, random_state=0).fit(X, 100 * X[:, 0])
+        >>> reg.influence(X[:3], 100 * X[:3, 0]).values.shape  # 80 training rows, 3 queries
+        (80, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (256, 256),
+        keep: float = 0.5,
+        replicas: int = 8,
+        epochs: int = 40,
+        batch_size: int = 64,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-4,
+        denoise: Literal["ridge"] | Ridge | None = None,
+        device: str | torch.device | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.keep = keep
+        self.replicas = replicas
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.denoise = denoise
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train, and ask about every row; returns the estimator.
+
+        Args:
+            X: numbers [rows, features], as an array or DataFrame without missing values.
+            y: numbers [rows] or [rows, targets].
+        """
+        checks = {"y_numeric": True, "multi_output": True, "ensure_min_samples": 2}
+        x, values = self._checked(X, y, **checks)
+        values = values if values.ndim == 2 and values.shape[1] > 1 else column_or_1d(values, warn=True)
+        columns = values.reshape(len(values), -1).astype(np.float64)
+        self.n_targets_ = columns.shape[1]
+        self.target_scaler_ = StandardScaler().fit(columns)
+        targets = torch.from_numpy(self.target_scaler_.transform(columns)).float()
+        self._train(x, targets, self.n_targets_)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions [rows] or [rows, targets], by the whole network.
+
+        Args:
+            X: numbers [rows, features].
+        """
+        predictions = self._predictions(X)
+        return predictions[:, 0] if self.n_targets_ == 1 else predictions
+
+    def influence(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ids: Any = None,
+        out: str | os.PathLike[str] | None = None,
+        progress: bool | None = False,
+    ) -> Scores:
+        """Return Scores [training rows, queries]: positive where the training row helps the query.
+
+        Args:
+            X: the queries [queries, features].
+            y: their targets.
+            ids: which training rows, by number; None: all.
+            out: a folder to write scores to, tile by tile.
+            progress: show a bar; None: on a terminal.
+        """
+        x = self._standardised(X)
+        values = np.asarray(y, dtype=np.float64)
+        values = values[:, None] if values.ndim == 1 else values
+        if values.shape != (len(x), self.n_targets_):
+            raise TargetError(
+                f"y has shape {list(np.shape(y))} for {len(x)} queries, but {self.n_targets_} targets were trained. "
+                f"Give y of shape [{len(x)}, {self.n_targets_}]."
+            )
+        return self._scores(x, torch.from_numpy(self.target_scaler_.transform(values)).float(), ids, out, progress)
+
+    def _as_predictions(self, outputs: Tensor) -> Tensor:
+        scale = torch.as_tensor(self.target_scaler_.scale_, dtype=outputs.dtype, device=outputs.device)
+        return outputs * scale + torch.as_tensor(self.target_scaler_.mean_, dtype=outputs.dtype, device=outputs.device)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,133 @@
+"""A multilayer perceptron for rows of a table, with masks on every hidden layer, and its training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import turnover
+from turnover.errors import TrainingError
+from turnover.training import TrainingRecipe
+
+
+@dataclass(frozen=True)
+class MlpSettings:
+    """Shape, masks and training of the network.
+
+    Attributes:
+        hidden: width of each hidden layer.
+        keep: share of the hidden units that a row trains.
+        replicas: how many networks, each with its own weights and masks, are trained in one run.
+        epochs: passes over the rows.
+        batch_size: rows of a batch.
+        learning_rate: of AdamW.
+        weight_decay: of AdamW.
+        device: where to train and to score; None: the CPU.
+    """
+
+    hidden: Sequence[int]
+    keep: float = 0.5
+    replicas: int = 8
+    epochs: int = 40
+    batch_size: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-4
+    device: str | torch.device | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained, all problems at once."""
+        problems = [
+            f"{name}={given!r}: give {need}" for name, given, need, allowed in self._checked() if not allowed(given)
+        ]
+        if problems:
+            raise TrainingError(f"the network cannot be trained: {'; '.join(problems)}.")
+
+    def _checked(self) -> list[tuple[str, Any, str, Any]]:
+        return [
+            ("hidden", self.hidden, "a width of at least 1 for each hidden layer: hidden=(512,)", _are_widths),
+            ("keep", self.keep, "a number between 0 and 1: keep=0.5", lambda x: _is_number(x) and 0 < x < 1),
+            ("replicas", self.replicas, "an integer of at least 1: replicas=8", _is_count),
+            ("epochs", self.epochs, "an integer of at least 1: epochs=40", _is_count),
+            ("batch_size", self.batch_size, "an integer of at least 1: batch_size=64", _is_count),
+            (
+                "learning_rate",
+                self.learning_rate,
+                "a number above 0: learning_rate=3e-3",
+                lambda x: _is_number(x) and x > 0,
+            ),
+            (
+                "weight_decay",
+                self.weight_decay,
+                "a number of at least 0: weight_decay=1e-4",
+                lambda x: _is_number(x) and x >= 0,
+            ),
+        ]
+
+
+def train_mlp(
+    settings: MlpSettings, inputs: Tensor, targets: Tensor, *, outputs: int, seed: int, weights: Tensor | None = None
+) -> nn.Module:
+    """Return a wrapped and trained network; row numbers are the instance ids.
+
+    Args:
+        settings: shape, masks and training.
+        inputs: standardised rows, float32 [rows, features].
+        targets: class numbers [rows], or standardised floats [rows, outputs].
+        outputs: how many outputs the network has.
+        seed: of weights, masks and batches.
+        weights: of the rows' losses; None: 1 each.
+
+    Example:
+        >>> x = torch.randn(20, 3)
+        >>> net = train_mlp(MlpSettings(hidden=[8], epochs=1), x, (x[:, 0] > 0).long(), outputs=2, seed=0)
+        >>> net(x).shape
+        torch.Size([20, 2])
+    """
+    device = torch.device("cpu" if settings.device is None else settings.device)
+    recipe = TrainingRecipe(
+        partial(_masked_mlp, settings, inputs.shape[1], outputs, seed, device),
+        inputs.to(device),
+        targets.to(device),
+        optimiser=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+        epochs=int(settings.epochs),
+        batch_size=int(settings.batch_size),
+    )
+    model = recipe.fit(seed=seed, weights=None if weights is None else weights.to(device))
+    if not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+        raise TrainingError(
+            f"the training diverged: weights are no longer finite with learning_rate={settings.learning_rate}. Give a "
+            "smaller one."
+        )
+    return model
+
+
+def _masked_mlp(settings: MlpSettings, features: int, outputs: int, seed: int, device: torch.device) -> nn.Module:
+    layers: list[nn.Module] = []
+    before = features
+    for width in settings.hidden:
+        layers += [nn.Linear(before, int(width)), nn.ReLU()]
+        before = int(width)
+    # An output bias belongs to no masked unit: it would leak every row into the half that must not know it.
+    layers.append(nn.Linear(before, outputs, bias=False))
+    sites = [str(place) for place, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
+    replicas = int(settings.replicas)
+    wrapped = turnover.wrap(nn.Sequential(*layers), at=sites, keep=float(settings.keep), seed=seed, replicas=replicas)
+    return wrapped.to(device)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real) and not isinstance(given, bool)
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 1
+
+
+def _are_widths(given: Any) -> bool:
+    if isinstance(given, str) or not hasattr(given, "__len__"):
+        return False
+    return len(given) > 0 and all(_is_count(width) for width in given)

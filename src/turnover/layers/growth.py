@@ -1,0 +1,145 @@
+"""Where rows become replicas: the points at which a batch of b rows grows to replicas x b.
+
+A model with replicas computes its trunk once. At a growth point the rows are repeated, one replica after the other;
+everything behind it sees replicas x b rows. Whether a module or a site is such a point is a property of the model, not
+of a batch: it is found out the first time it runs, from the rows that reach it, and kept.
+
+The gradient: a loss averaged over replicas x b rows gives each replica 1/replicas of the gradient it would have alone.
+The outputs multiply it by the number of replicas (see `replicas.py`), and a growth point divides what flows into the
+trunk by it, so that the trunk gets the mean.
+"""
+
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._compile import _disable_dynamo
+
+from turnover.errors import ReplicaError
+
+
+class Pass:
+    """A forward pass of a whole model.
+
+    Attributes:
+        root: of the model.
+        outer: the pass that this one runs in, if any.
+        trunk_rows: rows that the first growth point saw; None before that.
+    """
+
+    def __init__(self, root: object, outer: "Pass | None") -> None:
+        """Begin without rows."""
+        self.root = root
+        self.outer = outer
+        self.trunk_rows: int | None = None
+
+
+_running: ContextVar[Pass | None] = ContextVar("turnover_replica_pass", default=None)
+
+
+def begin_pass(root: object) -> None:
+    """Note that a forward pass of a model with replicas begins."""
+    outer = _running.get()
+    if outer is not None and outer.root is root:  # it failed and did not end
+        outer = outer.outer
+    _running.set(Pass(root, outer))
+
+
+def end_pass() -> int | None:
+    """Note that it ends, and return how many rows its trunk had; None if no growth point ran."""
+    ended = _running.get()
+    if ended is None:
+        return None
+    _running.set(ended.outer)
+    return ended.trunk_rows
+
+
+class Growth:
+    """One place where rows may have to grow.
+
+    Args:
+        replicas: how many there are.
+        path: of the module or site, for messages.
+    """
+
+    def __init__(self, replicas: int, path: str) -> None:
+        """Start without knowing whether rows grow here."""
+        self.replicas = replicas
+        self.path = path
+        self.grows: bool | None = None
+
+    def grows_at(self, x: Tensor, *, training: bool, ids: int | None) -> bool:
+        """Tell whether the rows of `x` have to grow here, and check that they can.
+
+        Args:
+            x: what reaches this place.
+            training: whether it does so in training mode, where rows are as many as ids.
+            ids: how many instances are active, if any.
+        """
+        if self.grows is None:
+            self._learn(len(x), training, ids)
+        if not torch.compiler.is_dynamo_compiling():
+            self._check(x, training, ids)
+        return bool(self.grows)
+
+    @_disable_dynamo
+    def _learn(self, rows: int, training: bool, ids: int | None) -> None:
+        running = _running.get()
+        before = None if running is None else running.trunk_rows
+        known = ids if training and ids is not None else before
+        self.grows = known is None or rows == known
+
+    def _check(self, x: Tensor, training: bool, ids: int | None) -> None:
+        rows = len(x)
+        if self.grows:
+            running = _running.get()
+            if running is not None and running.trunk_rows is None:
+                running.trunk_rows = rows
+        elif rows % self.replicas or (training and ids is not None and rows != self.replicas * ids):
+            raise ReplicaError(
+                f"{self.path!r} got a batch of {rows} rows (shape {list(x.shape)}), which are not {self.replicas} "
+                "replicas one after the other: the model changes or mixes its rows behind the split, or the batch is "
+                "not dimension 0. Split it elsewhere: turnover.wrap(model, replicas=..., split='module')."
+            )
+
+
+class _Divided(torch.autograd.Function):
+    """The identity, whose gradient is divided."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, number: int) -> Tensor:
+        ctx.number = number
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
+        return gradients[0] / ctx.number, None
+
+
+class _Multiplied(torch.autograd.Function):
+    """The identity, whose gradient is multiplied."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, number: int) -> Tensor:
+        ctx.number = number
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
+        return gradients[0] * ctx.number, None
+
+
+def gradient_divided(x: Tensor, number: int) -> Tensor:
+    """Return `x`; what flows back through it is divided."""
+    return _Divided.apply(x, number) if x.requires_grad else x  # pyright: ignore[reportReturnType]
+
+
+def gradient_multiplied(x: Tensor, number: int) -> Tensor:
+    """Return `x`; what flows back through it is multiplied."""
+    return _Multiplied.apply(x, number) if x.requires_grad else x  # pyright: ignore[reportReturnType]
+
+
+def grown(x: Tensor, replicas: int) -> Tensor:
+    """Return the rows of `x` once for each replica, one replica after the other; the trunk gets the mean gradient."""
+    return gradient_divided(x, replicas).repeat(replicas, *[1] * (x.dim() - 1))

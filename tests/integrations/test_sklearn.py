@@ -1,0 +1,204 @@
+"""`TurnOverClassifier` and `TurnOverRegressor` among scikit-learn's own tools."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("sklearn", reason="scikit-learn is missing: pip install 'turnover[sklearn]'")
+
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import turnover
+from turnover.errors import MissingExtraError, TargetError, TrainingError
+
+QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
+DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
+
+
+@parametrize_with_checks([turnover.TurnOverClassifier(**QUICK), turnover.TurnOverRegressor(**QUICK)])
+def test_scikit_learns_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(DEFAULTS)
+def test_scikit_learns_checks_pass_with_default_settings(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def classifier(wine):
+    return turnover.TurnOverClassifier(hidden=(128,), replicas=2, epochs=15, random_state=0).fit(*wine)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    x, y = load_diabetes(return_X_y=True)
+    return turnover.TurnOverRegressor(hidden=(64, 64), replicas=2, epochs=15, random_state=0).fit(x, y)
+
+
+def test_memorised_rows_are_those_with_wrong_labels():
+    x, true = (part[:600] for part in load_digits(return_X_y=True))
+    rng = np.random.default_rng(0)
+    wrong = rng.choice(600, 60, replace=False)
+    y = true.copy()
+    y[wrong] = (y[wrong] + rng.integers(1, 10, 60)) % 10
+    found = turnover.TurnOverClassifier(replicas=2, epochs=15, random_state=0).fit(x, y)
+    first = np.argsort(-found.self_influence_.values)[:60]
+    assert np.isin(first, wrong).sum() > 40  # by chance it would be 6
+    assert np.isin(np.argsort(found.out_of_sample_.label_quality)[:60], wrong).sum() > 40
+
+
+def test_influence_of_training_rows_on_themselves_is_their_self_influence(wine):
+    x, y = wine
+    one = turnover.TurnOverClassifier(hidden=(64,), replicas=1, epochs=10, random_state=0).fit(x, y)
+    scores = one.influence(x[:20], y[:20], ids=range(20))
+    # One is centred query by query, the other by one number for all rows.
+    itself = np.diagonal(scores.values) + np.asarray(scores.offset)
+    assert np.allclose(itself, one.self_influence_.values[:20] + one.self_influence_.offset, atol=1e-4)
+
+
+def test_influence_has_a_score_for_every_training_row_and_query(classifier, wine):
+    x, y = wine
+    scores = classifier.influence(x[:4], y[:4])
+    assert scores.values.shape == (len(y), 4)
+    assert scores.ids.tolist() == list(range(len(y)))
+    assert scores.replicas == 2
+
+
+def test_queries_without_labels_are_judged_at_the_predicted_one(classifier, wine):
+    x, _ = wine
+    at_predicted = classifier.influence(x[:5], classifier.predict(x[:5]))
+    assert np.allclose(classifier.influence(x[:5]).values, at_predicted.values)
+
+
+def test_out_of_sample_predictions_of_a_regression_are_in_the_unit_of_the_target(regressor):
+    _, y = load_diabetes(return_X_y=True)
+    unseen = regressor.out_of_sample_.probs[:, 0]
+    assert abs(unseen.mean() - y.mean()) < 0.2 * y.mean()
+    assert np.corrcoef(unseen, y)[0, 1] > 0.5
+
+
+def test_scores_of_a_regression_do_not_depend_on_the_unit_of_the_target(regressor):
+    x, y = load_diabetes(return_X_y=True)
+    in_cents = clone(regressor).fit(x, 1024.0 * y)
+    assert np.allclose(in_cents.self_influence_.values, regressor.self_influence_.values, atol=1e-4)
+    assert np.allclose(in_cents.predict(x), 1024 * regressor.predict(x), rtol=1e-4)
+    one, other = regressor.influence(x[:3], y[:3]), in_cents.influence(x[:3], 1024.0 * y[:3])
+    assert np.allclose(one.values, other.values, atol=1e-4)
+
+
+def test_several_targets_are_predicted_together():
+    x, y = load_diabetes(return_X_y=True)
+    both = turnover.TurnOverRegressor(**QUICK, random_state=0).fit(x, np.stack([y, -y], 1))
+    assert both.predict(x[:7]).shape == (7, 2)
+    assert both.score(x, np.stack([y, -y], 1)) > 0.3
+    assert both.influence(x[:2], [[1.0, 2.0], [3.0, 4.0]]).values.shape == (len(y), 2)
+
+
+def test_the_same_random_state_gives_the_same_predictions_and_scores(classifier, wine):
+    again = clone(classifier).fit(*wine)
+    assert np.array_equal(again.predict_proba(wine[0]), classifier.predict_proba(wine[0]))
+    assert again.self_influence_.equals(classifier.self_influence_)
+
+
+def test_a_pickled_classifier_answers_as_before(classifier, wine):
+    x, y = wine
+    other = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(other.predict_proba(x), classifier.predict_proba(x))
+    assert np.array_equal(other.influence(x[:2], y[:2]).values, classifier.influence(x[:2], y[:2]).values)
+    assert other.self_influence_.equals(classifier.self_influence_)
+
+
+def test_it_works_in_pipelines_searches_and_cross_validation(wine):
+    x, y = wine
+    pipe = make_pipeline(StandardScaler(), turnover.TurnOverClassifier(**QUICK, random_state=0))
+    search = GridSearchCV(pipe, {"turnoverclassifier__keep": [0.5, 0.7]}, cv=2).fit(x, y)
+    assert search.best_score_ > 0.9
+    assert len(search.best_estimator_[-1].self_influence_) == len(y)
+    assert cross_val_score(pipe, x, y, cv=2).min() > 0.9
+
+
+def test_data_frames_and_their_labels_are_taken(wine):
+    pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install 'turnover[store]'")
+    data = load_wine(as_frame=True)
+    names = pandas.Series(np.array(["red", "white", "rosé"])[data.target], name="colour")
+    found = turnover.TurnOverClassifier(**QUICK, random_state=0).fit(data.data, names)
+    assert found.feature_names_in_.tolist() == list(data.data.columns)
+    assert set(found.predict(data.data)) == {"red", "white", "rosé"}
+    assert found.influence(data.data[:2], names[:2]).values.shape == (len(names), 2)
+    assert found.out_of_sample_.labels.tolist() == np.searchsorted(found.classes_, names).tolist()
+
+
+def test_the_network_has_no_leak(classifier, wine):
+    x, y = wine
+    inputs = torch.from_numpy(classifier.scaler_.transform(x[:8])).float()
+    assert turnover.audit(classifier.model_, (inputs, torch.from_numpy(y[:8]), torch.arange(8))).clean
+
+
+def test_denoised_scores_are_closer_together_and_survive_pickling(wine):
+    x, y = wine
+    plain = turnover.TurnOverClassifier(**QUICK, random_state=0).fit(x, y)
+    ridge = turnover.TurnOverClassifier(**QUICK, random_state=0, denoise="ridge").fit(x, y)
+    smooth = pickle.loads(pickle.dumps(ridge)).influence(x[:3], y[:3])
+    assert np.std(smooth.values) < np.std(plain.influence(x[:3], y[:3]).values)
+
+
+def test_balanced_class_weights_help_a_rare_class():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(0, 1, (380, 2)), rng.normal(1.2, 1, (20, 2))])
+    y = np.repeat([0, 1], [380, 20])
+    options = {**QUICK, "learning_rate": 0.003, "random_state": 0}  # trained for long, rare rows would be memorised
+    plain = turnover.TurnOverClassifier(**options).fit(x, y)
+    balanced = turnover.TurnOverClassifier(**options, class_weight="balanced").fit(x, y)
+    assert balanced.predict(x[380:]).mean() > plain.predict(x[380:]).mean() + 0.4
+
+
+def test_bad_settings_are_named_all_at_once(wine):
+    with pytest.raises(TrainingError, match=r"hidden=0: .*; keep=1.5: .*; epochs=0: .*epochs=40"):
+        turnover.TurnOverClassifier(hidden=0, keep=1.5, epochs=0).fit(*wine)
+
+
+def test_one_class_alone_is_refused(wine):
+    with pytest.raises(TrainingError, match=r"one class only, .*at least two classes"):
+        turnover.TurnOverClassifier().fit(wine[0], np.zeros(len(wine[0])))
+
+
+def test_unknown_labels_and_missing_targets_of_queries_are_refused(classifier, regressor, wine):
+    with pytest.raises(TargetError, match="label 7 was not among the training labels"):
+        classifier.influence(wine[0][:2], [0, 7])
+    with pytest.raises(TargetError, match="1 labels for 2 queries"):
+        classifier.influence(wine[0][:2], [0])
+    with pytest.raises(TargetError, match=r"y has shape \[3\] for 2 queries, but 1 targets were trained"):
+        regressor.influence(load_diabetes().data[:2], [1.0, 2.0, 3.0])
+
+
+def test_a_training_that_diverges_says_so(wine):
+    with pytest.raises(TrainingError, match=r"diverged.*Give a smaller one"):
+        turnover.TurnOverRegressor(hidden=(8, 8), replicas=1, learning_rate=1e20, weight_decay=0.0).fit(*wine)
+
+
+def test_without_scikit_learn_the_names_say_what_to_install():
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "from turnover import *\n"  # the core's names must not depend on an extra
+        "try: TurnOverClassifier(epochs=3)\n"
+        "except ImportError as error: print(type(error).__name__, error)\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert answer.stdout.startswith(MissingExtraError.__name__)
+    assert "pip install 'turnover[sklearn]'" in answer.stdout

