@@ -24,7 +24,8 @@ _HEAD = struct.Struct("<8sIQ")  # magic, number of sites, training passes
 _SITE = struct.Struct("<IB")  # width (0: not seen yet), batch dimension + 1 (0: not seen yet)
 
 Dim = Literal["features", "channels"]
-Place = Literal["output", "replaced", "layer"]
+Place = Literal["output", "replaced", "layer", "input"]
+Mode = Literal["forward", "backward", "mixout"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class SiteRecipe:
 
     Attributes:
         path: module path at wrap time; the key of the site's masks.
-        place: "output" of a module, "replaced" dropout, or a "layer" that was placed by hand.
+        place: "output" of a module, "replaced" dropout, a "layer" that was placed by hand, or the "input" of the last
+            layer in the modes "backward" and "mixout".
         dim: "features" (last dimension) or "channels" (dimension 1).
         keep: share of units that an instance trains.
         batch_dim: where the batch is: 1 below a module with batch_first=False, else 0.
@@ -97,6 +99,8 @@ class Recipe:
         replicas: how many masked parts the model has.
         replicated: paths of the modules that each replica has for itself.
         adapters: that were put into the model when it was wrapped.
+        mode: what masks act on: "forward" on activations, "backward" on gradients, "mixout" on the difference from the
+            weights at the start.
     """
 
     kind: str
@@ -106,6 +110,7 @@ class Recipe:
     replicas: int = 1
     replicated: tuple[str, ...] = ()
     adapters: AdapterRecipe | None = None
+    mode: Mode = "forward"
 
     def __hash__(self) -> int:
         """Hash by the JSON text, since the options are a dict."""
@@ -129,6 +134,8 @@ class Recipe:
                 del site["replicated"]
         if self.adapters is None:
             del content["adapters"]
+        if self.mode == "forward":
+            del content["mode"]
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -156,7 +163,8 @@ class Recipe:
         options = "".join(f", {name} {value:,}" for name, value in sorted(self.options.items()))
         replicas = "" if self.replicas == 1 else f", {self.replicas} replicas of {', '.join(self.replicated)}"
         adapters = "" if self.adapters is None else f", adapters of {self.adapters.size} units"
-        return f"{self.kind} masks, seed {self.seed}{options}{replicas}{adapters}, sites: {paths}"
+        mode = "" if self.mode == "forward" else f", mode {self.mode}"
+        return f"{self.kind} masks, seed {self.seed}{options}{replicas}{adapters}{mode}, sites: {paths}"
 
 
 def replica_seed(seed: int, replica: int) -> int:

@@ -8,6 +8,8 @@ from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
 from turnover.layers import MaskedOutput, Masking, Recipe, Site, SiteRecipe, TurnOverDropout
+from turnover.layers.modes import MODE_HOOKS, drop_start, put_mode
+from turnover.layers.recipe import Mode
 from turnover.layers.root import attach, detach, find_root, masking_of, remove_hooks
 from turnover.masks import MaskSource
 
@@ -31,6 +33,7 @@ def wrap(
     replicas: int = 1,
     split: str | None = None,
     adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
     in_place: bool = False,
 ) -> nn.Module:
     """Return a copy of the model with instance masks on the outputs of the named modules.
@@ -49,6 +52,9 @@ def wrap(
         split: path of the module from which on everything is replicated; None: the one that feeds the first site.
         adapters: freeze a transformer and give its blocks adapters with bottlenecks of so many units; their
             bottlenecks and the input of the output layer are masked, `at` adds further sites. `Adapters` has options.
+        mode: what masks act on. "forward": the outputs of the named modules. For whole pretrained networks, on every
+            module that learns: "backward", the gradients of training alone, or "mixout", the difference from the
+            weights that the model has now.
         in_place: change the model itself and return it.
 
     Example:
@@ -59,7 +65,17 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    plan = make_plan(model, at=at, keep=keep, seed=seed, masks=masks, replicas=replicas, split=split, adapters=adapters)
+    plan = make_plan(
+        model,
+        at=at,
+        keep=keep,
+        seed=seed,
+        masks=masks,
+        replicas=replicas,
+        split=split,
+        adapters=adapters,
+        mode=mode,
+    )
     plan.raise_problems()
     for warning in plan.warnings:
         warnings.warn(warning, TurnOverWarning, stacklevel=2)
@@ -71,12 +87,15 @@ def build(root: nn.Module, recipe: Recipe) -> nn.Module:
     if recipe.adapters is not None:
         put_adapters(root, recipe.adapters)
     masking = Masking(recipe)
-    masking.learned.widths = [site_width(root, site.path) for site in recipe.sites]
+    masking.learned.widths = [_width(root, site) for site in recipe.sites]
     if recipe.replicas > 1:
         put_replicas(root, masking)
     for index, site in enumerate(recipe.sites):
         module = root.get_submodule(site.path)
-        _PLACES[site.place](root, module, Site(masking, index))
+        if recipe.mode == "forward":
+            _PLACES[site.place](root, module, Site(masking, index))
+        else:
+            put_mode(module, Site(masking, index), recipe.mode)
     # The nested-tensor path of an encoder would hand its layers tensors that no mask fits.
     for encoder in _encoders_with_sites(root, recipe.sites):
         if getattr(encoder, "use_nested_tensor", False):
@@ -84,6 +103,13 @@ def build(root: nn.Module, recipe: Recipe) -> nn.Module:
             encoder.__dict__[_UNFUSED] = True
     attach(root, masking)
     return root
+
+
+def _width(root: nn.Module, site: SiteRecipe) -> int | None:
+    module = root.get_submodule(site.path)
+    if site.place == "input" and isinstance(module, nn.Linear):
+        return module.in_features
+    return site_width(root, site.path)
 
 
 def _mask_output(root: nn.Module, module: nn.Module, site: Site) -> None:
@@ -159,7 +185,8 @@ def _sharing(model: nn.Module) -> nn.Module:
 
 def _without_masks(root: nn.Module) -> nn.Module:
     for module in list(root.modules()):
-        remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput))
+        remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, (MaskedOutput, *MODE_HOOKS)))
+        drop_start(module)
         if isinstance(module, TurnOverDropout) and module.site is not None:
             if module.replaced:
                 exchange(root, module, module.replaced[0].train(module.training))

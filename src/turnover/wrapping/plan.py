@@ -9,6 +9,7 @@ from torch import nn
 
 from turnover.errors import AlreadyWrappedError, MaskError, PlanError
 from turnover.layers import Recipe
+from turnover.layers.recipe import Mode
 from turnover.layers.root import find_root
 from turnover.masks import MaskSource, source_named
 from turnover.masks.keep_rate import check_keep
@@ -17,6 +18,7 @@ from .adapters import Adapters
 from .adapters_module import site_width
 from .adapters_plan import adapter_leaks, plan_adapters
 from .leaks import Leak, expected_leaks
+from .mode_sites import MODES, choose_for_mode, mode_leaks, mode_problems
 from .plan_table import plan_table
 from .replicate import plan_replicas
 from .signal import ExpectedSignal, expected_signal
@@ -87,6 +89,7 @@ def plan(
     replicas: int = 1,
     split: str | None = None,
     adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
     in_place: bool = False,
     example: Any = None,
     n: int | None = None,
@@ -102,6 +105,7 @@ def plan(
         replicas: as for `wrap`.
         split: as for `wrap`.
         adapters: as for `wrap`.
+        mode: as for `wrap`.
         in_place: accepted so that `wrap` can be exchanged for `plan`; a plan changes nothing.
         example: inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords). With it widths, batch
             dimensions, sites that never run and leaks are measured on a copy of the model.
@@ -114,7 +118,17 @@ def plan(
         True
     """
     del in_place
-    made = make_plan(model, at=at, keep=keep, seed=seed, masks=masks, replicas=replicas, split=split, adapters=adapters)
+    made = make_plan(
+        model,
+        at=at,
+        keep=keep,
+        seed=seed,
+        masks=masks,
+        replicas=replicas,
+        split=split,
+        adapters=adapters,
+        mode=mode,
+    )
     if example is not None and not made.problems:
         from .plan_example import with_example
 
@@ -137,6 +151,7 @@ def make_plan(
     replicas: int = 1,
     split: str | None = None,
     adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
 ) -> Plan:
     """Return the plan without an example: what the code of the model tells."""
     check_model(model)
@@ -144,9 +159,11 @@ def make_plan(
     model = with_adapters.model
     if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
         choice = _no_sites(keep)
-    else:
+    elif mode == "forward" or mode not in MODES:
         choice = choose_sites(model, with_adapters.at, keep)
-    problems = [*with_adapters.problems, *choice.problems]
+    else:
+        choice = choose_for_mode(model, at, keep, mode)
+    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
     source: MaskSource | None = None
     try:
         source = source_named(masks, seed)
@@ -158,9 +175,11 @@ def make_plan(
     recipe = Recipe("counter", 0, sites)
     if source is not None and not parts.problems:
         recipe = Recipe(
-            source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe
+            source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe, mode
         )
     flows = zero_flows(model, [site.path for site in sites]) | dict(with_adapters.zero)
+    if mode != "forward":  # a layer's own mask keeps an instance out of its rows, whatever follows
+        flows = {site.path: ZeroFlow(True) for site in sites}
     site_plans = tuple(
         SitePlan(
             path=site.path,
@@ -190,6 +209,8 @@ def make_plan(
         )
     if with_adapters.recipe is not None:
         leaks = tuple(adapter_leaks(model, with_adapters.recipe))
+    elif mode != "forward":
+        leaks = tuple(mode_leaks(model, sites))
     else:
         leaks = tuple(expected_leaks(model, site_plans))
     return Plan(

@@ -115,7 +115,7 @@ class _Order:
 
     def __init__(self, model: nn.Module, sites: Sequence[str]) -> None:
         self._modules = dict(model.named_modules())
-        self._units = list(_units(model))
+        self._units = list(units_of(model))
         self._sites = list(sites)
         self._flow = flow_of(model, [*self._units, *sites])
 
@@ -135,7 +135,7 @@ class _Order:
             found = self._flow.feeders(site, self._units)
         else:
             found = [path for path in self._units if paths.index(path) < paths.index(site)][-1:]
-        return [path for path in paths if path in found and _learns(self._modules[path])]
+        return [path for path in paths if path in found and learns(self._modules[path])]
 
     def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
         """Return the units that are replicated, and the sites that have masks for every replica."""
@@ -143,7 +143,7 @@ class _Order:
         behind = set(paths[paths.index(start) :])
         if self._flow is not None:
             behind = (behind - self._flow.before(start)) | self._flow.behind(start)
-        units = tuple(path for path in self._units if path in behind and _learns(self._modules[path]))
+        units = tuple(path for path in self._units if path in behind and learns(self._modules[path]))
         return units, {path for path in self._sites if path in behind}
 
     def mixes(self, start: str) -> str | None:
@@ -152,11 +152,11 @@ class _Order:
 
     def candidates(self) -> list[str]:
         """Return the modules at which the model could be split so that every site has masks for every replica."""
-        found = [path for path in self._units if path and _learns(self._modules[path])]
+        found = [path for path in self._units if path and learns(self._modules[path])]
         return [path for path in found if len(self.from_split(path)[1]) == len(self._sites) and not self.mixes(path)]
 
 
-def _units(model: nn.Module) -> Iterator[str]:
+def units_of(model: nn.Module) -> Iterator[str]:
     """Yield the largest modules with parameters of their own."""
     inside: list[str] = []
     for path, module in model.named_modules():
@@ -167,7 +167,8 @@ def _units(model: nn.Module) -> Iterator[str]:
             yield path
 
 
-def _learns(module: nn.Module) -> bool:
+def learns(module: nn.Module) -> bool:
+    """Tell whether a module has a parameter that learns."""
     return any(parameter.requires_grad for parameter in module.parameters())
 
 

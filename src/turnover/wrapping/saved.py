@@ -15,6 +15,7 @@ from torch import nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
 from turnover.layers import Recipe
+from turnover.layers.modes import start_state
 from turnover.layers.root import find_root, masking_of
 
 from .adapters_file import read_tensors, write_tensors
@@ -23,6 +24,7 @@ from .build import build, copy_of, wrapped_root
 
 _WEIGHTS = "weights.pt"
 _ADAPTERS = "adapters.safetensors"
+_START = "start.pt"
 _MANIFEST = "turnover.json"
 _FORMAT = 1
 
@@ -51,6 +53,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
             torch.save({name: value.detach().cpu() for name, value in root.state_dict().items()}, part)
         else:
             write_tensors(part, own_state(root, recipe.adapters))
+        if recipe.mode == "mixout":
+            torch.save({name: value.cpu() for name, value in start_state(root).items()}, target / _START)
         # Without its manifest the folder is not a saved model: first it goes, then it comes back.
         (target / _MANIFEST).unlink(missing_ok=True)
         part.replace(weights)
@@ -60,6 +64,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
             "recipe": json.loads(recipe.to_json()),
             "weights_sha256": _checksum(weights),
         }
+        if recipe.mode == "mixout":
+            manifest["start_sha256"] = _checksum(target / _START)
         if recipe.adapters is not None:
             manifest["base_sha256"] = base_checksums(root, recipe.adapters)
         part = target / f".{_MANIFEST}.part"
@@ -101,6 +107,8 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
         result = copy_of(root)
     if recipe.adapters is None:
         result.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        if recipe.mode == "mixout":
+            _load_start(result, source, manifest)
         return result
     base = manifest.get("base_sha256")
     if not isinstance(base, dict):
@@ -128,6 +136,18 @@ def _load_adapters(root: nn.Module, state: dict[str, torch.Tensor], base: dict[s
             f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}. "
             "Give the architecture that was saved."
         )
+
+
+def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None:
+    """Bring back the weights that the model had when it was wrapped; its own are those of the model given."""
+    file = source / _START
+    if not file.is_file() or _checksum(file) != manifest.get("start_sha256"):
+        raise SavedModelError(
+            f"{str(file)!r} is missing or damaged (its checksum is not that in {_MANIFEST}). Save the model again."
+        )
+    saved = torch.load(file, map_location="cpu", weights_only=True)
+    for name, buffer in start_state(root).items():
+        buffer.copy_(saved[name])
 
 
 def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:

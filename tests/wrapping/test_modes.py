@@ -1,0 +1,206 @@
+"""Masks on a whole network: on the backward pass alone, or on the difference from the start."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import turnover
+from turnover.errors import PlanError
+
+MODES = ("backward", "mixout")
+IDS = torch.arange(6)
+
+
+class Words(nn.Module):
+    """Embedding, normalisation, two linear layers: all that a transformer has but attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 16)
+        self.norm = nn.LayerNorm(16)
+        self.hidden = nn.Linear(16, 32)
+        self.act = nn.GELU()
+        self.head = nn.Linear(32, 3, bias=False)
+
+    def forward(self, x):
+        return self.head(self.act(self.hidden(self.norm(self.embedding(x)))).mean(1))
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3)
+        self.act = nn.ReLU()
+        self.head = nn.Linear(8, 3, bias=False)
+
+    def forward(self, x):
+        return self.head(self.act(self.conv(x)).mean((2, 3)))
+
+
+MODELS = {
+    "mlp": (
+        lambda: nn.Sequential(nn.Linear(5, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 3, bias=False)),
+        lambda rows: torch.randn(rows, 5),
+    ),
+    "words": (Words, lambda rows: torch.randint(20, (rows, 7))),
+    "images": (Images, lambda rows: torch.randn(rows, 1, 6, 6)),
+}
+
+
+def made(name, mode, **options):
+    torch.manual_seed(0)
+    make, inputs = MODELS[name]
+    base = make()
+    return base, turnover.wrap(base, mode=mode, **options), inputs(6), torch.randint(3, (6,))
+
+
+def step(model, x, y, ids=IDS, optimiser=torch.optim.SGD, steps=1):
+    model.train()
+    descent = optimiser(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        with turnover.instances(ids) as now:
+            loss = cross_entropy(model(x), now.repeat(y))
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    return model
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_module_that_learns_is_a_site_and_the_last_is_masked_at_its_input(name, mode):
+    base, _, x, _ = made(name, mode)
+    plan = turnover.plan(base, mode=mode, example=x)
+    learning = [path for path, module in base.named_modules() if list(module.parameters(recurse=False))]
+    assert [site.path for site in plan.sites] == learning
+    assert [site.place for site in plan.sites] == ["output"] * (len(learning) - 1) + ["input"]
+    assert plan.leaks == ()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
+def test_a_step_on_an_instance_leaves_its_flipped_network_bit_for_bit(name, mode, optimiser):
+    _, model, x, y = made(name, mode)
+    step(model, x, y, steps=2)  # so that the weights differ from the start
+    model.eval()
+    flip = lambda: _outputs(model, x[:1], IDS[:1], "flip")  # noqa: E731
+    keep = lambda: _outputs(model, x[:1], IDS[:1], "keep")  # noqa: E731
+    before, kept = flip(), keep()
+    step(model, x[:1], y[:1], IDS[:1], optimiser)
+    model.eval()
+    assert torch.equal(flip(), before)
+    assert not torch.equal(keep(), kept)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_audit_sees_no_leak(name, mode):
+    _, model, x, y = made(name, mode)
+    step(model, x, y)
+    report = turnover.audit(model, (x, y, IDS))
+    assert report.leaks == ()
+    assert report.share == 0
+
+
+def _outputs(model, x, ids, view):
+    with torch.no_grad(), turnover.instances(ids, view=view):
+        return model(x)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_backward_trains_the_full_network_forward(name):
+    base, model, x, _ = made(name, "backward")
+    with turnover.instances(IDS):
+        torch.testing.assert_close(model.train()(x), base(x))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mixout_starts_as_the_model_it_was_given_in_every_view(name):
+    base, model, x, _ = made(name, "mixout")
+    model.eval()
+    for view in ("keep", "flip", "full"):
+        torch.testing.assert_close(_outputs(model, x, IDS, view), base(x))
+
+
+def test_mixout_is_the_start_plus_the_masked_difference():
+    base, model, x, y = made("mlp", "mixout")
+    step(model, x, y, steps=3)
+    model.eval()
+    from turnover.layers.masking import Site
+    from turnover.layers.root import masking_of
+
+    masking = masking_of(model)
+    now = turnover.instances(IDS)
+    site = Site(masking, 0)
+    with torch.no_grad(), now:
+        factors = now.factors(site, x, 24)
+        found = model[0](x)
+        model(x)  # all sites must run in the context
+    start, trained = base[0](x), nn.functional.linear(x, model[0].weight, model[0].bias)
+    torch.testing.assert_close(found, start + factors * (trained - start))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_batch_of_one_grows_and_scores_equal_those_of_repeated_rows(mode):
+    _, model, x, y = made("mlp", mode)
+    step(model, x, y, steps=3)
+    model.eval()
+    many = torch.arange(50)
+    grown = _outputs(model, x[:1], many, "flip")
+    torch.testing.assert_close(grown, _outputs(model, x[:1].repeat(50, 1), many, "flip"))
+    scores = turnover.Influence(model).pairwise((x[:2], y[:2]), ids=many)
+    keep, flip = (_outputs(model, x[:1], many, view) for view in ("keep", "flip"))
+    losses = [cross_entropy(out, y[:1].expand(50), reduction="none") for out in (flip, keep)]
+    wanted = (losses[0] - losses[1]).numpy() - scores.offset[0]
+    assert abs(scores.values[:, 0] - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_unwrap_gives_the_trained_network(mode):
+    _, model, x, y = made("words", mode)
+    step(model, x, y)
+    plain = turnover.unwrap(model).eval()
+    assert not [name for name, _ in plain.named_buffers()]
+    torch.testing.assert_close(plain(x), model.eval()(x))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_saved_model_comes_back_with_its_start_also_onto_other_weights(mode, tmp_path):
+    _, model, x, y = made("mlp", mode)
+    step(model, x, y, steps=2)
+    other = MODELS["mlp"][0]()
+    again = turnover.load(turnover.save(model, tmp_path), model=other)
+    for view in ("keep", "flip"):
+        torch.testing.assert_close(_outputs(again.eval(), x, IDS, view), _outputs(model.eval(), x, IDS, view))
+
+
+def test_a_copy_has_a_start_of_its_own():
+    _, model, x, y = made("mlp", "mixout")
+    twin = copy.deepcopy(model)
+    step(model, x, y)
+    assert not torch.equal(model[0].weight, twin[0].weight)
+    start = [buffer for name, buffer in twin.named_buffers() if "start" in name]
+    assert torch.equal(start[0], twin[0].weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "sideways"}, "mode='sideways' is unknown"),
+        ({"mode": "mixout", "replicas": 4}, "cannot have replicas"),
+        ({"mode": "backward", "adapters": 8}, "needs no adapters"),
+        ({"mode": "mixout", "at": ["1"]}, "'1' is a ReLU"),
+    ],
+)
+def test_what_does_not_go_together_is_named(options, message):
+    with pytest.raises(PlanError, match=message):
+        turnover.wrap(MODELS["mlp"][0](), **options)
+
+
+def test_a_layer_that_learns_without_a_site_is_named_as_a_leak():
+    _, model, x, y = made("mlp", "mixout", at=["2", "4"])
+    assert {leak.name for leak in turnover.audit(step(model, x, y), (x, y, IDS)).leaks} == {"0.weight", "0.bias"}
