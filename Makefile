@@ -71,7 +71,9 @@ clean: ## remove .venv, caches and builds
 	@$(INSTALL) -e '.[$*]'
 	@touch $@
 
-# It declares torchvision, which it runs without and which would bring another torch.
+# It declares torchvision, which it runs without and which would bring another torch; and it ships a top-level
+# package `tests`, which worker processes would find in place of ours.
 .venv/.stamp-kronfluence: .venv/.stamp-bench
 	@$(INSTALL) --no-deps kronfluence
+	@rm -rf .venv/lib/python3*/site-packages/tests
 	@touch $@

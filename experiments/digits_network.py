@@ -15,20 +15,28 @@ QUERIES_FROM = 1437
 """Rows from here on are not trained on."""
 
 
-def masked_network(*, hidden: int = 512, seed: int = 0, replicas: int = 1, keep: float = 0.5) -> nn.Module:
-    """Return the untrained network with masks."""
+def masked_network(
+    *, hidden: int = 512, seed: int = 0, replicas: int = 1, keep: float = 0.5, at: tuple[str, ...] = ("1", "3")
+) -> nn.Module:
+    """Return the untrained network with masks; with at=("3",) its first layer is a trunk that all replicas share."""
     layers = [nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)]
-    return turnover.wrap(nn.Sequential(*layers), at=["1", "3"], seed=seed, replicas=replicas, keep=keep)
+    return turnover.wrap(nn.Sequential(*layers), at=list(at), seed=seed, replicas=replicas, keep=keep)
 
 
 def digits_recipe(
-    *, rows: int = QUERIES_FROM, hidden: int = 512, seed: int = 0, replicas: int = 1, epochs: int = 20
+    *,
+    rows: int = QUERIES_FROM,
+    hidden: int = 512,
+    seed: int = 0,
+    replicas: int = 1,
+    epochs: int = 20,
+    at: tuple[str, ...] = ("1", "3"),
 ) -> tuple[TrainingRecipe, np.ndarray]:
     """Return how the network is trained on the first digits, a tenth of their labels changed, and which were."""
     digits = load_digits()
     labels = change_labels(digits.labels[:rows], share=0.1, classes=10)
     recipe = TrainingRecipe(
-        partial(masked_network, hidden=hidden, seed=seed, replicas=replicas),
+        partial(masked_network, hidden=hidden, seed=seed, replicas=replicas, at=at),
         torch.from_numpy(digits.pixels[:rows]),
         torch.from_numpy(labels.given),
         optimiser=partial(torch.optim.Adam, lr=1e-3, fused=True),

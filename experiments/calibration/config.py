@@ -9,6 +9,7 @@ class Config:
 
     Attributes:
         runs: trainings, each against the mean of the others.
+        other_runs: the same for the network with a trunk, which is also asked with denoising.
         replicas: of each.
         hidden: width of both hidden layers.
         epochs: of each training.
@@ -19,6 +20,7 @@ class Config:
     """
 
     runs: int = 32
+    other_runs: int = 12
     replicas: int = 8
     hidden: int = 512
     epochs: int = 20
@@ -29,8 +31,10 @@ class Config:
 
 
 SIZES = {
-    "toy": Config(runs=4, replicas=3, hidden=32, epochs=1, queries=3, null_ids=600, null_sets=10, set_size=100),
+    "toy": Config(
+        runs=4, other_runs=3, replicas=3, hidden=32, epochs=1, queries=3, null_ids=600, null_sets=10, set_size=100
+    ),
     "small": Config(),
-    "medium": Config(queries=360, null_ids=16384, null_sets=1000),
-    "full": Config(runs=64, queries=360, epochs=40, null_ids=16384, null_sets=1000),
+    "medium": Config(other_runs=32, queries=360, null_ids=16384, null_sets=1000),
+    "full": Config(runs=64, other_runs=64, queries=360, epochs=40, null_ids=16384, null_sets=1000),
 }

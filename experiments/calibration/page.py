@@ -24,6 +24,17 @@ def page(result: dict[str, Any], folder: Path) -> str:
         f"| without the error of that mean | {result['covered_without_the_reference_error']:.1%} |",
         f"| standard error of a run / standard deviation of the runs, median | {result['ratio_of_errors']:.2f} |",
         "",
+        "With a trunk (the first layer shared by all replicas, so that their errors go together) and denoised by ridge "
+        "(which shrinks: the interval is around what the denoised estimate is on average, not around the raw one):",
+        "",
+        "| | runs | intervals that hold | standard error / standard deviation of the runs |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {title} | {result[name]['runs']} | {result[name]['covered']:.1%} | "
+            f"{result[name]['ratio_of_errors']:.2f} |"
+            for name, title in (("trunk", "trunk"), ("trunk_ridge", "trunk, ridge"))
+        ),
+        "",
         "## Ids that were never trained",
         "",
         "Other ids than those that p-values are made from.",
