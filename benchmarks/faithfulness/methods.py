@@ -1,0 +1,114 @@
+"""All methods by name."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from . import captum_tracin, cleanlab_folds, kronfluence_ekfac, ours, subsets, training_loss, trak_models
+from .answers import Answers
+from .config import Config
+from .trainings import Trainings
+
+_DEFAULT_DAMPING = 1e-8  # of kronfluence's ScoreArguments
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the comparison.
+
+    Attributes:
+        title: for the page.
+        answer: trains what it needs and says what it can.
+        needs: a package that must be installed; None: none.
+        more_seeds: it is judged by what it says of a row itself, over more seeds.
+        once: too dear to be run with more than one seed.
+    """
+
+    title: str
+    answer: Callable[[Trainings], Answers]
+    needs: str | None = None
+    more_seeds: bool = False
+    once: bool = False
+
+    def seeds(self, config: Config) -> tuple[int, ...]:
+        """Return the seeds that are reported."""
+        if self.once:
+            return config.seeds[:1]
+        return config.own_seeds if self.more_seeds else config.seeds
+
+    @property
+    def missing(self) -> bool:
+        """Return whether its package is not installed."""
+        return self.needs is not None and importlib.util.find_spec(self.needs) is None
+
+
+TITLES = {
+    "paper": "the paper's estimate, one model",
+    "replicas": "{r} replicas",
+    "ridge": "one model, ridge",
+    "control": "one model, linear control variate",
+    "probability": "one model, probability instead of loss",
+    "replicas_ridge": "{r} replicas, ridge",
+    "replicas_control": "{r} replicas, control variate",
+    "replicas_control_ridge": "{r} replicas, control variate, ridge",
+    "replicas_ridge_probability": "{r} replicas, ridge, probability",
+    "replicas_ridge_margin": "{r} replicas, ridge, margin",
+    "replicas_control_ridge_probability": "{r} replicas, control variate, ridge, probability",
+}
+
+
+def our_methods(config: Config, estimates: dict[str, ours.Ours]) -> dict[str, Method]:
+    """Return estimates by turn-over dropout as methods; those that this version cannot make are left out."""
+    return {
+        name: Method(
+            TITLES.get(name, name).format(r=config.replicas),
+            partial(_ours, how, config.replicas),
+            more_seeds=name in ("paper", "replicas"),
+        )
+        for name, how in estimates.items()
+        if ours.can(how)
+    }
+
+
+def rivals(config: Config) -> dict[str, Method]:
+    """Return the methods that are not ours."""
+    return {
+        "tracin": Method("TracInCP (captum)", partial(captum_tracin.answer, fast=False), "captum"),
+        "tracin_fast": Method("TracInCPFast (captum)", partial(captum_tracin.answer, fast=True), "captum"),
+        "trak_1": Method("TRAK, 1 model (traker)", partial(trak_models.answer, models=1), "trak"),
+        "trak_5": Method("TRAK, 5 models (traker)", partial(trak_models.answer, models=5), "trak"),
+        "ekfac": Method(
+            "EK-FAC (kronfluence)", partial(kronfluence_ekfac.answer, damping=_DEFAULT_DAMPING), "kronfluence"
+        ),
+        "ekfac_damped": Method(
+            "EK-FAC, damping_factor=None (kronfluence)",
+            partial(kronfluence_ekfac.answer, damping=None),
+            "kronfluence",
+        ),
+        "subsets": Method("Feldman & Zhang", subsets.answer, once=True),
+        "cleanlab": Method(
+            f"cleanlab, {config.folds} folds",
+            partial(cleanlab_folds.answer, folds=config.folds),
+            "cleanlab",
+            more_seeds=True,
+        ),
+        "training_loss": Method(
+            f"mean training loss, {config.checkpoints} checkpoints", training_loss.answer, more_seeds=True
+        ),
+    }
+
+
+def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
+    """Return all methods that are reported, by name.
+
+    Args:
+        config: of the benchmark.
+        default: the estimate that was chosen; None: not chosen yet.
+    """
+    chosen = {} if default is None else {default: ours.CANDIDATES[default]}
+    return our_methods(config, ours.REPORTED | chosen) | rivals(config)
+
+
+def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:
+    return ours.answer(how, trainings, replicas)

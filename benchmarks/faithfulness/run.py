@@ -1,0 +1,63 @@
+"""Measure all cells of all tasks, and write the page of what is measured."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.runner import write_json, write_text
+
+from .choose import chosen
+from .config import Config
+from .explored import EXPLORED, TRIED_ON
+from .measure import measure
+from .methods import methods, our_methods
+from .page import page
+from .table import collected
+
+
+def run(
+    config: Config,
+    folder: Path,
+    *,
+    tasks: Sequence[str],
+    methods_wanted: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> None:
+    """Measure what is reported.
+
+    Args:
+        config: of the benchmark.
+        folder: for all that is kept.
+        tasks: names.
+        methods_wanted: names; None: all.
+        seeds: of those that are reported; None: all.
+    """
+    everyone = methods(config, default=chosen(folder))
+    names = list(methods_wanted or everyone)
+    for task in tasks:
+        reported = sorted({seed for name in names for seed in everyone[name].seeds(config)})
+        wanted = [
+            (seed, name)
+            for seed in reported
+            if seeds is None or seed in seeds
+            for name in names
+            if seed in everyone[name].seeds(config)
+        ]
+        measure(config, folder, task, everyone, wanted)
+
+
+def explore(config: Config, folder: Path, *, tasks: Sequence[str], methods_wanted: Sequence[str] | None = None) -> None:
+    """Measure what else was tried, on the seeds that options are chosen on."""
+    everyone = our_methods(config, EXPLORED)
+    names = [name for name in everyone if methods_wanted is None or name in methods_wanted]
+    for task in tasks:
+        if task in TRIED_ON:
+            measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in names])
+
+
+def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
+    """Write the JSON, the figure and the page of what is measured; return the page's path."""
+    result = collected(config, size, folder)
+    pages.mkdir(parents=True, exist_ok=True)
+    write_json(pages / "faithfulness.json", result)
+    write_text(pages / "faithfulness.md", page(result, pages))
+    return pages / "faithfulness.md"

@@ -1,0 +1,125 @@
+"""Figures over seeds: what the page is made of."""
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import turnover
+from turnover.evaluation import retraining_ceiling
+from turnover.storage import TileStore
+
+from .cells import read_cells
+from .config import Config, TaskConfig
+from .explored import EXPLORED, TRIED_ON
+from .ground_truth import VIEWS
+from .methods import methods, our_methods
+from .ours import CANDIDATES
+
+Figures = dict[str, Any]
+_NOT_FIGURES = ("method", "seed", "threads", "failed", "trace")
+
+
+def collected(config: Config, size: str, folder: Path) -> Figures:
+    """Return all that is measured, as JSON data; what is missing is named.
+
+    Args:
+        config: of the benchmark.
+        size: its name.
+        folder: where cells are kept.
+    """
+    choice = folder / "choice.json"
+    choice = json.loads(choice.read_text(encoding="utf-8")) if choice.exists() else None
+    everyone = methods(config, default=(choice or {}).get("default"))
+    tasks = {}
+    for name, task in config.tasks.items():
+        found = {
+            method: means(folder / name, [method], everyone[method].seeds(config)).get(method) for method in everyone
+        }
+        tasks[name] = {
+            "setting": asdict(task),
+            "ceiling": {view: ceiling(folder / name, task, view) for view in VIEWS},
+            "methods": {method: figures for method, figures in found.items() if figures},
+            "failed": _failed(folder / name),
+            "missing": [method for method, figures in found.items() if not figures],
+        }
+    candidates = our_methods(config, CANDIDATES)
+    return {
+        "experiment": "faithfulness",  # as those of experiments/ say it, for the list of all results
+        "size": size,
+        "seconds": sum(
+            cell.get("train_seconds", 0.0) + cell.get("score_seconds", 0.0)
+            for name in config.tasks
+            for cell in read_cells(folder / name)
+        ),
+        "setting": {key: value for key, value in asdict(config).items() if key != "tasks"},
+        "titles": {name: method.title for name, method in (candidates | everyone).items()},
+        "tasks": tasks,
+        "choice": choice,
+        "chosen_on": {name: means(folder / name, list(candidates), config.chosen_on) for name in config.tasks},
+        "explored": {
+            name: means(folder / name, list(our_methods(config, EXPLORED)), config.chosen_on)
+            for name in config.tasks
+            if name in TRIED_ON
+        },
+        "machine": {
+            "cores": os.cpu_count(),
+            "processor": platform.machine(),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "turnover": turnover.__version__,
+        },
+    }
+
+
+def means(folder: Path, names: Sequence[str], seeds: Iterable[int]) -> dict[str, Figures]:
+    """Return mean, standard deviation and number of seeds of every figure, by method.
+
+    Args:
+        folder: of the task.
+        names: methods.
+        seeds: those that count.
+    """
+    wanted = set(seeds)
+    cells = [cell for cell in read_cells(folder) if cell["seed"] in wanted and "failed" not in cell]
+    found: dict[str, Figures] = {}
+    for name in names:
+        mine = [cell for cell in cells if cell["method"] == name]
+        keys = {key for cell in mine for key in cell if key not in _NOT_FIGURES}
+        figures = {key: summary([cell[key] for cell in mine if cell.get(key) is not None]) for key in sorted(keys)}
+        if mine:
+            found[name] = {key: value for key, value in figures.items() if value is not None}
+    return found
+
+
+def summary(values: Sequence[float]) -> Figures | None:
+    """Return mean, standard deviation (None for one value) and number of values.
+
+    Example:
+        >>> summary([1.0, 3.0])
+        {'mean': 2.0, 'sd': 1.4142135623730951, 'seeds': 2}
+    """
+    if not values:
+        return None
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "sd": spread, "seeds": len(values)}
+
+
+def ceiling(folder: Path, task: TaskConfig, view: str) -> float | None:
+    """Return the LDS that retraining noise allows; None where halves were retrained once, or not yet."""
+    kept = folder / f"truth-{view}"
+    if task.retrainings < 2 or not kept.exists():
+        return None
+    store = TileStore.open_for_reading(kept)
+    losses = store.read("measured")
+    return retraining_ceiling(losses.reshape(task.retrainings, task.halves, -1)).value
+
+
+def _failed(folder: Path) -> dict[str, str]:
+    return {f"{cell['method']}, seed {cell['seed']}": cell["failed"] for cell in read_cells(folder) if "failed" in cell}
