@@ -207,7 +207,8 @@ class Influence:
         """Return Scores [rows]: what each training row does to its own prediction, in one pass over the data.
 
         With `center` the mean score of never-trained ids, one on each row, is subtracted from all; their spread is the
-        standard error of a single model.
+        standard error of a single model. Where the loss has one value a token, [rows, tokens], a row's score is the
+        mean of its tokens, and `Scores.tokens(row)` gives theirs.
 
         Args:
             data: rows with ids; None: `train`.
@@ -220,7 +221,10 @@ class Influence:
         provenance = self._provenance(
             [], torch.from_numpy(found["ids"]), replace(self._options, denoise=None, control=None)
         )
+        tokens = found.pop("tokens")
         scores = Scores(**found, unit=self._goodness.unit, provenance=provenance)
+        if tokens is not None:
+            scores = scores.with_tokens(tokens)
         warn_of_nan(scores)
         warn_of_strangers(scores)
         return scores

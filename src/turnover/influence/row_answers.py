@@ -10,25 +10,29 @@ from torch.nn import functional
 
 from turnover.errors import InfluenceError
 from turnover.scores import OutOfSample
+from turnover.scores.tokens import TokenScores
 
 from .forward import Pass
 from .pairs import average
 from .progress import Progress
-from .rows_pass import check_ids, class_labels, null_for, self_scores, unseen_outputs
+from .rows_pass import OwnScores, check_ids, class_labels, null_for, self_scores, unseen_outputs
 from .train import TrainRows
 
 
 def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, center: bool) -> dict[str, Any]:
-    """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them."""
+    """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
     ids: list[Tensor] = []
     values: list[np.ndarray] = []
     nulls: list[np.ndarray] = []
+    tokens: list[np.ndarray] = []
     done = 0
     for batch, some in check_ids(rows.batches()):
         other = null_for(len(some), done)
         there = [(work, batch.to(work.member.device)) for work in works]
-        values.append(np.concatenate([self_scores(work, moved, some).numpy() for work, moved in there]))
-        nulls.append(np.concatenate([self_scores(work, moved, other).numpy() for work, moved in there]))
+        own = [self_scores(work, moved, some, tokens=True) for work, moved in there]
+        values.append(np.concatenate([part.rows.numpy() for part in own]))
+        nulls.append(np.concatenate([self_scores(work, moved, other).rows.numpy() for work, moved in there]))
+        tokens.extend(_token_rows(own))
         ids.append(some)
         done += len(some)
         bar.add(len(some))
@@ -44,10 +48,25 @@ def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, cen
         "ids": torch.cat(ids).numpy(),
         "stderr": errors,
         "offset": offsets.mean() if center else None,
-        "null": (member_nulls - offsets[:, None]).mean(0),
+        "null": (member_nulls - offsets[:, None]).mean(0) if done > 1 else None,  # one number has no spread
         "path": "both views of each row",
         "replicas": len(member_nulls),
+        # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
+        "tokens": TokenScores.of_rows(row - offsets.mean() for row in tokens) if len(tokens) == done else None,
     }
+
+
+def _token_rows(own: Sequence[OwnScores]) -> list[np.ndarray]:
+    """Return the scores of each row's tokens, the mean over all networks; nothing where there are none."""
+    counted = own[0].counted
+    if counted is None or any(part.tokens is None for part in own):
+        return []
+    networks = sum(len(part.rows) for part in own)
+    total = torch.stack([len(part.rows) * part.tokens for part in own if part.tokens is not None]).sum(0)
+    mean = (total / networks).masked_fill(~counted, torch.nan)
+    # Padding at the end depends on the rows beside, the row does not.
+    ends = [int(row.nonzero().max()) + 1 if bool(row.any()) else 0 for row in counted]
+    return [row[:end].numpy() for row, end in zip(mean, ends, strict=True)]
 
 
 def each_unseen(

@@ -1,7 +1,7 @@
 """One pass over the training data with both views of every row: self-influence and out-of-sample predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ from torch import Tensor
 
 from turnover.errors import InfluenceError
 from turnover.layers.views import View
-from turnover.wrapping.rows import logits_of
+from turnover.wrapping.rows import IGNORED, logits_of
 
 from .chunk import Chunk
 from .forward import Pass, check_outputs
+from .measures import Goodness
 from .members import precision
 from .pairs import null_ids
 from .queries import Batch, like
@@ -21,19 +22,70 @@ from .queries import Batch, like
 Predict = Callable[[Tensor], Tensor]
 
 
-def self_scores(work: Pass, batch: Batch, ids: Tensor) -> Tensor:
-    """Return the score of every row on itself [replicas, rows], under the masks of the given ids."""
+@dataclass(frozen=True)
+class OwnScores:
+    """Scores of rows on themselves.
+
+    Attributes:
+        rows: [replicas, rows].
+        tokens: those of single tokens, the mean of all replicas [rows, tokens]; None where a row has one value.
+        counted: which of the tokens count [rows, tokens].
+    """
+
+    rows: Tensor
+    tokens: Tensor | None = None
+    counted: Tensor | None = None
+
+
+def self_scores(work: Pass, batch: Batch, ids: Tensor, *, tokens: bool = False) -> OwnScores:
+    """Return the score of every row on itself under the masks of the given ids, and of its tokens if asked for."""
     if batch.target is None:
         raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
     rows, replicas = len(ids), work.member.replicas
+    judge = token_goodness if tokens else _no_tokens
     if work.against == "full" and replicas == 1:
         with precision(work.member.device, work.dtype):
-            full = work.goodness(logits_of(work.member.model(*batch.args, **batch.kwargs)), batch.target)
-        return (full - work.goodness(_outputs(work, batch, ids, work.views), batch.target)).unsqueeze(0).cpu()
-    # The full view of one replica is not that of the model, which is their mean: it takes a row of its own.
-    outputs = _outputs(work, batch, ids, (work.against, "flip"))
-    goodness = work.goodness(outputs, _twice(batch.target, 2 * replicas, rows)).view(replicas, 2, rows)
-    return (goodness[:, 0] - goodness[:, 1]).cpu()
+            full = logits_of(work.member.model(*batch.args, **batch.kwargs))
+        flipped = _outputs(work, batch, ids, work.views)
+        own = (work.goodness(full, batch.target) - work.goodness(flipped, batch.target)).unsqueeze(0)
+        learned, unseen = (judge(work.goodness, outputs, batch.target) for outputs in (full, flipped))
+        each = None if learned is None or unseen is None else (learned - unseen).unsqueeze(0)
+    else:
+        # The full view of one replica is not that of the model, which is their mean: it takes a row of its own.
+        outputs = _outputs(work, batch, ids, (work.against, "flip"))
+        targets = _twice(batch.target, 2 * replicas, rows)
+        own = _with_minus_without(work.goodness(outputs, targets), replicas, rows)
+        every = judge(work.goodness, outputs, targets)
+        each = None if every is None else _with_minus_without(every, replicas, rows)
+    if each is None:
+        return OwnScores(own.cpu())
+    counted = torch.ones(each.shape[1:], dtype=torch.bool)
+    if isinstance(batch.target, Tensor) and batch.target.shape == counted.shape:
+        counted = (batch.target != IGNORED).cpu()
+    return OwnScores(own.cpu(), each.mean(0).cpu(), counted)
+
+
+def _with_minus_without(goodness: Tensor, replicas: int, rows: int) -> Tensor:
+    both = goodness.unflatten(0, (replicas, 2, rows))
+    return both[:, 0] - both[:, 1]
+
+
+def _no_tokens(goodness: Goodness, outputs: Tensor, targets: Any) -> None:
+    return None
+
+
+def token_goodness(goodness: Goodness, outputs: Tensor, targets: Any) -> Tensor | None:
+    """Return the goodness of every token [rows, tokens]; None where a row has one value, or more than one dimension."""
+    judge = goodness.loss if goodness.measure == "loss" else goodness.measure
+    if callable(judge):
+        given = outputs.float() if outputs.dtype in (torch.float16, torch.bfloat16) else outputs
+        values = judge(given, targets).detach().float()
+        values = -values if goodness.measure == "loss" else values
+        return values if values.dim() == 2 else None
+    if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dim() != 2 or outputs.dim() != 3:
+        return None
+    # Every token as a row of its own: what is said of rows holds for each.
+    return goodness(outputs.flatten(0, 1), targets.flatten()).view(targets.shape)
 
 
 def unseen_outputs(work: Pass, batch: Batch, ids: Tensor) -> Tensor:

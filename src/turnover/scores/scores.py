@@ -15,7 +15,6 @@ from .about import Name, Over, name_of
 from .arrays import Floats, Ints, closed, instance_ids
 from .averages import mean_over_queries, mean_without_failed
 from .joining import joined
-from .judged import Judged
 from .labelled import from_dataset, to_dataset
 from .lists import Lists, lists_of, merged
 from .lookup import columns_of, rows_of
@@ -24,6 +23,7 @@ from .ranking import ranks
 from .source import blocks
 from .tables import from_table, long_table, wide_table
 from .text import counted, scores_text
+from .tokens import WithTokens, joined_tokens, open_tokens, save_tokens
 from .top import Top
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class Scores(Judged):
+class Scores(WithTokens):
     """Influence of training instances, on every query [n, m] or one number each [n].
 
     Positive always means: the training instance helps. The unit of a score is that of what was measured on the query:
@@ -148,7 +148,7 @@ class Scores(Judged):
         rows = None if ids is None else rows_of(instance_ids(ids), self._ids)
         chosen = None if queries is None else [name_of(one) for one in queries]
         columns = None if chosen is None else columns_of(chosen, self._queries)
-        return Scores(
+        selected = Scores(
             closed(self._values.take(rows, columns)),
             ids=self._ids if rows is None else self._ids[rows],
             queries=self._queries if columns is None else chosen,
@@ -158,6 +158,9 @@ class Scores(Judged):
             offset=part_of(self._offset, self.shape, rows, columns),
             **vars(self._about),
         )
+        if self._tokens is None:
+            return selected
+        return selected.with_tokens(self._tokens if rows is None else self._tokens.take(rows))
 
     @classmethod
     def concat(cls, parts: Iterable["Scores"], *, over: Over = "queries") -> "Scores":
@@ -178,7 +181,10 @@ class Scores(Judged):
             >>> Scores.concat([one, two]).values
             array([[1., 2.]], dtype=float32)
         """
-        return cls(**joined(list(parts), over))
+        given = list(parts)
+        scores = cls(**joined(given, over))
+        tokens = joined_tokens([part._tokens for part in given])
+        return scores if tokens is None else scores.with_tokens(tokens)
 
     def to_numpy(self) -> Floats:
         """Return a copy of the values that may be changed.
@@ -193,7 +199,7 @@ class Scores(Judged):
         """Return a table: instances down, queries across; or one row a pair.
 
         Needs pandas: pip install 'turnover[store]'. `Scores.from_pandas` reads both forms. The wide form of [n, m] has
-        no room for standard errors, and neither has room for `null`.
+        no room for standard errors, and neither has room for `null` or `tokens`.
 
         Args:
             long: one row a pair, with columns instance, query, score and, where known, stderr.
@@ -230,7 +236,7 @@ class Scores(Judged):
     def to_xarray(self) -> "xarray.Dataset":
         """Return a Dataset over instance and query: score and, where known, stderr, offset, null_spread and null.
 
-        Needs xarray: pip install 'turnover[store]'. Nothing is lost; `Scores.from_xarray` reads it.
+        Needs xarray: pip install 'turnover[store]'. Nothing but `tokens` is lost; `Scores.from_xarray` reads it.
 
         Example:
             >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"])
@@ -270,6 +276,8 @@ class Scores(Judged):
             True
         """
         stored.save(self, folder)
+        if self._tokens is not None:
+            save_tokens(self._tokens, folder)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Scores":
@@ -292,7 +300,9 @@ class Scores(Judged):
             >>> Scores.open(folder).select(ids=[8]).values
             array([[3., 4.]], dtype=float32)
         """
-        return cls(**stored.opened(folder))
+        scores = cls(**stored.opened(folder))
+        tokens = open_tokens(folder, len(scores))
+        return scores if tokens is None else scores.with_tokens(tokens)
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""

@@ -1,0 +1,99 @@
+"""The three learning curves of a masked model: training rows kept, training rows flipped, validation rows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import turnover
+from turnover.errors import InstanceIdError, TargetError, TrainingError
+from turnover.influence.measures import Goodness
+from turnover.influence.queries import Batch, batches_of
+from turnover.layers.instances import Hidden
+from turnover.layers.views import View
+from turnover.wrapping.rows import Loss, logits_of
+
+
+def measure_curves(
+    model: nn.Module, *, train: Any, validation: Any = None, loss: Loss | None = None, targets: str | None = None
+) -> dict[str, float]:
+    """Return the mean loss of training rows kept and flipped, and of validation rows in the full network.
+
+    The flipped network of a row never learned it, so `curve_flip` is the loss of unseen rows, and `curve_validation`
+    should go with it; `curve_keep` falls below both as rows are memorised. Nothing of the training is changed: no
+    random number is drawn, and every module is left in the mode in which it was.
+
+    Args:
+        model: as `turnover.wrap` returned it, or a module around it.
+        train: a sample of training rows with their ids: (x, y, ids), a dict, a Dataset or a DataLoader.
+        validation: rows that are not trained, without ids; None: no third curve.
+        loss: `loss(outputs, targets) -> [batch]`; None: cross-entropy for integer targets, squared error for floats.
+        targets: name of the target in a dict; None: "labels", else "label".
+
+    Example:
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> x, y = torch.randn(12, 4), torch.arange(12) % 2
+        >>> sorted(measure_curves(net, train=(x, y, torch.arange(12)), validation=(x, y)))
+        ['curve_flip', 'curve_keep', 'curve_validation']
+    """
+    goodness = Goodness("loss", loss)
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    with Hidden(), _asleep(model), torch.no_grad():  # trainers call this inside the context of a batch
+        kept, flipped = _Mean(), _Mean()
+        for batch in batches_of(train, targets=targets, training_rows=True):
+            batch = batch.to(device)
+            kept.add(_losses(model, batch, goodness, "keep"))
+            flipped.add(_losses(model, batch, goodness, "flip"))
+        curves = {"curve_keep": kept.value("train"), "curve_flip": flipped.value("train")}
+        if validation is not None:
+            full = _Mean()
+            for batch in batches_of(validation, targets=targets, training_rows=False):
+                full.add(_losses(model, batch.to(device), goodness, "full"))
+            curves["curve_validation"] = full.value("validation")
+    return curves
+
+
+def _losses(model: nn.Module, batch: Batch, goodness: Goodness, view: View) -> Tensor:
+    if batch.target is None:
+        raise TargetError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
+    if view == "full":
+        return -goodness(logits_of(model(*batch.args, **batch.kwargs)), batch.target)
+    if batch.ids is None:
+        raise InstanceIdError(
+            "the training rows of the learning curves have no ids. Give turnover.with_instance_ids(dataset), or "
+            "(x, y, ids)."
+        )
+    with turnover.instances(batch.ids, view=view) as now:
+        outputs = logits_of(model(*batch.args, **batch.kwargs))
+    return -goodness(outputs, now.repeat(batch.target))
+
+
+class _Mean:
+    """A mean over rows that come in batches."""
+
+    def __init__(self) -> None:
+        self._sum, self._rows = 0.0, 0
+
+    def add(self, values: Tensor) -> None:
+        self._sum += float(values.double().sum())
+        self._rows += len(values)
+
+    def value(self, name: str) -> float:
+        if not self._rows:
+            raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
+        return self._sum / self._rows
+
+
+@contextmanager
+def _asleep(model: nn.Module) -> Iterator[None]:
+    """Put all modules into eval mode, and afterwards those back that were in training mode, and no others."""
+    awake = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in awake:
+            module.training = True

@@ -1,0 +1,181 @@
+"""Masked models in Lightning: `TurnOverModule`, or `InstancesCallback` for a module as it is."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from torch.utils.data import DataLoader
+
+from turnover.errors import MissingExtraError, MissingIdError, TrainingError, TurnOverWarning
+from turnover.ids import INSTANCE_ID, split_ids
+from turnover.ids.known import carries_ids
+from turnover.layers.instances import Instances, active_instances, instances
+from turnover.wrapping.rows import Loss
+
+from .learning_curves import measure_curves
+
+try:
+    from lightning.pytorch import Callback, LightningModule
+except ImportError as error:
+    raise MissingExtraError(f"Lightning is missing ({error}): pip install 'turnover[lightning]'.") from error
+
+T = TypeVar("T")
+_TAKEN = "_turnover_ids"
+
+
+def repeat(targets: T) -> T:
+    """Return targets repeated for each replica, as the model does with rows; outside of training, as they are.
+
+    Call it in `training_step` after the forward pass.
+
+    Example:
+        >>> repeat([1, 2])
+        [1, 2]
+    """
+    now = active_instances()
+    return targets if now is None else now.repeat(targets)
+
+
+class InstancesCallback(Callback):
+    """Holds the keep view of the rows over forward, backward and step of every training batch.
+
+    The batch carries its ids, as data from `turnover.with_instance_ids` does, and `training_step` gets them too:
+    `x, y, ids = batch`. Use `TurnOverModule` to have them taken out. Validation, test and prediction run the full
+    network.
+
+    Example:
+        >>> import lightning
+        >>> trainer = lightning.Trainer(callbacks=[InstancesCallback()], logger=False, enable_checkpointing=False)
+    """
+
+    def __init__(self) -> None:
+        self._now: Instances | None = None
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Warn where gradients are clipped by their norm."""
+        clip, way = trainer.gradient_clip_val, trainer.gradient_clip_algorithm
+        if clip and str(getattr(way, "value", way) or "norm") == "norm":
+            warnings.warn(
+                f"gradient_clip_val={clip}: where the norm of all gradients is clipped, a row changes the steps of "
+                "parameters that its flipped network uses, and leaks into it. Leave it out: Trainer(...).",
+                TurnOverWarning,
+                stacklevel=2,
+            )
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Enter the keep view."""
+        ids = pl_module.__dict__.pop(_TAKEN, None)
+        self._leave()
+        self._now = instances(_ids_of(batch, trainer) if ids is None else ids)
+        self._now.__enter__()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Leave it, and raise where a site of the model was never reached."""
+        now, self._now = self._now, None
+        if now is not None:
+            now.__exit__(None, None, None)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the view of a batch that was skipped."""
+        self._leave()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Leave the view of the batch that failed."""
+        self._leave(exception)
+
+    def _leave(self, error: BaseException | None = None) -> None:
+        now, self._now = self._now, None
+        if now is not None:  # as after an error: a batch that was skipped has reached no site
+            error = error or RuntimeError()
+            now.__exit__(type(error), error, error.__traceback__)
+
+
+class TurnOverModule(LightningModule):
+    """A LightningModule whose `training_step` gets batches without ids, in the keep view of their rows.
+
+    Derive from it instead of `LightningModule` and train on data from `turnover.with_instance_ids`; nothing else
+    changes. Hooks of your own named `on_before_batch_transfer` or `configure_callbacks` must call those of this class.
+
+    Example:
+        >>> class Net(TurnOverModule):
+        ...     def __init__(self, net):
+        ...         super().__init__()
+        ...         self.net = turnover.wrap(net, at=["1"])
+        ...     def training_step(self, batch, batch_idx):
+        ...         x, y = batch
+        ...         outputs = self.net(x)
+        ...         return torch.nn.functional.cross_entropy(outputs, repeat(y))
+        ...     def configure_optimizers(self):
+        ...         return torch.optim.AdamW(self.parameters())
+        >>> net = Net(torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2)))
+    """
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Take the ids out of a training batch; of other batches, if they are named."""
+        if self.trainer.training:
+            self.__dict__[_TAKEN] = _ids_of(batch, self.trainer)
+            return split_ids(batch)[0]
+        return split_ids(batch)[0] if isinstance(batch, Mapping) and INSTANCE_ID in batch else batch
+
+    def configure_callbacks(self) -> list[Callback]:
+        """Return the callback that holds the keep view."""
+        return [InstancesCallback()]
+
+
+class LearningCurvesCallback(Callback):
+    """Logs the loss of training rows kept and flipped, and of validation rows, every so many steps.
+
+    The curves are logged as `curve_keep`, `curve_flip` and `curve_validation`, and kept in `history`.
+
+    Args:
+        train: a sample of training rows with their ids: (x, y, ids), a dict, a Dataset or a DataLoader.
+        validation: rows that are not trained; None: no third curve.
+        every: steps from one point of the curves to the next; the first is before training.
+        model: path of the masked model in the module, such as "net"; None: the module itself is called.
+        loss: `loss(outputs, targets) -> [batch]`; None: cross-entropy for integer targets, squared error for floats.
+
+    Example:
+        >>> rows = torch.randn(8, 4), torch.arange(8) % 2, torch.arange(8)
+        >>> curves = LearningCurvesCallback(rows, every=10, model="net")
+    """
+
+    def __init__(
+        self, train: Any, *, validation: Any = None, every: int = 50, model: str | None = None, loss: Loss | None = None
+    ) -> None:
+        if every < 1:
+            raise TrainingError(f"every={every} must be at least 1: every=50.")
+        self.train, self.validation, self.every, self.model, self.loss = train, validation, every, model, loss
+        self.history: list[dict[str, float]] = []
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Measure once before training."""
+        if trainer.global_step == 0:
+            self._measure(trainer, pl_module)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Measure and log where it is time to."""
+        step = trainer.global_step
+        if step % self.every == 0 and (not self.history or self.history[-1]["step"] != step):
+            pl_module.log_dict(self._measure(trainer, pl_module))
+
+    def _measure(self, trainer: Any, pl_module: Any) -> dict[str, float]:
+        model = pl_module if self.model is None else pl_module.get_submodule(self.model)
+        curves = measure_curves(model, train=self.train, validation=self.validation, loss=self.loss)
+        self.history.append({"step": trainer.global_step, **curves})
+        return curves
+
+
+def _ids_of(batch: Any, trainer: Any) -> Any:
+    """Return the ids of a training batch; raise where there are none, or where labels would be taken for them."""
+    cure = (
+        "The loader for Trainer.fit needs a data set with ids: DataLoader(turnover.with_instance_ids(dataset), ...); "
+        f"or let batches be dicts with {INSTANCE_ID!r}."
+    )
+    loader = trainer.train_dataloader
+    nameless = type(batch) in (tuple, list)
+    if nameless and isinstance(loader, DataLoader) and not carries_ids(loader):
+        raise MissingIdError(f"batches of {len(batch)} items come from a data set without ids. {cure}")
+    try:
+        return split_ids(batch)[1]
+    except MissingIdError as error:
+        raise MissingIdError(f"{error} {cure}") from None

@@ -1,0 +1,330 @@
+"""Masked models under the Trainer of Hugging Face."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install 'turnover[text]'")
+pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnover[text]'")
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+
+import transformers
+
+import turnover
+from tests.integrations.tiny_text import arguments, bert, masked, pad, rows, trained
+from turnover.errors import MissingExtraError, MissingIdError, MissingInstancesError, TrainingError, TurnOverWarning
+from turnover.integrations.hf_curves import LearningCurvesCallback
+from turnover.integrations.hf_trainer import TurnOverTrainer, _LossOverRows
+from turnover.integrations.learning_curves import measure_curves
+from turnover.layers.instances import active_instances
+
+PARTS = ("input_ids", "attention_mask", "label")
+WORKER = Path(__file__).parent / "train_under_torchrun.py"
+
+
+def numbered(count=24):
+    return turnover.with_instance_ids(rows(count))
+
+
+def whole(data):
+    """All rows as one padded batch without ids."""
+    return pad([{name: row[name] for name in PARTS} for row in data])
+
+
+def train(folder, model, data=None, kind=TurnOverTrainer, **options):
+    resume = options.pop("resume", None)
+    given = {name: options.pop(name) for name in ("eval_dataset", "compute_loss_func") if name in options}
+    trainer = kind(model, arguments(folder, **options), pad, numbered() if data is None else data, **given)
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer
+
+
+def loop(model, steps, size=4, accumulate=1, smoothing=0.0):
+    """The slow twin: a plain loop in the order of the data."""
+    model.train()
+    learns = [value for value in model.parameters() if value.requires_grad]
+    optimiser = torch.optim.AdamW(learns, lr=1e-2, weight_decay=0.0)
+    data = numbered()
+    for step in range(steps):
+        for part in range(accumulate):
+            start = (step * accumulate + part) * size % len(data)
+            some = [data[place] for place in range(start, start + size)]
+            batch = whole(some)
+            labels = batch.pop("labels")
+            with turnover.instances([row["instance_id"] for row in some]) as now:
+                logits = model(**batch).logits
+                loss = functional.cross_entropy(logits, now.repeat(labels), label_smoothing=smoothing)
+                (loss / accumulate).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return trained(model)
+
+
+def assert_same(found, wanted, atol=1e-5):
+    assert found.keys() == wanted.keys()
+    assert max(float((found[name] - wanted[name]).abs().max()) for name in wanted) < atol
+
+
+# Training
+
+
+def test_every_batch_trains_its_own_rows_and_no_column_that_the_model_does_not_take_reaches_the_collator(tmp_path):
+    seen = []
+
+    class Watching(TurnOverTrainer):
+        def compute_loss(self, model, inputs, *args, **options):
+            now = active_instances()
+            seen.append((now.ids.tolist(), now.view, sorted(inputs)))
+            return super().compute_loss(model, inputs, *args, **options)
+
+    train(tmp_path, masked(), kind=Watching, max_steps=2)  # `pad` itself refuses other columns
+    names = ["attention_mask", "input_ids", "labels"]
+    assert seen == [([0, 1, 2, 3], "keep", names), ([4, 5, 6, 7], "keep", names)]
+
+
+def test_shuffled_rows_keep_their_ids(tmp_path):
+    seen = {}
+
+    class Watching(TurnOverTrainer):
+        def compute_loss(self, model, inputs, *args, **options):
+            for number, tokens, mask in zip(
+                active_instances().ids.tolist(), inputs["input_ids"], inputs["attention_mask"], strict=True
+            ):
+                seen[number] = tokens[mask.bool()].tolist()
+            return super().compute_loss(model, inputs, *args, **options)
+
+    train(tmp_path, masked(), kind=Watching, num_train_epochs=1, train_sampling_strategy="random")
+    assert list(seen) != sorted(seen)
+    assert seen == {number: row["input_ids"] for number, row in enumerate(rows())}
+
+
+def test_accumulated_gradients_are_those_of_a_plain_loop(tmp_path):
+    def mean_loss(outputs, labels, num_items_in_batch=None):
+        return functional.cross_entropy(outputs.logits, labels, reduction="sum") / num_items_in_batch
+
+    found = train(
+        tmp_path, masked(), max_steps=4, gradient_accumulation_steps=3, weight_decay=0.0, compute_loss_func=mean_loss
+    )
+    assert_same(trained(found.model), loop(masked(), 4, accumulate=3))
+
+
+def test_a_resumed_training_ends_with_the_same_weights_and_masks(tmp_path):
+    options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3}
+    dropout = {"hidden_dropout_prob": 0.1}
+    wanted = train(tmp_path / "whole", masked(**dropout), **options)
+    found = train(tmp_path / "rest", masked(**dropout), **options, resume=str(tmp_path / "whole" / "checkpoint-3"))
+    assert found.state.global_step == 6
+    assert_same(trained(found.model), trained(wanted.model), atol=1e-6)
+
+
+def test_a_checkpoint_of_other_masks_is_refused(tmp_path):
+    train(tmp_path, masked(), max_steps=2, save_strategy="steps", save_steps=2)
+    other = turnover.wrap(bert(), adapters=8, seed=1)
+    with pytest.raises(turnover.TurnOverError, match="seed"):
+        train(tmp_path / "other", other, max_steps=4, resume=str(tmp_path / "checkpoint-2"))
+
+
+def test_activation_checkpointing_changes_nothing(tmp_path):
+    wanted = train(tmp_path, masked(), max_steps=3)
+    found = train(tmp_path, masked(), max_steps=3, gradient_checkpointing=True)
+    assert_same(trained(found.model), trained(wanted.model))
+
+
+def test_another_trainer_can_be_combined_with_it(tmp_path):
+    class Doubled(transformers.Trainer):
+        def compute_loss(self, model, inputs, *args, **options):
+            return 2 * super().compute_loss(model, inputs, *args, **options)
+
+    class Mine(TurnOverTrainer, Doubled):
+        pass
+
+    once, twice = (train(tmp_path, masked(), kind=kind, max_steps=1) for kind in (TurnOverTrainer, Mine))
+    assert twice.state.log_history[0]["loss"] == pytest.approx(2 * once.state.log_history[0]["loss"], rel=1e-3)
+
+
+def test_a_model_of_peft_trains(tmp_path):
+    peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
+    from turnover.integrations.peft_lora import lora_sites
+
+    config = peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["classifier"])
+    model = peft.get_peft_model(bert(), config)
+    model = turnover.wrap(model, at=[*lora_sites(model), "base_model.model.dropout"])
+    before = trained(model)
+    after = trained(train(tmp_path, model, max_steps=2).model)
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+# Replicas
+
+
+def with_replicas():
+    return turnover.wrap(bert(), at=["dropout"], replicas=3)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_replicas_train_as_in_a_plain_loop(tmp_path, smoothing, accumulate):
+    options = {"label_smoothing_factor": smoothing, "gradient_accumulation_steps": accumulate}
+    found = train(tmp_path, with_replicas(), max_steps=3, weight_decay=0.0, **options)
+    assert_same(trained(found.model), loop(with_replicas(), 3, smoothing=smoothing, accumulate=accumulate), atol=1e-4)
+
+
+def test_replicas_are_evaluated_as_their_mean(tmp_path):
+    trainer = train(tmp_path, with_replicas(), max_steps=2, eval_dataset=rows(6, seed=1))
+    batch = whole(rows(6, seed=1))
+    labels = batch.pop("labels")
+    with torch.no_grad():
+        logits = trainer.model.eval()(**batch).logits
+    assert len(logits) == 6
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(functional.cross_entropy(logits, labels).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["regression", "single_label_classification", "multi_label_classification"])
+def test_the_loss_outside_the_model_is_that_inside(kind):
+    model = bert(labels=1 if kind == "regression" else 3, problem_type=kind).eval()
+    batch = whole(rows(5))
+    labels = {
+        "regression": torch.randn(5),
+        "single_label_classification": torch.arange(5) % 3,
+        "multi_label_classification": torch.randint(2, (5, 3)).float(),
+    }[kind]
+    outputs = model(**{**batch, "labels": labels})
+    assert _LossOverRows(model, None)(outputs, labels).item() == pytest.approx(outputs.loss.item(), rel=1e-6)
+
+
+def test_the_loss_of_a_causal_model_outside_is_that_inside():
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40, "n_positions": 16}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)).eval()
+    tokens = torch.randint(40, (3, 7))
+    labels = tokens.masked_fill(torch.arange(7) > 4, -100)
+    outputs = model(tokens, labels=labels)
+    assert _LossOverRows(model, None)(outputs, labels).item() == pytest.approx(outputs.loss.item(), rel=1e-6)
+
+
+# Evaluation and curves
+
+
+def test_evaluation_is_that_of_the_full_network_with_ids_or_without(tmp_path):
+    trainer = train(tmp_path, masked(), max_steps=3)
+    wanted = trainer.model.eval()(**whole(rows())).loss.item()
+    for data in (numbered(), rows()):
+        assert trainer.evaluate(data)["eval_loss"] == pytest.approx(wanted, rel=1e-4)
+    assert trainer.predict(numbered()).predictions.shape == (24, 2)
+
+
+def test_curves_are_logged_and_the_training_does_not_notice(tmp_path):
+    def run(curves):
+        trainer = TurnOverTrainer(
+            masked(hidden_dropout_prob=0.1),
+            arguments(tmp_path, max_steps=4, per_device_eval_batch_size=4),
+            pad,
+            numbered(),
+            rows(10, seed=1),
+        )
+        callback = LearningCurvesCallback(trainer, rows=6, every=2)
+        if curves:
+            trainer.add_callback(callback)
+        trainer.train()
+        return trainer, callback
+
+    quiet, _ = run(False)
+    trainer, callback = run(True)
+    assert_same(trained(trainer.model), trained(quiet.model), atol=1e-7)
+    losses = [[entry["step"] for entry in one.state.log_history if "loss" in entry] for one in (quiet, trainer)]
+    assert losses == [[1, 2, 3, 4]] * 2  # the Trainer's own log goes on
+    names = {"curve_keep", "curve_flip", "curve_validation"}
+    logged = [entry for entry in trainer.state.log_history if names <= entry.keys()]
+    assert [entry["step"] for entry in logged] == [entry["step"] for entry in callback.history] == [0, 2, 4]
+    assert all(
+        entry[name] == point[name] for entry, point in zip(logged, callback.history, strict=True) for name in names
+    )
+
+    sample = [numbered()[place] for place in (0, 4, 8, 12, 16, 20)]
+    batch = whole(sample)
+    labels = batch.pop("labels")
+    trainer.model.eval()
+    for view in ("keep", "flip"):
+        with turnover.instances([row["instance_id"] for row in sample], view=view):
+            loss = functional.cross_entropy(trainer.model(**batch).logits, labels)
+        assert callback.history[-1][f"curve_{view}"] == pytest.approx(loss.item(), rel=1e-4)
+    held_out = whole([rows(10, seed=1)[int(place * 10 / 6)] for place in range(6)])
+    assert callback.history[-1]["curve_validation"] == pytest.approx(trainer.model(**held_out).loss.item(), rel=1e-4)
+
+
+def test_measuring_curves_leaves_every_module_in_its_mode():
+    model = masked().train()
+    model.bert.encoder.layer[0].eval()
+    modes = [module.training for module in model.modules()]
+    batch = {**whole(rows()), "instance_id": torch.arange(24)}
+    measure_curves(model, train=batch)
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_curves_of_no_rows_or_no_steps_are_refused():
+    with pytest.raises(TrainingError, match=r"every=0 must be at least 1"):
+        LearningCurvesCallback(None, every=0)
+    with pytest.raises(turnover.TurnOverError, match="have no ids"):
+        measure_curves(masked(), train=whole(rows()))
+
+
+# Bad input
+
+
+def test_clipping_is_warned_of(tmp_path):
+    with pytest.warns(TurnOverWarning, match=r"max_grad_norm=1.0.*TrainingArguments\(max_grad_norm=0\)"):
+        train(tmp_path, masked(), max_steps=1, max_grad_norm=1.0)
+
+
+def test_tokenised_data_without_ids_is_refused_before_training(tmp_path):
+    raw = numbered()
+    tokenised = raw.map(lambda row: {name: row[name] for name in PARTS}, remove_columns=raw.column_names)
+    with pytest.raises(MissingIdError, match=r"only the columns 'input_ids', .*with_instance_ids\(tokenised\)"):
+        train(tmp_path, masked(), tokenised, max_steps=1)
+
+
+def test_rows_without_ids_are_refused(tmp_path):
+    plain = [{name: row[name] for name in PARTS} for row in rows()]
+    with pytest.raises(MissingIdError, match=r"the training batch has no 'instance_id', only 'input_ids'"):
+        train(tmp_path, masked(), plain, max_steps=1)
+    plain[1]["instance_id"] = 5
+    with pytest.raises(MissingIdError, match=r"3 of 4 rows have no 'instance_id'"):
+        train(tmp_path, masked(), plain, max_steps=1)
+
+
+def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
+    with pytest.raises(MissingInstancesError, match=r"turnover\.instances"):
+        train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
+
+
+@pytest.mark.parametrize("name", ["hf_trainer", "hf_curves"])
+def test_a_missing_package_is_named_with_what_to_type(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, f"turnover.integrations.{name}")
+    with pytest.raises(MissingExtraError, match=r"pip install 'turnover\[text\]'"):
+        importlib.import_module(f"turnover.integrations.{name}")
+
+
+# Two processes
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_train_as_one_on_the_joint_batch(tmp_path):
+    root = WORKER.parents[2]
+    variables = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
+    done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    assert [result["world"] for result in found] == [2, 2]
+    assert found[0]["ids"] == [[0, 1], [4, 5], [8, 9]]
+    assert found[1]["ids"] == [[2, 3], [6, 7], [10, 11]]
+    assert [len(result["curves"]) for result in found] == [2, 0]
+    wanted = train(tmp_path, masked(), max_steps=3, per_device_train_batch_size=4)
+    for result in found:
+        assert_same(result["weights"], trained(wanted.model))
