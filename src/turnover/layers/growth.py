@@ -104,42 +104,24 @@ class Growth:
             )
 
 
-class _Divided(torch.autograd.Function):
-    """The identity, whose gradient is divided."""
+class _ScaledGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a number."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, number: int) -> Tensor:
-        ctx.number = number
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
-        return gradients[0] / ctx.number, None
+        return gradients[0] * ctx.factor, None
 
 
-class _Multiplied(torch.autograd.Function):
-    """The identity, whose gradient is multiplied."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, number: int) -> Tensor:
-        ctx.number = number
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
-        return gradients[0] * ctx.number, None
-
-
-def gradient_divided(x: Tensor, number: int) -> Tensor:
-    """Return `x`; what flows back through it is divided."""
-    return _Divided.apply(x, number) if x.requires_grad else x  # pyright: ignore[reportReturnType]
-
-
-def gradient_multiplied(x: Tensor, number: int) -> Tensor:
-    """Return `x`; what flows back through it is multiplied."""
-    return _Multiplied.apply(x, number) if x.requires_grad else x  # pyright: ignore[reportReturnType]
+def scaled_gradient(x: Tensor, factor: float) -> Tensor:
+    """Return `x`; what flows back through it is multiplied by the factor."""
+    return _ScaledGradient.apply(x, factor) if x.requires_grad else x  # pyright: ignore[reportReturnType]
 
 
 def grown(x: Tensor, replicas: int) -> Tensor:
     """Return the rows of `x` once for each replica, one replica after the other; the trunk gets the mean gradient."""
-    return gradient_divided(x, replicas).repeat(replicas, *[1] * (x.dim() - 1))
+    return scaled_gradient(x, 1 / replicas).repeat(replicas, *[1] * (x.dim() - 1))

@@ -78,27 +78,22 @@ class Mixout:
         keep_start(module)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Return the output under the masks of the active instances; without any, the output itself."""
+        if active_instances() is None and not module.training:
+            return output
+        return self._mixed(module, args, kwargs, output)
+
+    def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
         """Return f0(x) + mask * (f(x) - f0(x))."""
-        if active_instances() is None and not module.training:
-            return output
-        start = functional_call(self._twin[0], start_of(module), args, kwargs)
-        first = _tensor(start, self.site)
-        return first + apply_mask(_tensor(output, self.site) - first, self.site, training=module.training)
+        start = _tensor(functional_call(self._twin[0], start_of(module), args, kwargs), self.site)
+        return start + apply_mask(_tensor(output, self.site) - start, self.site, training=module.training)
 
 
-class MixoutInput:
-    """Forward hook of the last layer in mode "mixout": the difference of the weights sees the masked input."""
+class MixoutInput(Mixout):
+    """The same for the last layer: the difference of the weights sees the masked input."""
 
-    def __init__(self, site: Site, module: nn.Module) -> None:
-        """Keep the weights that the module has now, beside those that will learn."""
-        self.site = site
-        self._twin = (_without_weights(module),)
-        keep_start(module)
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+    def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
         """Return f0(x) + f(mask * x) - f0(mask * x)."""
-        if active_instances() is None and not module.training:
-            return output
         (x,) = args
         masked = apply_mask(x, self.site, training=module.training)
         start = start_of(module)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
-from .growth import begin_pass, end_pass, gradient_multiplied
+from .growth import begin_pass, end_pass, scaled_gradient
 from .instances import active_instances
 from .root import remove_hooks
 from .tensors import map_tensors
@@ -43,7 +43,7 @@ def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
     if not torch.compiler.is_dynamo_compiling():
         return _joined(output, replicas, end_pass())
     if root.training:  # compiled training is in keep view; asking for the view would break the graph
-        return map_tensors(output, lambda x: gradient_multiplied(x, replicas))
+        return map_tensors(output, lambda x: scaled_gradient(x, replicas))
     return _joined_untraced(output, replicas, None)
 
 
@@ -56,7 +56,7 @@ def _joined(output: Any, replicas: int, trunk_rows: int | None) -> Any:
             return x  # made by the trunk
         if now is None or now.all_full:
             return x.unflatten(0, (replicas, -1)).mean(0)
-        return gradient_multiplied(x, replicas)
+        return scaled_gradient(x, replicas)
 
     return map_tensors(output, join)
 

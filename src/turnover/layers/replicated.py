@@ -18,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from turnover.errors import ReplicaError
 
-from .growth import Growth, gradient_divided, grown
+from .growth import Growth, grown, scaled_gradient
 from .instances import active_count
 from .tensors import map_tensors, tensors_in
 
@@ -166,7 +166,7 @@ def _linear(module: Replicated, x: Tensor, replicas: int, grows: bool) -> Tensor
     weight: Tensor = module.weight
     bias: Tensor | None = module._parameters.get("bias")
     if grows:
-        every = gradient_divided(x, replicas).expand(replicas, *x.shape)
+        every = scaled_gradient(x, 1 / replicas).expand(replicas, *x.shape)
         return _products(every.flatten(1, -2), weight, bias).view(replicas * len(x), *x.shape[1:-1], -1)
     return _products(x.reshape(replicas, -1, x.shape[-1]), weight, bias).view(*x.shape[:-1], -1)
 
@@ -212,7 +212,7 @@ def _convolution(module: Replicated, x: Tensor, replicas: int, grows: bool) -> T
     if convolve is None or weight.dim() != x.dim() + 1:
         raise ReplicaError(f"{module.growth.path!r} got shape {list(x.shape)}; give it a batch of rows.")
     if grows and template.groups == 1:
-        inputs, groups = gradient_divided(x, replicas), 1
+        inputs, groups = scaled_gradient(x, 1 / replicas), 1
     else:
         every = grown(x, replicas) if grows else x
         # [replicas * rows, channels, ...] -> [rows, replicas * channels, ...]

@@ -15,6 +15,7 @@ and files. Must not know: models, masks, how a score is computed.
 | `null_tail.py`, `error_tail.py`, `tails.py` | p-values from never-trained ids; from standard errors; functions |
 | `discoveries.py` | which of many p-values stand out, also when only the smallest are kept |
 | `tables.py`, `labelled.py`, `extras.py` | pandas; xarray; how both are imported |
+| `tokens.py` | self-influence token by token |
 | `stored.py` | the format of scores in a folder |
 | `text.py` | results as text |
 """
