@@ -20,9 +20,9 @@ help: ## this list
 demo: .venv/.stamp-cli ## find wrong labels among handwritten digits
 	@$(BIN)/turnover demo
 
-# One process: torch may use both cores (see tests/conftest.py), so workers would only compete.
+# A process a core: each test has one thread (see tests/conftest.py). A file stays in one process, for its fixtures.
 test: .venv/.stamp-test ## all fast tests
-	@$(BIN)/python -m pytest --ignore=tests/browser
+	@$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/browser
 
 # pytest ends with 5 where nothing is marked slow.
 test-slow: .venv/.stamp-test ## the tests marked slow

@@ -95,7 +95,7 @@ SIZES = {
                 batch_size=40,
                 retrain=True,
             ),
-            TaskConfig("sst2", rows=500, queries=40, learning_rate=0.02, epochs=5, batch_size=50),
+            TaskConfig("sst2", rows=500, queries=40, learning_rate=0.02, epochs=5, batch_size=50, retrain=True),
         )
     ),
     "medium": ComparedConfig(

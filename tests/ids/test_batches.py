@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_map
 from torch.utils.data import default_collate
 
+from tests.plain_ids import plain_repr
 from turnover.errors import DataSetError, InstanceIdError, MissingIdError
 from turnover.ids import split_ids
 from turnover.ids.batches import attach
@@ -98,7 +99,7 @@ class FixedKeys(UserDict):
         (SharedCopy({"x": 1}), {"x": 1, "instance_id": 5}),
         (FixedKeys({"x": 1}), {"x": 1, "instance_id": 5}),
     ],
-    ids=repr,
+    ids=plain_repr,
 )
 def test_every_form_of_row_takes_an_id(row, expected):
     before = copy.deepcopy(row) if not isinstance(row, MappingProxyType) else row
@@ -208,7 +209,7 @@ def test_a_dataclass_with_slots_and_no_room_is_told_which_field_to_add():
 
 
 @pytest.mark.parametrize(
-    "row", [{"instance_id": 1}, UserDict(instance_id=1), attach(Point(1, 2), 5), SlottedWithRoom(1, 2)], ids=repr
+    "row", [{"instance_id": 1}, UserDict(instance_id=1), attach(Point(1, 2), 5), SlottedWithRoom(1, 2)], ids=plain_repr
 )
 def test_a_row_that_has_an_id_already_is_refused_unless_it_is_the_users_own(row):
     with pytest.raises(InstanceIdError, match=r"already has 'instance_id'.*id='instance_id'"):
@@ -266,7 +267,7 @@ def test_a_batch_without_ids_is_a_named_error(batch, text):
         split_ids(batch)
 
 
-@pytest.mark.parametrize("ids", [torch.zeros(2), ["a", "b"], np.zeros((2, 2), int), [None]], ids=repr)
+@pytest.mark.parametrize("ids", [torch.zeros(2), ["a", "b"], np.zeros((2, 2), int), [None]], ids=plain_repr)
 def test_an_instance_id_that_cannot_be_ids_is_a_named_error(ids):
     with pytest.raises(InstanceIdError, match="'instance_id' of the batch must be integers in one dimension"):
         split_ids({"x": 1, "instance_id": ids})

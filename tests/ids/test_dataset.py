@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
+from tests.plain_ids import plain_repr
 from turnover.errors import DataSetError, InstanceIdError
 from turnover.ids import InstanceIdDataset, instance_id_of, with_instance_ids
 
@@ -79,7 +80,7 @@ class ByBatch(Dataset):
         (np.array([3, 4]), (4, 1)),
         (Squares(), (1, 1, 1)),
     ],
-    ids=repr,
+    ids=plain_repr,
 )
 def test_anything_with_numbered_rows_gets_ids(data, expected):
     given = with_instance_ids(data)
@@ -223,7 +224,7 @@ def test_rows_that_have_an_instance_id_already_are_an_error():
         (iter([1]), r"a list_iterator can be iterated only once"),
         (map(str, [1]), r"a map can be iterated only once"),
     ],
-    ids=repr,
+    ids=plain_repr,
 )
 def test_what_is_no_data_set_is_told_what_to_give_instead(data, text):
     with pytest.raises(DataSetError, match=text):

@@ -7,6 +7,7 @@ from torch import nn
 
 import turnover
 from tests.influence.models import bert, cnn, mlp, trained
+from tests.plain_ids import plain_str
 from turnover.ids import FIRST_RESERVED_ID
 
 QUERIES = torch.randn(6, 6, generator=torch.Generator().manual_seed(2)), torch.arange(6) % 3
@@ -18,7 +19,7 @@ def model(keep: float = 0.5) -> nn.Module:
     return trained(mlp(64), at=["1", "3"], keep=keep)
 
 
-@pytest.mark.parametrize("measure", ["loss", "probability", "margin", lambda o, t: o[:, 0]], ids=str)
+@pytest.mark.parametrize("measure", ["loss", "probability", "margin", lambda o, t: o[:, 0]], ids=plain_str)
 @pytest.mark.parametrize("against", ["keep", "full"])
 def test_most_of_the_noise_of_fresh_ids_goes_away(measure, against):
     plain, less = (

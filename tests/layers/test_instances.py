@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import turnover
 from tests.layers.models import wrapped_mlp
+from tests.plain_ids import plain_str
 from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ViewError
 from turnover.layers.root import masking_of
 
@@ -122,7 +123,7 @@ def test_bad_views_raise_and_say_what_was_given(view, message):
         turnover.instances([1, 2], view=view)
 
 
-@pytest.mark.parametrize("view", [("keep", "flip"), np.array(["keep", "flip"]), iter(["keep", "flip"])], ids=str)
+@pytest.mark.parametrize("view", [("keep", "flip"), np.array(["keep", "flip"]), iter(["keep", "flip"])], ids=plain_str)
 def test_views_may_come_in_any_sequence(view):
     model = wrapped_mlp().eval()
     x = torch.randn(2, 6)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import turnover
+from tests.plain_ids import plain_str
 from turnover.errors import AlreadyWrappedError, MaskError, NotWrappedError, PlanError, TurnOverWarning
 from turnover.layers.root import masking_of
 
@@ -58,7 +59,7 @@ def test_eval_mode_without_ids_is_the_plain_model_exactly():
     assert torch.equal(turnover.wrap(model, at=["1", "3"]).eval()(x), model(x))
 
 
-@pytest.mark.parametrize("at", [["1", "3"], ["3", "1"], "[13]", {"1": "features", "3": "features"}], ids=str)
+@pytest.mark.parametrize("at", [["1", "3"], ["3", "1"], "[13]", {"1": "features", "3": "features"}], ids=plain_str)
 def test_paths_globs_and_mappings_name_the_same_sites_in_the_order_of_the_model(at):
     assert sites_of(turnover.wrap(mlp(), at=at)) == ["1", "3"]
 
@@ -221,7 +222,7 @@ def test_a_misspelt_path_lists_near_misses():
         (mlp, {"1": "rows"}, "give 'features' .last dimension. or 'channels'"),
         (lambda: nn.Sequential(nn.ModuleList([nn.ReLU()])), ["0"], "is a ModuleList, which is never called itself"),
     ],
-    ids=str,
+    ids=plain_str,
 )
 def test_a_plan_that_cannot_work_says_why(make, at, message):
     with pytest.raises(PlanError, match=message):
@@ -243,7 +244,7 @@ def test_a_keep_rate_outside_0_and_1_is_refused(keep):
         (nn.DataParallel(mlp()), "DataParallel runs replicas in threads"),
         (torch.compile(mlp()), "the model is compiled. Wrap it first"),
     ],
-    ids=str,
+    ids=plain_str,
 )
 def test_what_cannot_be_wrapped_says_what_to_do(model, message):
     with pytest.raises(PlanError, match=message):
