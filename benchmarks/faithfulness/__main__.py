@@ -28,6 +28,9 @@ def main() -> None:
     config, folder = SIZES[asked.size], RUNS / asked.size
     everything = not (asked.choose or asked.explore or asked.page or asked.task or asked.method or asked.seed)
     tasks = asked.task or list(config.tasks)
+    unknown = [task for task in tasks if task not in config.tasks]
+    if unknown:
+        parser.error(f"there is no task {', '.join(unknown)}; there are {', '.join(config.tasks)}")
     if asked.choose or everything:
         choose(config, folder, tasks=tasks, methods_wanted=asked.method)
     if asked.explore or everything:

@@ -33,6 +33,12 @@ def run(
     """
     everyone = methods(config, default=chosen(folder))
     names = list(methods_wanted or everyone)
+    unknown = [name for name in names if name not in everyone]
+    if unknown:
+        raise SystemExit(
+            f"no method {', '.join(unknown)} is reported; there are {', '.join(everyone)}. Candidates for the default "
+            "are measured by --choose."
+        )
     for task in tasks:
         reported = sorted({seed for name in names for seed in everyone[name].seeds(config)})
         wanted = [

@@ -217,3 +217,8 @@ def test_missing_data_leaves_the_other_tasks_alone(tmp_path, monkeypatch, capsys
     config = replace(TOY, tasks={"cifar10": SIZES["full"].tasks["cifar10"]})
     run(config, tmp_path, tasks=["cifar10"], methods_wanted=["paper"])
     assert "cifar10 is left out: there is no file" in capsys.readouterr().out
+
+
+def test_an_unknown_method_is_told_which_there_are(tmp_path):
+    with pytest.raises(SystemExit, match=r"no method nothing is reported; there are paper"):
+        run(SIZES["toy"], tmp_path, tasks=["digits"], methods_wanted=["nothing"], seeds=None)
