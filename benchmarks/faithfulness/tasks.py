@@ -13,9 +13,7 @@ from torch.utils.data import TensorDataset
 import turnover
 from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.cifar10 import labels_by_people, load_cifar10
-from experiments.datasets.digits import load_digits
-from experiments.datasets.minilm import text_features
-from experiments.datasets.sst2 import load_sst2
+from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
 from turnover.training import TrainingRecipe
 
 from .config import TaskConfig
@@ -120,24 +118,16 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
     return Prepared(config, plain, (held[some], torch.from_numpy(held_labels[some])), given != right, size)
 
 
-Loaded = tuple[Tensor, np.ndarray, Tensor, np.ndarray]
-
-
-def _digits(config: TaskConfig, cache: Path) -> Loaded:
+def _digits(config: TaskConfig, cache: Path) -> Rows:
     del cache  # nothing to keep
-    found = load_digits()
-    x = torch.from_numpy(found.pixels)
-    return x[: config.rows], found.labels[: config.rows], x[config.rows :], found.labels[config.rows :]
+    return digit_rows(config.rows)
 
 
-def _sst2(config: TaskConfig, cache: Path) -> Loaded:
-    train, dev = load_sst2("train", rows=config.rows), load_sst2("dev")
-    x, held = text_features(train.texts, cache=cache), text_features(dev.texts, cache=cache)
-    mean, spread = x.mean(0), x.std(0)
-    return (x - mean) / spread, train.labels, (held - mean) / spread, dev.labels
+def _sst2(config: TaskConfig, cache: Path) -> Rows:
+    return sst2_rows(config.rows, cache)
 
 
-def _cifar10(config: TaskConfig, cache: Path) -> Loaded:
+def _cifar10(config: TaskConfig, cache: Path) -> Rows:
     del cache
     train, test = load_cifar10("train", rows=config.rows), load_cifar10("test")
     x, held = (
@@ -147,4 +137,4 @@ def _cifar10(config: TaskConfig, cache: Path) -> Loaded:
     return (x - mean) / spread, train.labels, (held - mean) / spread, test.labels
 
 
-_LOADERS: dict[str, Callable[[TaskConfig, Path], Loaded]] = {"digits": _digits, "sst2": _sst2, "cifar10": _cifar10}
+_LOADERS: dict[str, Callable[[TaskConfig, Path], Rows]] = {"digits": _digits, "sst2": _sst2, "cifar10": _cifar10}

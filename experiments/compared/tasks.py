@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 import turnover
 from experiments.datasets.changed_labels import change_labels
-from experiments.datasets.digits import load_digits
-from experiments.datasets.minilm import text_features
-from experiments.datasets.sst2 import load_sst2
+from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
 from turnover.training import TrainingRecipe
 
 from .config import TaskConfig
@@ -84,21 +82,13 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
     return Prepared(plain, replace(plain, build=partial(masked_mlp, *size, seed=0)), asked, some.changed, held)
 
 
-Loaded = tuple[Tensor, np.ndarray, Tensor, np.ndarray]
-
-
-def _digits(config: TaskConfig, cache: Path) -> Loaded:
+def _digits(config: TaskConfig, cache: Path) -> Rows:
     del cache  # nothing to keep
-    found = load_digits()
-    x = torch.from_numpy(found.pixels)
-    return x[: config.rows], found.labels[: config.rows], x[config.rows :], found.labels[config.rows :]
+    return digit_rows(config.rows)
 
 
-def _sst2(config: TaskConfig, cache: Path) -> Loaded:
-    train, dev = load_sst2("train", rows=config.rows), load_sst2("dev")
-    x, held = text_features(train.texts, cache=cache), text_features(dev.texts, cache=cache)
-    mean, spread = x.mean(0), x.std(0)
-    return (x - mean) / spread, train.labels, (held - mean) / spread, dev.labels
+def _sst2(config: TaskConfig, cache: Path) -> Rows:
+    return sst2_rows(config.rows, cache)
 
 
-_LOADERS: dict[str, Callable[[TaskConfig, Path], Loaded]] = {"digits": _digits, "sst2": _sst2}
+_LOADERS: dict[str, Callable[[TaskConfig, Path], Rows]] = {"digits": _digits, "sst2": _sst2}

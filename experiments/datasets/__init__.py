@@ -8,6 +8,7 @@ experiment asks. Nothing is downloaded; a file that is missing is an error that 
 | `folder.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file |
 | `sst2.py`, `cifar10.py`, `digits.py` | one data set each |
 | `changed_labels.py` | a share of labels changed to another class |
+| `numbers.py` | digits and sentences in one shape for all comparisons |
 | `minilm.py` | sentence features of a pretrained encoder, kept on disk |
 """
 

@@ -3,6 +3,7 @@
 A method is trained before the query is known, and what it then keeps must do for any query.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _DAMPING = 1.0
 _SCALE = 20.0
 
 
-class Method:
+class Method(ABC):
     """One method on one task.
 
     Attributes:
@@ -35,17 +36,17 @@ class Method:
         self.task = task
         self.folder = folder
 
+    @abstractmethod
     def train(self) -> None:
         """Do all that needs no query."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stored(self) -> int:
         """Return the bytes on disk of what must be kept for queries, without the training data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def estimate(self, rows: int) -> np.ndarray:
         """Return the influence of so many rows on the query."""
-        raise NotImplementedError
 
 
 class Retrain(Method):

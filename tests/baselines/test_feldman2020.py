@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.baselines.counted import Counted
 from tests.reference.feldman_twin import accuracy, influence_twin, loss_turned_round, probability, trained
 from turnover.baselines.feldman2020 import FeldmanZhang
 from turnover.baselines.leave_one_out import LeaveOneOut
@@ -30,20 +31,6 @@ def fast(parameters):
 
 def recipe(**changes) -> TrainingRecipe:
     return TrainingRecipe(**{"build": build, "inputs": X, "targets": Y, "epochs": 3, "batch_size": 5, **changes})
-
-
-class Counted:
-    """Builds models and counts them."""
-
-    def __init__(self) -> None:
-        self.built = 0
-
-    def __call__(self) -> nn.Module:
-        self.built += 1
-        return build()
-
-    def __repr__(self) -> str:
-        return "Counted"
 
 
 @pytest.mark.parametrize("measure", GOODNESS)
@@ -106,7 +93,7 @@ def test_rows_in_all_or_none_of_the_subsets_are_nan_and_the_warning_says_how_man
 
 
 def test_self_influence_after_pairwise_trains_nothing():
-    count = Counted()
+    count = Counted(build)
     method = FeldmanZhang(recipe(build=count), models=20)
     fresh = FeldmanZhang(recipe(), models=20).self_influence()
     method.pairwise((QX, QY))
@@ -121,7 +108,7 @@ def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path):
     short = {"epochs": 1, "batch_size": 12}
 
     def ask(models, **changes):
-        count = Counted()
+        count = Counted(build)
         plan = recipe(build=count, **{**short, **changes})
         method = FeldmanZhang(plan, models=models, cache=tmp_path, identity={"task": "line"})
         return method.pairwise((QX, QY)), count.built
@@ -145,7 +132,7 @@ def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path):
         "models-00100-00120",
     ]
     # In a new process, so to speak: memorization from what pairwise stored.
-    count = Counted()
+    count = Counted(build)
     again = FeldmanZhang(recipe(build=count, **short), models=70, cache=tmp_path, identity={"task": "line"})
     again.self_influence(queries=(QX, QY))
     assert count.built == 1 + 2

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.baselines.counted import Counted
 from turnover.baselines.leave_one_out import LeaveOneOut
 from turnover.errors import BaselineError, StoreError, StoreMismatchError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
@@ -134,23 +135,9 @@ def test_two_processes_give_what_one_gives():
     assert np.allclose(here.values, there.values, rtol=0, atol=1e-6)
 
 
-class Counted:
-    """Builds models and counts them."""
-
-    def __init__(self) -> None:
-        self.built = 0
-
-    def __call__(self) -> nn.Module:
-        self.built += 1
-        return build()
-
-    def __repr__(self) -> str:
-        return "Counted"
-
-
 def test_finished_seeds_are_not_trained_again_and_other_data_are_refused(tmp_path):
     pytest.importorskip("zarr", reason="needs the extra store")
-    count = Counted()
+    count = Counted(build)
     options = {"cache": tmp_path, "identity": {"task": "line"}}
     first = LeaveOneOut(recipe(build=count), seeds=[0], **options).pairwise((QX, QY))
     assert count.built == 15  # 13 trainings, one look at the model, one for the shape
@@ -179,8 +166,8 @@ def test_an_interrupted_seed_goes_on_where_it_stopped(tmp_path):
             return super().__call__()
 
     with pytest.raises(KeyboardInterrupt):
-        LeaveOneOut(recipe(build=Stopping()), **options).pairwise((QX, QY))
-    count = Counted()
+        LeaveOneOut(recipe(build=Stopping(build)), **options).pairwise((QX, QY))
+    count = Counted(build)
     found = LeaveOneOut(recipe(build=count), **options).pairwise((QX, QY))
     assert count.built == 2 + 13 - 6  # 6 of the 8 built before were trainings
     assert np.array_equal(found.values, LeaveOneOut(recipe()).pairwise((QX, QY)).values)

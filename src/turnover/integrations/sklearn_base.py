@@ -2,6 +2,7 @@
 """What the classifier and the regressor share: standardised inputs, a masked network, questions about its rows."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ _ROWS_AT_ONCE = 4096
 _SEEDS = 2**31 - 1
 
 
-class MaskedMlpEstimator(BaseEstimator):
+class MaskedMlpEstimator(BaseEstimator, ABC):
     """What both estimators share: inputs standardised, a network with masks, questions about the training rows."""
 
     hidden: Sequence[int]
@@ -73,9 +74,9 @@ class MaskedMlpEstimator(BaseEstimator):
             self.self_influence_: Scores = engine.self_influence(progress=False)
         self.out_of_sample_: OutOfSample = engine.out_of_sample(predict=self._as_predictions, progress=False)
 
+    @abstractmethod
     def _as_predictions(self, outputs: Tensor) -> Tensor:
         """Return what the network's outputs predict."""
-        raise NotImplementedError
 
     def _predictions(self, X: Any) -> np.ndarray:
         """Return what the whole network predicts, in float64: a row's prediction must not depend on its batch."""
