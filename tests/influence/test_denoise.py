@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from tests.influence.models import mlp, trained
-from tests.reference.ridge_twin import twin_kernel, twin_smoother
+from tests.reference.ridge_twin import twin_influence_functions, twin_kernel, twin_smoother
 from turnover.ids import FIRST_RESERVED_ID
 from turnover.influence import Ridge
 
@@ -33,8 +33,11 @@ def cross_entropy(outputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(outputs, target[None])
 
 
-def kernel_of(members: list[nn.Module]) -> np.ndarray:
-    return twin_kernel(members, "4.weight", [(x[None], y) for x, y in zip(X, Y, strict=True)], cross_entropy)
+TWIN_ROWS = [(x[None], y) for x, y in zip(X, Y, strict=True)]
+
+
+def kernel_of(members: list[nn.Module], view: str = "full") -> np.ndarray:
+    return twin_kernel(members, "4.weight", TWIN_ROWS, cross_entropy, view)
 
 
 @pytest.mark.parametrize("how", ["gcv", "likelihood", "sure"])
@@ -56,11 +59,66 @@ def test_scores_and_errors_are_those_of_the_slow_twin(how, count):
         assert np.allclose(found.stderr[:, query], errors, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("view", ["flip", "full"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_primal_form_equals_the_kernel_form(count):
+def test_influence_functions_are_mixed_in_as_the_slow_twin_does(view, count):
+    members, weight = models(count), 0.5
+    raw = turnover.Influence(members, train=DATA).pairwise(asked())
+    each = [turnover.Influence(one, train=DATA).pairwise(asked()).values for one in members]
+    found = turnover.Influence(members, train=DATA, denoise=Ridge(view=view, gradients=weight)).pairwise(asked())
+    x, y = asked()
+    for query in range(5):
+        noise = float(raw.null[:, query].std(ddof=1))
+        smoother = twin_smoother(kernel_of(members, view), raw.values[:, query].astype(float), "sure", noise)
+        size = np.sqrt(np.square(smoother @ raw.values[:, query]).mean())
+        whole = members, "4.weight", TWIN_ROWS, (x[query : query + 1], y[query]), cross_entropy
+        functions = np.mean([twin_influence_functions(*whole, seen) for seen in ("flip", "full")], axis=0)
+        by_member = [
+            (smoother @ one[:, query] + weight * size * function) / (1 + weight)
+            for one, function in zip(each, functions, strict=True)
+        ]
+        assert np.allclose(found.values[:, query], np.mean(by_member, axis=0), atol=1e-4)
+        if count == 1:
+            errors = noise * np.sqrt(np.square(smoother).sum(1)) / (1 + weight)
+        else:
+            errors = np.std(by_member, axis=0, ddof=1) / np.sqrt(count)
+        assert np.allclose(found.stderr[:, query], errors, rtol=1e-3, atol=1e-4)
+
+
+def test_influence_functions_of_several_layers_are_the_same_in_both_forms():
+    members = models(2)
+    kernel, primal = (
+        turnover.Influence(members, train=DATA, denoise=denoise).pairwise(asked())
+        for denoise in (
+            Ridge(form=form, gradients=1, layers=("2", "4"), projection=4096) for form in ("kernel", "primal")
+        )
+    )
+    assert "kernel form" in kernel.path
+    assert "projected" not in primal.path
+    assert np.abs(kernel.values - primal.values).max() < 1e-4
+
+
+def test_scaling_by_query_divides_everything_by_the_root_mean_square_of_the_fit():
+    fit = turnover.Influence(models(1), train=DATA, denoise="ridge").pairwise(asked()).values
+    plain = turnover.Influence(models(1), train=DATA, denoise=Ridge(gradients=1)).pairwise(asked())
+    scaled = turnover.Influence(models(1), train=DATA, denoise=Ridge(gradients=1, scale="query"))
+    found, size = scaled.pairwise(asked()), np.sqrt(np.square(fit).mean(0))
+    assert np.allclose(found.values, plain.values / size, rtol=1e-3, atol=1e-3)
+    assert np.allclose(found.stderr, plain.stderr / size, rtol=1e-3, atol=1e-3)
+    assert np.allclose(found.null, plain.null / size, rtol=1e-3, atol=1e-3)
+    assert np.allclose(found.offset, plain.offset / size, rtol=1e-3, atol=1e-3)
+    assert found.unit == "the usual loss of each query"
+    assert np.allclose(scaled.mean(asked()).values, found.values.mean(1), atol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_primal_form_equals_the_kernel_form(count, weight):
     members = models(count)
     kernel, primal, again = (
-        turnover.Influence(members, train=DATA, denoise=Ridge(form=form), memory=memory).pairwise(asked())
+        turnover.Influence(members, train=DATA, denoise=Ridge(form=form, gradients=weight), memory=memory).pairwise(
+            asked()
+        )
         for form, memory in [("kernel", None), ("primal", None), ("primal", 26_000)]
     )
     assert "kernel form" in kernel.path
@@ -73,9 +131,10 @@ def test_the_primal_form_equals_the_kernel_form(count):
     assert np.abs(kernel.null - again.null).max() < 1e-4
 
 
-def test_all_answers_agree(tmp_path):
+@pytest.mark.parametrize("denoise", [Ridge(), Ridge(gradients=1, scale="query")], ids=["fit", "gradients"])
+def test_all_answers_agree(tmp_path, denoise):
     pytest.importorskip("zarr", reason="needs the extra store")
-    inf = turnover.Influence(models(1), train=DATA, denoise="ridge")
+    inf = turnover.Influence(models(1), train=DATA, denoise=denoise)
     pairs, mean, top = inf.pairwise(asked()), inf.mean(asked()), inf.top(asked(), k=3)
     assert np.allclose(pairs.values.mean(1), mean.values, atol=1e-6)
     assert np.allclose(pairs.null.mean(1), mean.null, atol=1e-6)
@@ -118,12 +177,14 @@ def test_the_error_of_a_mean_is_that_of_the_smoothed_noise():
     assert np.allclose(found.stderr, means.std(0), rtol=0.15)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.0])
 @pytest.mark.parametrize("how", ["gcv", "likelihood", "sure"])
-def test_rows_that_were_never_trained_are_within_the_null(how):
+def test_rows_that_were_never_trained_are_within_the_null(how, weight):
     drawn = torch.Generator().manual_seed(0)
     x, y = torch.randn(400, 6, generator=drawn), torch.randint(3, (400,), generator=drawn)
     ids = torch.arange(FIRST_RESERVED_ID + 5000, FIRST_RESERVED_ID + 5400)
-    found = turnover.Influence(models(2), train=(x, y, ids), denoise=Ridge(choose=how)).pairwise(asked(40))
+    denoise = Ridge(choose=how, gradients=weight)
+    found = turnover.Influence(models(2), train=(x, y, ids), denoise=denoise).pairwise(asked(40))
     raw = turnover.Influence(models(2), train=(x, y, ids)).pairwise(asked(40))
     assert found.values.std() < 0.3 * raw.values.std()
     assert 0.4 < found.values.std() / found.null.std() < 1.15
@@ -199,7 +260,7 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
     (one,) = models(1)
     folder = tmp_path / "scores"
     turnover.Influence(one, train=DATA, denoise="ridge").pairwise(asked(), out=folder)
-    for other in (None, Ridge(choose="gcv"), Ridge(view="flip")):
+    for other in (None, Ridge(choose="gcv"), Ridge(view="flip"), Ridge(gradients=1), Ridge(scale="query")):
         with pytest.raises(turnover.errors.StoreMismatchError, match="options"):
             turnover.Influence(one, train=DATA, denoise=other).pairwise(asked(), out=folder)
     relabelled = turnover.with_instance_ids(TensorDataset(X, (Y + 1) % 3))
@@ -218,6 +279,9 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
         ({"denoise": lambda: Ridge(form="dual")}, "form='dual'"),
         ({"denoise": lambda: Ridge(projection=0)}, "projection=0"),
         ({"denoise": lambda: Ridge(seed=-1)}, "seed=-1"),
+        ({"denoise": lambda: Ridge(gradients=-1)}, "gradients=-1"),
+        ({"denoise": lambda: Ridge(gradients="all")}, "gradients='all'"),
+        ({"denoise": lambda: Ridge(scale="loss")}, "scale='loss'"),
         ({"denoise": lambda: Ridge(features=3)}, "features=3"),
         ({"denoise": lambda: Ridge(features=max, layers=("4",))}, "Leave one out"),
         ({"denoise": Ridge(layers=("9",))}, "'9' is no Linear layer"),

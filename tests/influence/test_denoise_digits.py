@@ -54,9 +54,10 @@ def test_denoised_means_find_far_more_changed_labels_than_raw_ones():
     assert found_in_worst_tenth(asked(Ridge())) > found_in_worst_tenth(asked(None)) + 0.15
 
 
-def test_projected_features_give_the_same_scores():
-    exact = asked(Ridge(form="kernel"))
-    projected = asked(Ridge(form="primal"))
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_projected_features_give_the_same_scores(weight):
+    exact = asked(Ridge(form="kernel", gradients=weight))
+    projected = asked(Ridge(form="primal", gradients=weight))
     assert "2,560 features, kernel form" in exact.path
     assert "2,040 projected features" in projected.path
     assert np.corrcoef(exact.values.ravel(), projected.values.ravel())[0, 1] > 0.99
@@ -74,7 +75,7 @@ net = turnover.wrap(nn.Sequential(nn.Linear(8, 128), nn.ReLU(), nn.Linear(128, 1
 masking_of(net).learned.passes = 1
 data = turnover.with_instance_ids(TensorDataset(torch.randn(rows, 8), torch.arange(rows) % 10))
 queries = torch.randn(20, 8), torch.arange(20) % 10
-inf = turnover.Influence(net, train=data, denoise=Ridge(projection=512), memory=2**24)
+inf = turnover.Influence(net, train=data, denoise=Ridge(projection=512, gradients=1), memory=2**24)
 mean = inf.mean(queries)
 assert "510 projected features, primal form" in mean.path and mean.values.shape == (rows,), mean.path
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -1,5 +1,7 @@
 """Features of training rows are gradients of their loss, whatever the model, and are kept or computed again alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -102,8 +104,9 @@ def test_features_are_the_negative_gradient_of_the_last_weight(name, view):
         assert torch.allclose(found[row], -gradient, atol=1e-5)
 
 
+@pytest.mark.parametrize("weight", [0.0, 1.0])
 @pytest.mark.parametrize("name", CASES)
-def test_every_kind_of_model_can_be_denoised(name):
+def test_every_kind_of_model_can_be_denoised(name, weight):
     torch.manual_seed(0)
     make, _, args, kwargs, target = CASES[name]
     tensors = list(kwargs.values()) or list(args)
@@ -115,7 +118,7 @@ def test_every_kind_of_model_can_be_denoised(name):
     else:
         rows = [one.repeat(8, *[1] * (one.dim() - 1)) for one in (*args, target)]
         train, queries = (*rows, torch.arange(count)), (*args, target)
-    scores = turnover.Influence(model, train=train, denoise="ridge").pairwise(queries)
+    scores = turnover.Influence(model, train=train, denoise=Ridge(gradients=weight)).pairwise(queries)
     assert scores.values.shape == (count, len(tensors[0]))
     assert np.isfinite(scores.values).all()
     assert "degrees of freedom" in scores.path
@@ -179,6 +182,8 @@ def test_without_a_linear_layer_the_message_names_the_way_out():
         turnover.Influence(model, train=data, denoise="ridge").pairwise(queries)
     own = Ridge(features=lambda model, inputs, targets: inputs * (2 * targets[:, None] - 1))
     assert turnover.Influence(model, train=data, denoise=own).pairwise(queries).values.shape == (30, 2)
+    mixed = turnover.Influence(model, train=data, denoise=replace(own, gradients=1)).pairwise(queries)
+    assert np.isfinite(mixed.values).all()
 
 
 def test_data_that_changes_or_is_used_up_is_said():

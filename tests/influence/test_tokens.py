@@ -70,6 +70,23 @@ def test_the_mean_of_a_rows_tokens_is_its_score(rows, against, replicas):
     np.testing.assert_allclose(means, scores.values[counted], atol=1e-5)
 
 
+@pytest.mark.parametrize("as_measure", [False, True], ids=["loss", "measure"])
+def test_a_loss_or_measure_of_the_users_is_averaged_over_the_tokens_that_count(rows, as_measure):
+    model = tagger()
+    own = {"measure": lambda outputs, targets: -token_loss(outputs, targets)} if as_measure else {"loss": token_loss}
+    given = turnover.Influence(model, **own, center=False)
+    default = turnover.Influence(model, center=False)
+    whole = given.self_influence(rows, progress=False)
+    np.testing.assert_allclose(whole.values, default.self_influence(rows, progress=False).values, atol=1e-6)
+    np.testing.assert_allclose(whole.values[1], by_hand(model, *rows)[1, :3].mean(), atol=1e-6)
+    queries = rows[0][:3], rows[1][:3]
+    np.testing.assert_allclose(
+        given.pairwise(queries, ids=range(4), progress=False).values,
+        default.pairwise(queries, ids=range(4), progress=False).values,
+        atol=1e-6,
+    )
+
+
 def test_token_scores_do_not_depend_on_the_padding_of_a_batch(rows):
     x, y, ids = rows
     influence = turnover.Influence(tagger(), center=False)

@@ -2,8 +2,9 @@
 
 Two random halves of a network differ in everything, and most of that difference is linear in the mask bits: each unit,
 kept or not, makes the query a little better or worse. These slopes are gradients with respect to the masks, averaged
-over never-trained ids, so they know nothing of any training instance; what they predict for an id is noise. How much of
-it to subtract is fitted on other never-trained ids, query by query.
+over never-trained ids. What they predict for such an id is noise. For a training instance it is noise and some signal:
+the units that it keeps have learned it, and their slopes show that. How much to subtract is fitted on other
+never-trained ids, query by query.
 """
 
 from collections.abc import Sequence

@@ -4,9 +4,12 @@ The raw scores are never held: what the fit needs of them are sums over instance
 denoised with the strength that their mean asks for. What is a null before is one after: scores of never-trained ids are
 put in the place of the training instances' and go through the same fit. They are shrunk as weakly as their own fit or
 that of the query asks for: a strength that was chosen on noise follows that noise, and the null must do so too.
+
+Where influence functions count too, a score is the weighted mean of the fit and of these, brought to the fit's size. In
+the null they are those of instances drawn at random: what stands out must stand out from them as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,9 +21,11 @@ from .executor import Executor
 from .features_stream import FeatureStream
 from .options import NULL_IDS
 from .pairs import FEWEST_MEMBERS, Block, Tile, finite_mean, spread_of
+from .queries import Batch
 from .ridge import Ridge
 from .ridge_basis import Basis
 from .ridge_choice import choose_strengths
+from .ridge_gradients import Views, influence_coordinates, root_mean_square
 
 _MOST_ROWS, _FEWEST_ROWS = 8192, 64
 _MOST_FAILED = 0.05
@@ -32,9 +37,22 @@ class Fit:
     """What all queries share: the training instances and their basis."""
 
     ridge: Ridge
-    stream: FeatureStream
-    basis: Basis
+    views: Views
     memory: int
+
+    @property
+    def stream(self) -> FeatureStream:
+        """Return the training instances, as the fit sees them."""
+        return self.views.streams[0]
+
+    @property
+    def basis(self) -> Basis:
+        """Return the directions of the fit."""
+        return self.views.bases[0]
+
+    def drawn_places(self, count: int) -> np.ndarray:
+        """Return instances [count], drawn at random, whose influence functions are part of the null."""
+        return self._random(3).integers(self.basis.count, size=count)
 
     def null_places(self, count: int) -> np.ndarray:
         """Return the instances [draws, some] whose places the never-trained ids take; all where there are few."""
@@ -56,6 +74,11 @@ class Fit:
         """Return the features of the usual null places, which every block needs."""
         return self.basis.features.rows(self.null_places(NULL_IDS)[0])
 
+    @cached_property
+    def drawn_features(self) -> list[np.ndarray]:
+        """Return the features of the usual drawn places in all views, which every block needs."""
+        return [basis.features.rows(self.drawn_places(NULL_IDS)) for basis in self.views.bases]
+
 
 @dataclass(frozen=True)
 class Denoising:
@@ -74,7 +97,10 @@ class Denoising:
     @property
     def name(self) -> str:
         """Return what scores say of it."""
-        return f"ridge on {self.fit.basis.name}"
+        ridge, name = self.fit.ridge, f"ridge on {self.fit.basis.name}"
+        if ridge.gradients > 0:
+            name += f", influence functions x {ridge.gradients:g}"
+        return name if ridge.scale == "measure" else f"{name}, scaled by query"
 
     @property
     def result(self) -> str:
@@ -84,9 +110,12 @@ class Denoising:
         mean = np.concatenate([self.freedom[start] for start in sorted(self.freedom)]).mean()
         return f"{self.name}, {mean:.3g} degrees of freedom a query"
 
-    def block(self, start: int, raw: Block, executor: Executor, add: Callable[[int], None]) -> "DenoisedBlock":
+    def block(
+        self, start: int, raw: Block, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
+    ) -> "DenoisedBlock":
         """Return a block of queries, denoised; `add` is told of finished pairs."""
-        block = DenoisedBlock(raw, self.fit, executor, add, nulls=self.nulls)
+        asked = influence_coordinates(self.fit.views, queries) if self.fit.ridge.gradients > 0 else []
+        block = DenoisedBlock(raw, self.fit, executor, add, asked=asked, nulls=self.nulls)
         self.freedom[start] = block.shrinking.sum(0)
         return block
 
@@ -110,18 +139,40 @@ class DenoisedBlock:
     """A block of queries, ready to give the denoised scores of any training instances."""
 
     def __init__(
-        self, raw: Block, fit: Fit, executor: Executor, add: Callable[[int], None], *, nulls: int = NULL_IDS
+        self,
+        raw: Block,
+        fit: Fit,
+        executor: Executor,
+        add: Callable[[int], None],
+        *,
+        asked: Sequence[np.ndarray] = (),
+        nulls: int = NULL_IDS,
     ) -> None:
-        """Score all training instances on these queries, and fit."""
-        self._fit, self._raw, self.offset = fit, raw, raw.offset
+        """Score all training instances on these queries, and fit.
+
+        Args:
+            raw: their raw scores.
+            fit: what all queries share.
+            executor: who scores.
+            add: is told of finished pairs.
+            asked: influence functions in the basis of each view [k, members, queries]; empty: they do not count.
+            nulls: how many null scores each query has.
+        """
+        self._fit, self._raw = fit, raw
         self._sigma = spread_of(raw.null).astype(np.float64)
         self._nulls = nulls
         coordinates, total = self._coordinates(executor, add)
         shrinking = self._shrinking(coordinates.mean(2), total)
         self.shrinking = shrinking[:, 0]
-        weights = fit.basis.weights(shrinking[:, :, None] * coordinates)
-        self._weights = np.ascontiguousarray(weights[:, 0])
-        self.member_nulls = self._null_fits(weights[:, 1:])
+        size = root_mean_square(self.shrinking * coordinates[:, 0].mean(1), fit.basis.count)
+        unit = np.where(size > 0, size, 1.0) if fit.ridge.scale == "query" else np.ones_like(size)
+        self.offset = (raw.offset / unit).astype(np.float32)
+        self._factor = 1.0 / (unit * (1.0 + (fit.ridge.gradients if asked else 0.0)))  # [queries], of the fit
+        weights = fit.basis.weights(shrinking[:, :, None] * coordinates * self._factor)
+        share = fit.ridge.gradients * size * self._factor / max(len(asked), 1)
+        others = [basis.weights(share * one) for basis, one in zip(fit.views.bases, asked, strict=False)]
+        self.member_nulls = self._null_fits(weights[:, 1:]) + self._null_gradients(others)
+        self._weights = [weights[:, 0] + others[0], *others[1:]] if others else [np.ascontiguousarray(weights[:, 0])]
         self._fail_queries()
 
     @property
@@ -132,7 +183,7 @@ class DenoisedBlock:
     @property
     def mean_noise(self) -> np.ndarray:
         """Return what the fits make of every never-trained id's summed scores, along each eigenvector [k, nulls]."""
-        return self.shrinking @ np.nan_to_num(self._raw.null.T.astype(np.float64))
+        return (self.shrinking * self._factor) @ np.nan_to_num(self._raw.null.T.astype(np.float64))
 
     def tile(self, ids: Tensor) -> Tile:
         """Return the denoised scores of instances, and their standard errors where members show none."""
@@ -143,7 +194,10 @@ class DenoisedBlock:
 
     def _tile(self, places: np.ndarray) -> Tile:
         features = self._fit.basis.features.rows(places)
-        members = _product(features, self._weights).transpose(1, 0, 2)
+        members = _product(features, self._weights[0])
+        for basis, weights in zip(self._fit.views.bases[1:], self._weights[1:], strict=False):
+            members += _product(basis.features.rows(places), weights)
+        members = members.transpose(1, 0, 2)
         self._fail_pairs(members, places)
         if len(members) >= FEWEST_MEMBERS:
             return Tile(members, None)
@@ -151,7 +205,7 @@ class DenoisedBlock:
         wanted = shrinking.max(1) > _NEGLIGIBLE**2
         vectors = self._fit.basis.vectors(features, wanted)
         spread = np.sqrt(np.square(vectors) @ shrinking[wanted].astype(np.float32))
-        return Tile(members, (spread * self._sigma).astype(np.float32))
+        return Tile(members, (spread * self._sigma * self._factor).astype(np.float32))
 
     def _coordinates(self, executor: Executor, add: Callable[[int], None]) -> tuple[np.ndarray, np.ndarray]:
         """Return coordinates [k, 1 + draws, members, queries] of scores and null draws, and sums of squares."""
@@ -194,11 +248,22 @@ class DenoisedBlock:
         fits = [_product(features, np.ascontiguousarray(weights[:, draw])) for draw in range(len(chosen))]
         return np.concatenate(fits)[: self._nulls].transpose(1, 0, 2)
 
+    def _null_gradients(self, weights: Sequence[np.ndarray]) -> np.ndarray:
+        """Return influence functions [members, nulls, queries] of instances drawn at random."""
+        if not weights:
+            return np.zeros((), np.float32)
+        fit, usual = self._fit, self._nulls == NULL_IDS
+        drawn = fit.drawn_places(self._nulls)
+        features = fit.drawn_features if usual else [basis.features.rows(drawn) for basis in fit.views.bases]
+        parts = [_product(*pair) for pair in zip(features, weights, strict=True)]
+        return np.sum(parts, axis=0).transpose(1, 0, 2)
+
     def _fail_queries(self) -> None:
         """Give up on queries for which many raw scores are not finite."""
-        counts = np.bincount(self._failed[:, 2], minlength=self._weights.shape[2])
-        hopeless = counts > _MOST_FAILED * self._fit.basis.count * self._weights.shape[1]
-        self._weights[:, :, hopeless] = np.nan
+        _, members, queries = self._weights[0].shape
+        counts = np.bincount(self._failed[:, 2], minlength=queries)
+        hopeless = counts > _MOST_FAILED * self._fit.basis.count * members
+        self._weights[0][:, :, hopeless] = np.nan
         self._failed = self._failed[~hopeless[self._failed[:, 2]]]
 
     def _fail_pairs(self, members: np.ndarray, places: np.ndarray) -> None:
@@ -209,8 +274,8 @@ class DenoisedBlock:
     def _rows_at_once(self, copies: int) -> int:
         """Return how many instances' features and scores fit into the memory."""
         members, _, queries = self._raw.member_nulls.shape
-        basis = self._fit.basis
-        width = len(basis.spectrum) if basis.turn is None else len(basis.turn)
+        bases = self._fit.views.bases
+        width = sum(len(basis.spectrum) if basis.turn is None else len(basis.turn) for basis in bases)
         per_row = 4 * (2 * width + 4 * copies * members * queries)
         return int(np.clip(self._fit.memory // per_row, _FEWEST_ROWS, _MOST_ROWS))
 

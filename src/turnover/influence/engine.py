@@ -18,7 +18,6 @@ from turnover.wrapping.rows import Loss
 from .answers import denoised_null, every_pair, mean_over_queries, top_of_each
 from .denoise import Denoising, Fit
 from .executor import Executor, LocalExecutor
-from .features_stream import FeatureStream
 from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
@@ -29,8 +28,8 @@ from .progress import Progress
 from .queries import Batch, single_queries
 from .question import Question
 from .ridge import Denoise, as_ridge
-from .ridge_basis import find_basis
-from .route import find_route, site_numbers
+from .ridge_gradients import find_views
+from .route import Routes, site_numbers
 from .row_answers import each_on_itself, each_unseen
 from .stored import store_pairs
 from .train import TrainRows, first_of_each
@@ -101,12 +100,35 @@ class Influence:
         self._targets = targets
         self._train = None if train is None else TrainRows(train, targets)
         self._executor = executor or LocalExecutor()
+        self._routes = Routes(self._goodness, self._options)
         self._fit: tuple[list[str], Fit] | None = None
         if denoise is not None and self._train is None:
             raise InfluenceError(
                 "denoising is fitted on all training rows and their labels, but there is no train. Give "
                 "Influence(model, train=turnover.with_instance_ids(dataset), denoise='ridge')."
             )
+
+    # What it was given
+
+    @property
+    def models(self) -> tuple[nn.Module, ...]:
+        """Return the models as they were given."""
+        return tuple(member.model for member in self._members.whole)
+
+    @property
+    def targets(self) -> str | None:
+        """Return the name of the target in dict batches; None: "labels", else "label"."""
+        return self._targets
+
+    @property
+    def train_ids(self) -> np.ndarray:
+        """Return every training instance's id once, in the order of `train`."""
+        return self._ids(None).numpy()
+
+    @property
+    def train_labels(self) -> np.ndarray:
+        """Return the label of every training instance, in the order of `train_ids`."""
+        return self._labels(None, self._ids(None))
 
     # Questions about queries
 
@@ -286,8 +308,9 @@ class Influence:
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
         if missing or at_label == "predicted":
             opened = [predicted(self._works(), query) for query in opened]
+        weights = [member.digest() for member in self._members]
         try:
-            routes = [find_route(m, self._goodness, self._options, opened) for m in self._members]
+            routes = self._routes.find(self._members, opened, weights)
         except TurnOverError:
             raise
         except Exception as error:
@@ -296,8 +319,8 @@ class Influence:
                 "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
                 "columns that the model does not know out."
             ) from error
-        provenance = self._provenance(opened, ids, self._options)
-        fit = self._denoising_fit(provenance["weights"])
+        provenance = self._provenance(opened, ids, self._options, weights)
+        fit = self._denoising_fit(weights)
         if fit is not None:
             provenance["train"] = fit.stream.digest
         return Question(
@@ -317,9 +340,8 @@ class Influence:
         if ridge is None or self._train is None:
             return None
         if self._fit is None or self._fit[0] != weights:
-            stream = FeatureStream(self._works(), self._train, ridge)
-            basis = find_basis(stream, ridge, self._options.memory)
-            self._fit = weights, Fit(ridge, stream, basis, self._options.memory)
+            views = find_views(self._works(), self._train, ridge, self._options.memory)
+            self._fit = weights, Fit(ridge, views, self._options.memory)
         return self._fit[1]
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
@@ -353,12 +375,14 @@ class Influence:
             raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
         return np.full(len(question.queries), label)
 
-    def _provenance(self, queries: Sequence[Batch], ids: Tensor, options: Options) -> dict[str, Any]:
+    def _provenance(
+        self, queries: Sequence[Batch], ids: Tensor, options: Options, weights: list[str] | None = None
+    ) -> dict[str, Any]:
         """Return all that scores depend on, as JSON data."""
         return {
             "turnover": turnover.__version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
-            "weights": [m.digest() for m in self._members],
+            "weights": [m.digest() for m in self._members] if weights is None else weights,
             "options": options.as_data(),
             "measure": call_description(self._goodness.measure),
             "loss": call_description(self._goodness.loss),

@@ -67,9 +67,18 @@ class Projection:
     def __call__(self, outers: Sequence[Outer]) -> Tensor:
         """Return features [rows, width]."""
         features = torch.zeros(len(outers[0].hidden), self.width)
-        for part, outer in zip(self._parts, outers, strict=True):
-            found = part(outer)
-            features[:, part.start : part.start + found.shape[1]] += found
+        for place, outer in enumerate(outers):
+            self._add(features, place, outer)
+        return features
+
+    def part(self, place: int, outer: Outer) -> Tensor:
+        """Return what one model's layer adds to the features [rows, width]."""
+        return self._add(torch.zeros(len(outer.hidden), self.width), place, outer)
+
+    def _add(self, features: Tensor, place: int, outer: Outer) -> Tensor:
+        part = self._parts[place]
+        found = part(outer)
+        features[:, part.start : part.start + found.shape[1]] += found
         return features
 
 

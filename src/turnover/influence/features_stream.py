@@ -1,6 +1,7 @@
 """All training rows' features, batch after batch, and where in the training data each of them belongs."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -92,9 +93,39 @@ class FeatureStream:
             )
         return places, outers
 
+    def of_queries(self, queries: Sequence[Batch]) -> list[Outer]:
+        """Return the gradients of queries in full view, scaled to length one, for each model and layer.
+
+        Positions that only other queries have are zero.
+        """
+        full = replace(self._ridge, view="full")
+        found: list[list[Outer]] = []
+        for query in queries:
+            asked = replace(query, ids=torch.zeros(query.rows, dtype=torch.int64))
+            by_model = [
+                _scaled(features_of(work, full, self._there(work, asked), layers))
+                for work, layers in zip(self._works, self._layers, strict=True)
+            ]
+            found.append([outer for outers in by_model for outer in outers])
+        return [_padded(slot) for slot in zip(*found, strict=True)]
+
     @staticmethod
     def _there(work: Pass, batch: Batch) -> Batch:
         return batch.to(work.member.device)
+
+
+def _scaled(outers: Sequence[Outer]) -> list[Outer]:
+    """Return the gradient of one query in all layers of a model, its error scaled to length one."""
+    length = torch.stack([outer.error.square().sum() for outer in outers]).sum().sqrt()
+    factor = 1 / length if length > 0 else 0.0
+    return [Outer(outer.hidden, outer.error * factor) for outer in outers]
+
+
+def _padded(outers: Sequence[Outer]) -> Outer:
+    """Return the rows of several as one, with as many positions as the longest has."""
+    hidden, error = ([part[0] for part in parts] for parts in zip(*((o.hidden, o.error) for o in outers), strict=True))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return Outer(pad(hidden, batch_first=True), pad(error, batch_first=True))
 
 
 def one_position(outers: Sequence[Outer]) -> bool:

@@ -2,7 +2,8 @@
 
 The logits of instance i on query q under the mask of i are bits(i) @ (h(q) * W) / keep + bias, and those under the
 flipped mask are (the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + bias: one product of mask bits
-[instances, units] with [units, classes * queries] gives both views of every pair.
+[instances, units] with [units, classes * queries] gives both views of every pair. For one or few queries the product is
+looked up, a byte of the mask at a time.
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
-from turnover.layers.scale import factors_by_table
+from turnover.layers.scale import factors_by_table, scales
 from turnover.layers.views import KEEP
 from turnover.masks.keep_rate import rounded_keep
-from turnover.masks.packing import words_for
 
+from .byte_sums import ByteSums, fits
 from .forward import Pass, base_goodness
+from .kept_words import KEPT
 from .members import precision
 from .queries import Batch
 from .watch import watch_sites
@@ -70,6 +71,8 @@ class LastLayerScorer:
         # flipped = (total - keep * kept) / (1 - keep) + bias, where kept has its bias already.
         rate = rounded_keep(last.site.recipe.keep)
         self._ratio = rate / (1.0 - rate)
+        looked_up = work.dtype is None and fits(self._columns)
+        self._sums = ByteSums(self._columns, scale=scales(last.site.recipe.keep)[0]) if looked_up else None
         self._constant = (product.sum(-1).reshape(-1) / (1.0 - rate)).add_(self._bias, alpha=1.0 + self._ratio)
         bases = [base_goodness(work, query) for query in queries]
         self._base = None if bases[0] is None else torch.cat([base for base in bases if base is not None])
@@ -103,20 +106,22 @@ class LastLayerScorer:
         return result
 
     def _chunk(self, ids: Tensor) -> Tensor:
-        masks = self._masks(ids)
-        with precision(masks.device, self._work.dtype):
-            kept = torch.addmm(self._bias, masks, self._columns).float()
+        kept = self._kept(ids)
         flipped = torch.sub(self._constant, kept, alpha=self._ratio)
         without = self._goodness(flipped.view(len(ids), *self._shape))
         if self._base is not None:
             return self._base - without
         return self._goodness(kept.view(len(ids), *self._shape)).sub_(without)
 
-    def _masks(self, ids: Tensor) -> Tensor:
-        """Return the masks [ids, units]: bit / keep."""
+    def _kept(self, ids: Tensor) -> Tensor:
+        """Return the outputs [ids, columns] under the masks of instances."""
         width, site = len(self._columns), self._last.site
-        words = Instances(ids, "keep").words(site, self._columns.device, width)[:, : words_for(width)]
-        return factors_by_table(words, width, KEEP, site.recipe.keep, self._columns.dtype)
+        words = KEPT.words(site, self._columns.device, width, ids)
+        if self._sums is not None:
+            return self._sums(words).add_(self._bias)
+        masks = factors_by_table(words, width, KEEP, site.recipe.keep, self._columns.dtype)
+        with precision(masks.device, self._work.dtype):
+            return torch.addmm(self._bias, masks, self._columns).float()
 
     def _goodness(self, outputs: Tensor) -> Tensor:
         """Return goodness [ids, queries] of outputs [ids, columns, queries]."""

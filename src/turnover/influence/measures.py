@@ -84,7 +84,7 @@ def _default_loss(outputs: Tensor, targets: Any) -> Tensor:
 
 
 def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
-    """Return one value a row, averaging tokens, or say what is wrong."""
+    """Return one value a row, averaging the tokens that count, or say what is wrong."""
     rows = len(outputs)
     shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != rows:
@@ -97,7 +97,12 @@ def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
             f"{name} returned {shape}, more values than there are outputs {list(outputs.shape)} or targets "
             f"{list(targets.shape)}: it compared every row with every target. Bring both to one shape in it."
         )
-    return values.flatten(1).mean(1) if values.dim() > 1 else values
+    if values.dim() == 1:
+        return values
+    # Tokens are known to be ignored only where each has a target of its own.
+    if isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == values.shape:
+        return _row_means(values, targets)
+    return values.flatten(1).mean(1)
 
 
 def _class_scores(outputs: Tensor, targets: Any) -> Tensor:

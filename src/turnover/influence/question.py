@@ -61,8 +61,9 @@ class Question:
     @property
     def about(self) -> dict[str, Any]:
         """Return what scores say of themselves, when all of them are computed."""
+        scaled = self.denoising is not None and self.denoising.fit.ridge.scale == "query"
         return {
-            "unit": self.unit,
+            "unit": f"the usual {self.unit} of each query" if scaled else self.unit,
             "path": f"{self.path}; {self.denoising.result}" if self.denoising else self.path,
             "replicas": len(self.routes),
             "provenance": self.provenance,
@@ -73,7 +74,7 @@ class Question:
         queries = self.queries[start : start + QUERIES_PER_BLOCK]
         control = self.options.control is not None
         raw = Block(self.routes, queries, center=self.options.center, control=control)
-        return raw if self.denoising is None else self.denoising.block(start, raw, self.executor, bar.add)
+        return raw if self.denoising is None else self.denoising.block(start, raw, queries, self.executor, bar.add)
 
     def blocks(self, bar: Progress) -> Iterator[tuple[slice, Block | DenoisedBlock]]:
         """Yield all blocks of queries with their columns."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -16,6 +17,7 @@ FEATURES = 2048
 """How many features the primal form has unless told otherwise."""
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "view": ("full", "flip"),
+    "scale": ("measure", "query"),
     "choose": get_args(Choice),
     "form": ("auto", "kernel", "primal"),
 }
@@ -30,7 +32,11 @@ class Ridge:
     express is lost, and small effects become smaller.
 
     Attributes:
-        view: see the training rows with the "full" network, or with the half that never learned them ("flip").
+        view: see the training rows with the "full" network, or with the half that never learned them ("flip"). What a
+            half shows of a row depends on its masks, as noise does: the fit may follow it, and nulls are too narrow.
+        gradients: how much the influence functions of the same layers count beside the fit; 1: as much; 0: not at all.
+        scale: "measure": scores have the measure's unit; "query": those of each query are divided by the root mean
+            square of its fit, so that a mean over queries is not that of the few with a large loss.
         choose: how the strength is chosen, for every query: generalised cross-validation ("gcv"), marginal
             "likelihood", or "sure", Stein's unbiased estimate with the noise that never-trained ids show.
         form: "kernel" holds instances x instances, "primal" features x features; "auto": kernel up to 2,048 instances.
@@ -45,6 +51,8 @@ class Ridge:
     """
 
     view: Literal["full", "flip"] = "full"
+    gradients: float = 0.0
+    scale: Literal["measure", "query"] = "measure"
     choose: Choice = "sure"
     form: Literal["auto", "kernel", "primal"] = "auto"
     projection: int | None = None
@@ -66,6 +74,10 @@ class Ridge:
             )
         if type(self.seed) is not int or self.seed < 0:
             raise InfluenceError(f"Ridge(seed={self.seed!r}) is no seed. Give an integer from 0.")
+        if type(self.gradients) not in (int, float) or not 0 <= self.gradients < inf:
+            raise InfluenceError(
+                f"Ridge(gradients={self.gradients!r}) is no weight. Give a number from 0: gradients=1."
+            )
         if self.features is not None and not callable(self.features):
             raise InfluenceError(
                 f"Ridge(features={self.features!r}) is no function. Give one: features=lambda model, inputs, targets: "
@@ -86,6 +98,8 @@ class Ridge:
         return {
             "name": "ridge",
             "view": self.view,
+            "gradients": float(self.gradients),
+            "scale": self.scale,
             "choose": self.choose,
             "form": self.form,
             "projection": self.most_features,

@@ -4,7 +4,9 @@ Kernel form: the eigenvectors U of K [instances, instances] are the features. Pr
 XᵀX = V S Vᵀ they are U = X V S^(-1/2), which is never held; every product with U is one with X.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from turnover.errors import InfluenceError
 
+from .features import Outer
 from .features_projection import Projection
 from .features_rows import FeatureRows, KeptRows, feature_rows
 from .features_stream import FeatureBatch, FeatureStream, check_complete, one_position, stacked
@@ -34,6 +37,7 @@ class Basis:
         spectrum: eigenvalues [k], all positive.
         count: how many instances there are.
         name: how it was made, for people to read.
+        matched: which instances a query's gradient would be made of, see `asked`.
     """
 
     features: FeatureRows
@@ -41,6 +45,14 @@ class Basis:
     spectrum: np.ndarray
     count: int
     name: str
+    matched: Callable[[int, Outer], np.ndarray]
+
+    def asked(self, slot: int, outer: Outer) -> np.ndarray:
+        """Return what queries' gradients in one model and layer add to their coordinates [k, queries].
+
+        With the kernel K of all instances and its products k with a query, these are the coordinates of K⁻¹ k.
+        """
+        return self.matched(slot, outer)
 
     def project(self, places: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return what these instances' scores [places, ...] add to the coordinates, before `turned`."""
@@ -69,17 +81,19 @@ def find_basis(stream: FeatureStream, ridge: Ridge, memory: int) -> Basis:
     if kernel and stream.count <= MOST_KERNEL_ROWS:
         batches = _plain_batches(stream)
         if batches is not None:
-            names = f"{sum(d * c for d, c in stream.sizes):,} features, kernel form"
-            return _from_kernel(_kernel(stacked(batches, stream.count), stream.members), stream.count, names)
+            pairs = stacked(batches, stream.count)
+            name = f"{sum(d * c for d, c in stream.sizes):,} features, kernel form"
+            return _from_kernel(_kernel(pairs, stream.members), name, partial(_products, pairs, stream.members))
     projection = Projection(stream.sizes, members=stream.members, most=ridge.most_features, seed=ridge.seed)
     rows = feature_rows(stream, projection, memory)
     name = f"{projection.width:,} {'' if projection.exact else 'projected '}features"
     if ridge.form != "primal" and isinstance(rows, KeptRows) and stream.count < projection.width:
         whole = torch.from_numpy(rows.features).double()
-        return _from_kernel(whole @ whole.T, stream.count, f"{name}, kernel form")
+        products = partial(_projected_products, whole, projection)
+        return _from_kernel(whole @ whole.T, f"{name}, kernel form", products)
     if kernel and stream.count > MOST_KERNEL_ROWS:
         name += f" ({stream.count:,} rows are too many for the kernel form)"
-    return _from_features(rows, projection.width, stream.count, f"{name}, primal form")
+    return _from_features(rows, projection, stream.count, f"{name}, primal form")
 
 
 def _plain_batches(stream: FeatureStream) -> list[FeatureBatch] | None:
@@ -115,16 +129,38 @@ def _eigen(matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return values[kept].numpy(), vectors[:, kept].numpy()
 
 
-def _from_kernel(kernel: Tensor, count: int, name: str) -> Basis:
+def _products(pairs: list[tuple[Tensor, Tensor]], members: int, slot: int, outer: Outer) -> Tensor:
+    """Return the products [instances, queries] of all instances' gradients with those of queries."""
+    hidden, error = (part.double() for part in pairs[slot])
+    asked, missed = outer.hidden.double(), outer.error.double()
+    by_position = (hidden @ asked.flatten(0, 1).T) * (error @ missed.flatten(0, 1).T)
+    return by_position.unflatten(1, asked.shape[:2]).sum(2) / members
+
+
+def _projected_products(features: Tensor, projection: Projection, slot: int, outer: Outer) -> Tensor:
+    return features @ projection.part(slot, outer).double().T
+
+
+def _from_kernel(kernel: Tensor, name: str, products: Callable[[int, Outer], Tensor]) -> Basis:
     spectrum, vectors = _eigen(kernel)
-    return Basis(KeptRows(vectors.astype(np.float32)), None, spectrum, count, name)
+    inverse = (vectors / spectrum).T
+
+    def matched(slot: int, outer: Outer) -> np.ndarray:
+        return inverse @ products(slot, outer).numpy()
+
+    return Basis(KeptRows(vectors.astype(np.float32)), None, spectrum, len(kernel), name, matched)
 
 
-def _from_features(rows: FeatureRows, width: int, count: int, name: str) -> Basis:
-    gram = torch.zeros(width, width, dtype=torch.float64)
+def _from_features(rows: FeatureRows, projection: Projection, count: int, name: str) -> Basis:
+    gram = torch.zeros(projection.width, projection.width, dtype=torch.float64)
     for start in range(0, count, _ROWS_AT_ONCE):
         part: Any = rows.rows(np.arange(start, min(start + _ROWS_AT_ONCE, count)))
         part = torch.from_numpy(part).double()
         gram.addmm_(part.T, part)
     spectrum, vectors = _eigen(gram)
-    return Basis(rows, vectors / np.sqrt(spectrum), spectrum, count, name)
+    turn = vectors / np.sqrt(spectrum)
+
+    def matched(slot: int, outer: Outer) -> np.ndarray:
+        return turn.T @ projection.part(slot, outer).double().numpy().T
+
+    return Basis(rows, turn, spectrum, count, name, matched)

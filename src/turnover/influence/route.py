@@ -79,6 +79,41 @@ def find_route(member: Member, goodness: Goodness, options: Options, queries: Se
     return Route(work, options.memory, fit_chunk(replace(work, call=None), largest, options.memory))
 
 
+class Routes:
+    """The routes of an engine's models, found out anew when models or the form of the queries change.
+
+    Only the way over the last layer is kept: other ways depend on more than the first query.
+    """
+
+    def __init__(self, goodness: Goodness, options: Options) -> None:
+        """Begin with none."""
+        self._goodness, self._options = goodness, options
+        self._kept: tuple[Any, list[Route]] | None = None
+
+    def find(self, members: Sequence[Member], queries: Sequence[Batch], weights: Sequence[str]) -> list[Route]:
+        """Return a route for each model.
+
+        Args:
+            members: the models.
+            queries: what they are asked.
+            weights: a checksum of each model.
+        """
+        form = (list(weights), [_form(query) for query in queries[:1]])
+        if self._kept is not None and self._kept[0] == form:
+            routes = self._kept[1]
+            if all(route.work.member is member for route, member in zip(routes, members, strict=True)):
+                return routes
+        routes = [find_route(member, self._goodness, self._options, queries) for member in members]
+        self._kept = (form, routes) if all(route.last is not None for route in routes) else None
+        return routes
+
+
+def _form(query: Batch) -> list[Any]:
+    """Return what queries of one kind have in common."""
+    values = tree_leaves((query.args, query.kwargs, query.target))
+    return [(value.shape, value.dtype, value.device) if isinstance(value, Tensor) else value for value in values]
+
+
 def _agrees(work: Pass, last: LastLayer, query: Batch, memory: int) -> bool:
     ids, plain = null_ids(_TRIAL), replace(work, how="repeated")
     base = base_goodness(work, query)

@@ -1,0 +1,101 @@
+"""The looked-up product equals the matrix product, and mask words are kept as they were hashed."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import turnover
+from turnover.influence.byte_sums import MOST_COLUMNS, ByteSums, fits
+from turnover.influence.kept_words import KeptWords
+from turnover.layers.instances import Instances
+from turnover.layers.masking import Site
+from turnover.layers.root import masking_of
+from turnover.layers.scale import factors_by_table
+from turnover.layers.views import KEEP
+
+
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 512])
+@pytest.mark.parametrize("columns", [1, 5, MOST_COLUMNS])
+def test_sums_over_bytes_equal_the_product_with_unpacked_masks(width, columns):
+    words = torch.randint(-(2**31), 2**31 - 1, (200, -(-width // 32)), dtype=torch.int64).int()
+    values = torch.randn(width, columns)
+    wanted = factors_by_table(words, width, KEEP, 0.5, torch.float64) @ values.double()
+    found = ByteSums(values, scale=2.0)(words)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_many_columns_are_left_to_the_matrix_product():
+    assert fits(torch.zeros(8, MOST_COLUMNS))
+    assert not fits(torch.zeros(8, MOST_COLUMNS + 1))
+    assert not fits(torch.zeros(8, 1, dtype=torch.float64))
+
+
+def _trained(replicas: int = 1) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
+    x, y = torch.randn(60, 6), torch.randint(3, (60,))
+    net = torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.ReLU(), torch.nn.Linear(40, 3))
+    net = turnover.wrap(net, at=["1"], replicas=replicas)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.5)
+    for _ in range(5):
+        with turnover.instances(range(60)) as now:
+            loss = functional.cross_entropy(net(x), now.repeat(y))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return net, x, y
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_one_query_alone_gets_the_scores_that_it_gets_among_many(replicas):
+    net, x, y = _trained(replicas)
+    queries = torch.randn(40, 6), torch.randint(3, (40,))
+    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    together = influence.pairwise(queries).values  # 80 columns: one matrix product
+    for place in (0, 39):
+        alone = influence.pairwise((queries[0][place : place + 1], queries[1][place : place + 1])).values
+        np.testing.assert_allclose(alone[:, 0], together[:, place], rtol=1e-4, atol=1e-5)
+
+
+def test_words_are_hashed_once_for_the_same_ids_and_again_when_memory_is_short():
+    net, _, _ = _trained()
+    site = Site(masking_of(net), 0)
+    ids, device = torch.arange(50), torch.device("cpu")
+    wanted = Instances(ids, "keep").words(site, device, 40)
+    kept = KeptWords()
+    first = kept.words(site, device, 40, ids)
+    assert torch.equal(first, wanted)
+    assert kept.words(site, device, 40, ids.clone()) is first
+    assert kept.words(site, device, 40, ids + 1) is not first
+    small = KeptWords(most_bytes=100)
+    assert small.words(site, device, 40, ids) is not small.words(site, device, 40, ids)
+
+
+def test_the_words_of_two_models_are_not_mixed_up():
+    one, other = _trained()[0], turnover.wrap(torch.nn.Sequential(torch.nn.ReLU()), at=["0"], seed=1)
+    with turnover.instances(range(4)):
+        other(torch.randn(4, 40))
+    kept, ids, device = KeptWords(), torch.arange(50), torch.device("cpu")
+    found = [kept.words(Site(masking_of(net), 0), device, 40, ids) for net in (one, other)]
+    assert not torch.equal(*found)
+
+
+def test_a_second_question_sees_weights_that_changed_since_the_first():
+    net, x, y = _trained()
+    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    query = torch.randn(1, 6), torch.tensor([1])
+    before = influence.pairwise(query).values
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(1.5)
+    after = influence.pairwise(query).values
+    fresh = turnover.Influence(net, train=(x, y, torch.arange(60))).pairwise(query).values
+    assert abs(after - before).max() > 1e-3
+    assert (after == fresh).all()
+
+
+def test_a_second_question_may_have_queries_of_another_form():
+    net, x, y = _trained()
+    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    of_class = influence.pairwise((torch.randn(1, 6), torch.tensor([1])))
+    of_shares = influence.pairwise((torch.randn(1, 6), torch.tensor([[0.2, 0.3, 0.5]])))
+    assert of_class.values.shape == of_shares.values.shape
