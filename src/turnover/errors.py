@@ -152,3 +152,15 @@ class TrainingError(TurnOverError, ValueError):
 
 class BaselineError(TurnOverError, RuntimeError):
     """A compared method cannot be computed on this model, data or option."""
+
+
+class RunError(TurnOverError, RuntimeError):
+    """A run folder or the settings of a run cannot be used as asked."""
+
+
+class DataFileError(TurnOverError, ValueError):
+    """A file of data cannot be read as asked: a column, a label, an encoding or an image."""
+
+
+class ApplicationError(TurnOverError, ValueError):
+    """An application (explain, cleanse, memorized, groups, ...) cannot answer with what it was given."""

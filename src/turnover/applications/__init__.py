@@ -1,0 +1,63 @@
+"""What people came for: explain predictions, cleanse data, find what was memorised, ask about groups.
+
+Owns: functions that take an `Influence`, data and plain arrays and return small frozen results (`as_dict`, `table`),
+and pictures of them. Must not know: run folders, terminals, servers, or which task the data come from.
+
+| file | one idea |
+|---|---|
+| `explain.py`, `explanations.py` | the rows behind a prediction; the results |
+| `magnitudes.py` | how strongly each row acts at all |
+| `shared_tokens.py` | what a query and an example have in common, to be marked |
+| `cleanse.py`, `drop_amount.py` | rows that harm a validation set; how many of them to drop |
+| `proof.py` | retraining without them |
+| `memorized.py`, `label_margins.py` | self-influence and likely wrong labels; the order of these |
+| `unseen.py` | what the part that never saw a row says of it |
+| `near_duplicates.py`, `near_texts.py`, `near_features.py`, `components.py` | rows that are nearly the same |
+| `coloured_text.py`, `pictures.py` | tokens coloured by a number, for pages and terminals; the figures of the paper |
+| `groups.py`, `without_group.py` | influence of annotators and sources; predictions without one |
+| `predictions.py` | what the whole network says, and where it is wrong |
+| `train_instances.py`, `plain_data.py` | ids, labels and places of training instances; results as JSON and tables |
+"""
+
+from .cleanse import Cleansing, HarmfulRow, cleanse
+from .coloured_text import ColouredText, coloured_text
+from .explain import explain
+from .explanations import Explanation, Explanations, Reason
+from .groups import GroupScore, GroupScores, groups
+from .magnitudes import row_magnitudes
+from .memorized import Memorized, MemorizedRow, memorized
+from .near_duplicates import Duplicates, near_duplicates
+from .predictions import Predictions, predictions
+from .proof import Proof, prove
+from .shared_tokens import SharedTokens, Span, shared_tokens
+from .without_group import WithoutGroup, without_group
+
+__all__ = [
+    "Cleansing",
+    "ColouredText",
+    "Duplicates",
+    "Explanation",
+    "Explanations",
+    "GroupScore",
+    "GroupScores",
+    "HarmfulRow",
+    "Memorized",
+    "MemorizedRow",
+    "Predictions",
+    "Proof",
+    "Reason",
+    "SharedTokens",
+    "Span",
+    "WithoutGroup",
+    "cleanse",
+    "coloured_text",
+    "explain",
+    "groups",
+    "memorized",
+    "near_duplicates",
+    "predictions",
+    "prove",
+    "row_magnitudes",
+    "shared_tokens",
+    "without_group",
+]

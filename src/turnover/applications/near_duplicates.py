@@ -1,0 +1,144 @@
+"""Rows that are the same or nearly the same: by their text, or by features that are given.
+
+Duplicates matter twice: a row whose twin was trained is not truly unseen by the part that never saw it, and a twin on
+both sides of a split makes a test set easier than the world.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from turnover.errors import ApplicationError
+
+from .components import Components
+from .near_features import join_near_features
+from .near_texts import join_near_texts, normalised
+from .plain_data import table_of
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Groups of rows that are the same or nearly the same.
+
+    Attributes:
+        groups: places of the rows of each group of two or more, in order.
+        exact: for each group, whether all its rows are the same after normalisation.
+        group_of: the group of every row [n]; −1: it has no duplicate.
+        threshold: similarity from which rows count as nearly the same.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    exact: tuple[bool, ...]
+    group_of: NDArray[np.int64]
+    threshold: float
+
+    def __len__(self) -> int:
+        """Return the number of rows that were looked at."""
+        return len(self.group_of)
+
+    def twins(self, place: int) -> tuple[int, ...]:
+        """Return the places of the other rows of a row's group."""
+        group = int(self.group_of[place])
+        return () if group < 0 else tuple(other for other in self.groups[group] if other != place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the groups as JSON could hold them."""
+        groups = zip(self.groups, self.exact, strict=True)
+        return {
+            "threshold": self.threshold,
+            "rows": len(self),
+            "groups": [{"rows": list(rows), "exact": exact} for rows, exact in groups],
+        }
+
+    def table(self) -> "pandas.DataFrame":
+        """Return one row for each that has a duplicate: group, row and whether the whole group is exactly the same."""
+        rows = [
+            {"group": number, "row": row, "exact": self.exact[number]}
+            for number, group in enumerate(self.groups)
+            for row in group
+        ]
+        return table_of(rows, ["group", "row", "exact"])
+
+
+def near_duplicates(
+    texts: Sequence[str] | None = None, *, features: ArrayLike | Tensor | None = None, threshold: float = 0.9
+) -> Duplicates:
+    """Return groups of rows that are the same or nearly the same.
+
+    Texts are the same if they are after Unicode normalisation, without case, punctuation and runs of spaces; how near
+    they are is the cosine of their sets of character 4-grams. Candidates are found by hashing (MinHash), which misses a
+    pair of similarity 0.9 about once in a hundred thousand and one of 0.8 once in a hundred. Features are compared by
+    cosine, block by block, all pairs. Groups are joined through common members, so that the ends of a long chain may
+    be less alike than the threshold says. Memory grows with the rows, never with the pairs.
+
+    Args:
+        texts: the rows as texts; or
+        features: [n, d], of images or tables; rows that are equal are exact duplicates.
+        threshold: similarity from which rows count as nearly the same; 1: exact duplicates only.
+
+    Raises:
+        ApplicationError: neither or both of texts and features, or a threshold outside (0, 1].
+
+    Example:
+        >>> near_duplicates(["A fine film.", "It is not.", "a  fine film"]).groups
+        ((0, 2),)
+    """
+    if (texts is None) == (features is None):
+        raise ApplicationError("give either texts or features=, to compare rows by.")
+    if not 0 < threshold <= 1:
+        raise ApplicationError(f"threshold={threshold!r}: give a similarity within (0, 1], such as 0.9.")
+    if texts is not None:
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise ApplicationError("texts must be a list of strings, one a row.")
+        plain = [normalised(text) for text in texts]
+        first, same = (
+            np.unique(np.array(plain, object), return_index=True, return_inverse=True)[1:] if plain else ([], [])
+        )
+        components = Components(len(first))
+        if threshold < 1:
+            join_near_texts([plain[place] for place in first], threshold, components)
+    else:
+        rows = _rows(features)
+        first, same = _same_rows(rows)
+        components = Components(len(first))
+        if threshold < 1:
+            join_near_features(rows[first], threshold, components)
+    return _duplicates(np.asarray(same, np.int64).reshape(-1), components, threshold)
+
+
+def _rows(features: Any) -> NDArray[np.float32]:
+    rows = np.asarray(features.detach().cpu() if isinstance(features, Tensor) else features, np.float32)
+    if rows.ndim < 2:
+        raise ApplicationError(f"features have shape {list(rows.shape)}. Give [rows, features].")
+    rows = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+    if not np.isfinite(rows).all():
+        raise ApplicationError("features hold numbers that are not finite. Replace or leave out those rows.")
+    return np.ascontiguousarray(rows)
+
+
+def _same_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first row of every set of equal rows, and each row's set."""
+    as_bytes = (rows + 0.0).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0] if rows.size else rows[:, :0]
+    _, first, same = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return first, same.reshape(-1)
+
+
+def _duplicates(same: NDArray[np.int64], components: Components, threshold: float) -> Duplicates:
+    """Return the groups of rows: `same` is each row's set of equal rows, components join these sets."""
+    whole = components.of_each[same] if len(same) else same
+    order = np.argsort(whole, kind="stable")
+    ends = np.flatnonzero(np.diff(whole[order])) + 1
+    groups = [tuple(part.tolist()) for part in np.split(order, ends) if len(part) > 1]
+    groups.sort()
+    group_of = np.full(len(same), -1, np.int64)
+    for number, group in enumerate(groups):
+        group_of[list(group)] = number
+    exact = tuple(len(set(same[list(group)].tolist())) == 1 for group in groups)
+    return Duplicates(tuple(groups), exact, group_of, threshold)

@@ -1,0 +1,99 @@
+"""Near-duplicates among texts: candidates by MinHash of character n-grams, each checked by its true similarity.
+
+Two texts agree in one minimum of hashed n-grams with the probability of their Jaccard similarity. Texts that agree in
+all four minima of one of 24 bands are candidates, so that work grows with the rows and not with their pairs.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .components import Components
+
+_LENGTH, _BANDS, _MINIMA = 4, 24, 4
+_AT_ONCE = 4096
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+def normalised(text: str) -> str:
+    """Return a text without case, punctuation, accents' encodings and runs of spaces; one of signs only stays as it is.
+
+    Example:
+        >>> normalised("  It’s  GREAT!! ")
+        'it s great'
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    words = " ".join(re.sub(r"[\W_]+", " ", folded).split())
+    return words or " ".join(folded.split())
+
+
+def join_near_texts(texts: Sequence[str], threshold: float, components: Components) -> None:
+    """Join texts, each once, whose sets of character n-grams have at least this cosine."""
+    grams = [_grams(text) for text in texts]
+    bands = np.concatenate(
+        [_bands(grams[start : start + _AT_ONCE]) for start in range(0, len(grams), _AT_ONCE)] or [np.empty((0, _BANDS))]
+    )
+    for band in bands.T:
+        one, other = _candidates(band)
+        parts = components.of_each
+        apart = parts[one] != parts[other]
+        one, other = one[apart], other[apart]
+        pairs = zip(one.tolist(), other.tolist(), strict=True)
+        near = np.array([_cosine(grams[a], grams[b]) >= threshold for a, b in pairs], bool)
+        components.join(one[near], other[near])
+
+
+def _candidates(band: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of texts with the same number: each with the one before it and with the first.
+
+    That is linear also where all texts are alike; what it misses, another band finds.
+    """
+    order = np.argsort(band, kind="stable")
+    again = np.flatnonzero(band[order][1:] == band[order][:-1]) + 1
+    starts = np.arange(len(order))
+    starts[again] = 0
+    first = np.maximum.accumulate(starts)[again]
+    return np.concatenate([order[again]] * 2), np.concatenate([order[again - 1], order[first]])
+
+
+def _grams(text: str) -> NDArray[np.uint64]:
+    """Return the hashed n-grams of a text, each once, sorted."""
+    padded = f" {text} ".encode("utf-32-le", "surrogatepass")  # texts of unknown encoding may hold halves of signs
+    codes = np.frombuffer(padded, np.uint32).astype(np.uint64)
+    length = min(_LENGTH, len(codes))
+    windows = np.lib.stride_tricks.sliding_window_view(codes, length)
+    hashed = np.zeros(len(windows), np.uint64)
+    with np.errstate(over="ignore"):
+        for column in windows.T:
+            hashed = _mixed(hashed ^ column)
+    return np.unique(hashed)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return integers whose bits all depend on all bits of the given ones."""
+    x = (x + _PRIME) * np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(29)
+    x *= np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(32))
+
+
+def _bands(grams: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return one number a text and band [texts, bands]; equal where all minima of the band are."""
+    joined = np.concatenate(grams)
+    starts = np.cumsum([0, *(len(part) for part in grams[:-1])])
+    result = np.zeros((len(grams), _BANDS), np.uint64)
+    with np.errstate(over="ignore"):
+        for band in range(_BANDS):
+            for minimum in range(_MINIMA):
+                seed = np.uint64(band * _MINIMA + minimum + 1) * _PRIME
+                least = np.minimum.reduceat(_mixed(joined ^ seed), starts)
+                result[:, band] = _mixed(result[:, band] ^ least)
+    return result
+
+
+def _cosine(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
+    shared = len(np.intersect1d(one, other, assume_unique=True))
+    return shared / np.sqrt(len(one) * len(other))

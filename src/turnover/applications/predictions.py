@@ -1,0 +1,114 @@
+"""What the whole network predicts: probabilities, averaged over replicas and models, and where they are wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import turnover
+from turnover.errors import ApplicationError
+from turnover.influence.members import Member, evaluating
+from turnover.influence.queries import Batch, batches_of
+from turnover.layers.replicas import replicas_of
+from turnover.wrapping.build import wrapped_root
+from turnover.wrapping.rows import logits_of
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Class probabilities of rows in full view.
+
+    Attributes:
+        probs: [rows, classes]; softmax of the outputs' mean over replicas and models.
+        given: the rows' own labels [rows]; None: they have none.
+        one_output: the model has one number for two classes.
+    """
+
+    probs: NDArray[np.float32]
+    given: NDArray[np.int64] | None
+    one_output: bool = False
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """Return the most probable class of each row."""
+        return self.probs.argmax(1)
+
+    @property
+    def wrong(self) -> NDArray[np.int64]:
+        """Return the places of the rows that are predicted wrongly, the surest first."""
+        if self.given is None:
+            raise ApplicationError("the rows have no labels, so no prediction is wrong. Give (x, y).")
+        places = np.flatnonzero(self.predicted != self.given)
+        return places[np.argsort(-self.probs[places].max(1), kind="stable")]
+
+
+def predictions(influence: turnover.Influence, rows: Any) -> Predictions:
+    """Return what the whole network predicts for rows, with the labels that they have.
+
+    Args:
+        influence: of a classifier.
+        rows: tensors, a tuple (x, y), a dict, a Dataset or a DataLoader.
+
+    Example:
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> with turnover.instances(range(6)):
+        ...     _ = net(torch.randn(6, 4))  # training goes here
+        >>> predictions(turnover.Influence(net), torch.randn(3, 4)).probs.shape
+        (3, 2)
+    """
+    models = influence.models
+    outputs: list[Tensor] = []
+    given: list[Any] = []
+    with evaluating([Member(model) for model in models]):
+        for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
+            for part in _parts(batch):
+                outputs.append(_mean_outputs(models, part))
+            given.append(batch.target)
+    if not outputs:
+        raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")
+    probs = torch.cat([class_probabilities(part) for part in outputs]).numpy()
+    return Predictions(probs, _labels(given), one_output=outputs[0].shape[1] == 1)
+
+
+def class_probabilities(outputs: Tensor) -> Tensor:
+    """Return softmax over the last dimension, or both probabilities where one number stands for two classes."""
+    if outputs.dim() != 2:
+        raise ApplicationError(
+            f"the model returns outputs of shape {list(outputs.shape)}. Classes are needed, [rows, classes]; for other "
+            "models ask influence.pairwise(queries) or influence.top(queries)."
+        )
+    if outputs.shape[1] == 1:
+        yes = outputs.float().sigmoid()
+        return torch.cat([1 - yes, yes], 1)
+    return outputs.float().softmax(1)
+
+
+def _parts(batch: Batch) -> list[Batch]:
+    if not batch.can_be_parted:
+        return [batch]
+    return [batch.part(start, start + _AT_ONCE) for start in range(0, batch.rows, _AT_ONCE)]
+
+
+def _mean_outputs(models: Sequence[nn.Module], batch: Batch) -> Tensor:
+    total, count = None, 0
+    for model in models:
+        device = next(iter(model.parameters())).device
+        moved = batch.to(device)
+        outputs = logits_of(model(*moved.args, **moved.kwargs)).float().cpu()
+        replicas = replicas_of(wrapped_root(model))  # a model with more replicas weighs more, as in its scores
+        total = replicas * outputs if total is None else total + replicas * outputs
+        count += replicas
+    assert total is not None  # an Influence has a model
+    return total / count
+
+
+def _labels(given: Sequence[Any]) -> NDArray[np.int64] | None:
+    whole = all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in given)
+    return torch.cat([part.cpu() for part in given]).numpy().astype(np.int64) if whole and given else None

@@ -1,0 +1,165 @@
+"""Which rows harm a validation set."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import turnover
+from turnover.applications import cleanse
+from turnover.applications.drop_amount import drop_amount
+from turnover.errors import ApplicationError
+
+
+@pytest.fixture(scope="module")
+def unseen(digits):
+    return digits.influence.out_of_sample(progress=False)
+
+
+@pytest.fixture(scope="module")
+def tenth(digits, unseen):
+    return cleanse(digits.influence, digits.validation, drop="10%", unseen=unseen)
+
+
+def test_the_most_harmful_rows_go_in_their_order(tenth, digits):
+    mean = digits.influence.mean(digits.validation, progress=False).values
+    assert [row.position for row in tenth.dropped] == np.argsort(mean, kind="stable")[:50].tolist()
+    assert all(row.score < 0 for row in tenth.dropped)
+    assert (~tenth.kept).sum() == 50
+    assert not tenth.kept[[row.position for row in tenth.dropped]].any()
+    assert tenth.validation_rows == 200
+
+
+def test_wrong_labels_are_among_them_far_more_often_than_by_chance(tenth, digits):
+    assert digits.wrong[~tenth.kept].mean() > 0.5  # a tenth of all rows is wrong
+
+
+def test_reasons_say_what_is_known(tenth, unseen):
+    row = tenth.dropped[0]
+    assert row.unseen_label == unseen.probs[row.position].argmax()
+    assert row.label_probability == pytest.approx(unseen.label_quality[row.position])
+    for part in (f"{row.score:.3g} ± {row.stderr:.2g}", "200 validation rows", "p = ", f"says {row.unseen_label}"):
+        assert part in row.reason
+
+
+def test_significantly_harmful_rows_are_those_that_scores_mark(digits, unseen):
+    found = cleanse(digits.influence, digits.validation, drop="significant", unseen=unseen)
+    mean = digits.influence.mean(digits.validation, progress=False)
+    assert sorted(row.id for row in found.dropped) == np.flatnonzero(mean.significant() & (mean.values < 0)).tolist()
+    assert found.significant == len(found.dropped) > 0
+    assert all(row.significant for row in found.dropped)
+
+
+def test_where_nothing_is_significant_nothing_goes_and_it_says_so(digits):
+    never = torch.arange(2**61, 2**61 + 500)
+    inf = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
+    found = cleanse(inf, digits.validation, drop="significant", level=0.001)
+    assert not found.dropped
+    assert found.kept.all()
+    assert "no row is significantly harmful" in found.notes[0]
+
+
+def test_protected_rows_stay_and_others_take_their_place(tenth, digits, unseen):
+    worst = tenth.dropped_ids[:3]
+    found = cleanse(digits.influence, digits.validation, drop=50, protect=worst, unseen=unseen)
+    assert len(found.dropped) == 50
+    assert not set(worst.tolist()) & set(found.dropped_ids.tolist())
+    assert any("3 harmful rows are protected" in note or "protected" in note for note in found.notes)
+
+
+def test_no_class_loses_its_last_row_and_it_says_so(tenth, digits, unseen):
+    labels = np.zeros(500, np.int64)
+    rare = [tenth.dropped[0].position, tenth.dropped[4].position]
+    labels[rare] = 1
+    found = cleanse(digits.influence, digits.validation, drop=20, train_labels=labels, unseen=unseen)
+    assert found.kept[rare].sum() == 1
+    assert found.kept[rare[1]]  # the less harmful of the two
+    assert len(found.dropped) == 20
+    assert "last row of class 1" in found.notes[0]
+
+
+def test_more_than_the_harmful_rows_are_never_dropped(digits, unseen):
+    found = cleanse(digits.influence, digits.validation, drop="99%", unseen=unseen)
+    mean = digits.influence.mean(digits.validation, progress=False).values
+    assert len(found.dropped) == (mean < 0).sum() < 495
+    assert any("were asked for (99%)" in note for note in found.notes)
+
+
+def test_a_cleansing_becomes_json_and_a_table(tenth):
+    data = json.loads(json.dumps(tenth.as_dict(), allow_nan=False))
+    assert data["dropped_rows"] == 50 == len(tenth.table())
+    assert data["dropped"][0]["reason"] == tenth.dropped[0].reason
+
+
+def test_a_regression_is_cleansed_without_classes(digits):
+    torch.manual_seed(0)
+    model = turnover.wrap(
+        torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1)), at=["1"]
+    )
+    with turnover.instances(range(40)):
+        model(digits.x[:40])
+    target = digits.y[:40, None].float()
+    inf = turnover.Influence(model, train=(digits.x[:40], target, torch.arange(40)))
+    found = cleanse(inf, (digits.x[40:60], digits.y[40:60, None].float()), drop=2)
+    assert len(found.dropped) == 2
+    assert found.dropped[0].unseen_label is None
+
+
+@pytest.mark.parametrize(
+    ("drop", "told"),
+    [
+        ("1 percent", 'drop="1%"'),
+        ("a few", "is no amount of rows"),
+        ("0%", "not between 0% and 100%"),
+        ("150%", "not between 0% and 100%"),
+        (0.0, "not between 0% and 100%"),
+        (1.5, "not between 0% and 100%"),
+        (500, "from 1 to 499 can be dropped"),
+        (-3, "from 1 to 499 can be dropped"),
+        (True, "is no amount of rows"),
+        (float("nan"), "is no amount of rows"),
+        (None, "is no amount of rows"),
+    ],
+)
+def test_an_amount_that_is_none_says_what_to_type(digits, drop, told):
+    with pytest.raises(ApplicationError, match=told):
+        cleanse(digits.influence, digits.validation, drop=drop)
+
+
+@given(st.integers(2, 10_000), st.floats(0.001, 99.9))
+def test_a_share_leaves_a_row_and_takes_one(count, percent):
+    amount = drop_amount(f"{percent}%", count)
+    assert 1 <= amount.rows < count
+    assert abs(amount.rows - percent / 100 * count) <= 1
+    assert drop_amount(percent / 100, count).rows == amount.rows
+
+
+def test_amounts_as_text_are_numbers_too():
+    assert drop_amount("25", 100).rows == 25
+    assert drop_amount(" 2.5 % ", 1000).rows == 25
+    assert drop_amount("0.01", 1000).rows == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"protect": [10**6]}, "which is no training instance"),
+        ({"protect": ["a"]}, "Give instance ids"),
+        ({"train_labels": np.zeros(500, int)}, "two classes or more"),
+        ({"train_labels": [0, 1]}, "Give one label for each"),
+        ({"level": -1}, "level=-1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(digits, options, told):
+    with pytest.raises(turnover.TurnOverError, match=told):
+        cleanse(digits.influence, digits.validation, **options)
+
+
+def test_validation_without_rows_or_labels_is_refused(digits):
+    with pytest.raises(turnover.TurnOverError, match="empty"):
+        cleanse(digits.influence, (torch.empty(0, 64), torch.empty(0, dtype=torch.int64)))
+    with pytest.raises(turnover.TurnOverError, match="no targets"):
+        cleanse(digits.influence, digits.validation[0])

@@ -1,0 +1,141 @@
+"""Self-influence and likely wrong labels."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.applications import memorized, near_duplicates
+from turnover.applications.label_margins import label_margins
+from turnover.errors import ApplicationError
+from turnover.evaluation import mislabel_detection
+from turnover.scores import OutOfSample
+
+
+@pytest.fixture(scope="module")
+def found(digits):
+    return memorized(digits.influence)
+
+
+def test_most_rows_help_themselves_as_in_the_paper(found):
+    assert found.share_positive > 0.8
+
+
+def test_most_changed_labels_are_at_the_head_of_the_list(found, digits):
+    first = found.order[:50]
+    assert digits.wrong[first].mean() > 0.7
+    suspicion = np.empty(500)
+    suspicion[found.order] = -np.arange(500)
+    assert mislabel_detection(suspicion, digits.wrong).auc > 0.95
+
+
+def test_the_suggested_label_is_the_true_one_for_most_changed_rows(found, digits):
+    rows = [row for row in found.likely_wrong(50) if digits.wrong[row.position]]
+    assert np.mean([row.suggested == int(digits.true[row.position]) for row in rows]) > 0.8
+
+
+def test_likely_wrong_rows_are_all_whose_label_is_not_the_most_probable(found):
+    rows = found.likely_wrong()
+    assert len(rows) == found.disbelieved
+    assert all(row.suggested != row.label and row.margin < 0 for row in rows)
+    assert [row.label_probability for row in rows] == sorted(row.label_probability for row in rows)
+    assert all(found.row(int(place)).margin >= 0 for place in found.order[len(rows) :])
+
+
+def test_a_row_holds_what_scores_and_predictions_hold(found):
+    row = found.row(7)
+    assert row.self_influence == pytest.approx(float(found.self_influence.values[7]))
+    assert row.stderr == pytest.approx(float(found.self_influence.stderr[7]))
+    assert row.label_probability == pytest.approx(float(found.unseen.label_quality[7]))
+
+
+def test_the_histogram_holds_every_row(found):
+    histogram = found.histogram(20)
+    assert histogram.counts.sum() == len(found) == 500
+    assert len(histogram.edges) == 21
+    assert (np.diff(histogram.edges) > 0).all()
+
+
+def test_the_most_memorized_rows_have_the_highest_self_influence(found, digits):
+    rows = found.most_memorized(30)
+    assert [row.self_influence for row in rows] == sorted(found.self_influence.values.tolist(), reverse=True)[:30]
+    assert digits.wrong[[row.position for row in rows]].mean() > 0.5
+
+
+def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
+    x, y = digits.x[:60].clone(), digits.y[:60].clone()
+    x[1], y[1] = x[0], y[0]  # the same with one label
+    x[3], y[3] = x[2], (y[2] + 1) % 10  # the same with another
+    inf = turnover.Influence(digits.model, train=(x, y, torch.arange(60)))
+    found = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999))
+    assert found.row(0).twins == (1,)
+    assert not found.row(0).twins_disagree
+    assert "not truly unseen" in found.row(0).sentence
+    assert found.row(3).twins_disagree
+    assert "a near-duplicate has another label" in found.row(2).sentence
+    assert found.row(5).twins == ()
+    assert "duplicate" not in found.row(5).sentence
+
+
+def test_a_trained_twin_makes_a_row_seem_less_memorised(digits):
+    """Why twins are noted: of a wrong row that is there twice, the part that never saw one has learned the other."""
+    x, y = digits.x[:100], digits.true[:100].clone()
+    y[0] = (y[0] + 1) % 10
+    alone, twice = (_self_influence_of_first_row(x, y, twins) for twins in (0, 1))
+    assert twice < 0.85 * alone
+
+
+def _self_influence_of_first_row(x, y, twins):
+    x, y = torch.cat([x, x[:twins]]), torch.cat([y, y[:twins]])
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    model = turnover.wrap(net, at=["1"], replicas=4)
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(60):
+        with turnover.instances(range(len(x))) as now:
+            loss = nn.functional.cross_entropy(model(x), now.repeat(y))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return memorized(turnover.Influence(model, train=(x, y, torch.arange(len(x))))).row(0).self_influence
+
+
+def test_what_was_computed_before_is_taken(found, digits):
+    again = memorized(digits.influence, self_influence=found.self_influence, unseen=found.unseen)
+    assert np.array_equal(again.order, found.order)
+
+
+def test_it_becomes_json_and_a_table(found):
+    data = json.loads(json.dumps(found.as_dict(5), allow_nan=False))
+    assert len(data["likely_wrong"]) == 5
+    assert data["likely_wrong"][0]["sentence"].startswith("given ")
+    assert sum(data["histogram"]["counts"]) == 500
+    table = found.table()
+    assert table["position"].tolist() == found.order.tolist()
+
+
+def test_margins_compare_the_label_with_the_best_other_one():
+    unseen = OutOfSample([[0.5, 0.375, 0.125], [0.5, 0.375, 0.125]], ids=[1, 2])
+    assert label_margins(unseen, np.array([0, 2])).tolist() == [0.125, -0.375]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"labels": [1, 2]}, "one label for each"),
+        ({"labels": np.full(500, 3)}, "two classes or more"),
+        ({"labels": np.arange(500)}, "from 0 to 9"),
+        ({"duplicates": near_duplicates(["a", "b"])}, "among 2 rows, and there are 500"),
+    ],
+)
+def test_what_does_not_fit_is_refused(digits, found, options, told):
+    with pytest.raises(ApplicationError, match=told):
+        memorized(digits.influence, self_influence=found.self_influence, unseen=found.unseen, **options)
+
+
+def test_scores_and_predictions_of_other_rows_are_refused(digits, found):
+    with pytest.raises(ApplicationError, match="different rows"):
+        memorized(digits.influence, self_influence=found.self_influence.select(ids=[1, 2]), unseen=found.unseen)

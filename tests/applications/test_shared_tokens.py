@@ -1,0 +1,73 @@
+"""Tokens that two texts share."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnover.applications import shared_tokens
+from turnover.errors import ApplicationError
+
+
+def test_shared_words_are_found_whatever_their_case_and_stop_words_are_not():
+    found = shared_tokens("The PLOT of the film is thin", "a film: the thin Plot, the film")
+    assert found.tokens == ("plot", "film", "thin")
+    assert [span.token for span in found.example] == ["film", "thin", "plot", "film"]
+
+
+def test_stop_words_weigh_less_on_request():
+    found = shared_tokens("the film", "the film", stop_weight=0.25)
+    assert [(span.token, span.weight) for span in found.query] == [("the", 0.25), ("film", 1.0)]
+
+
+@given(st.text(alphabet="abcİß. ’1", max_size=40), st.text(alphabet="abcİß. ’1", max_size=40))
+def test_spans_are_words_of_their_text_in_order_and_in_both(one, other):
+    found = shared_tokens(one, other, stop_words=())
+    for text, spans in ((one, found.query), (other, found.example)):
+        ends = 0
+        for span in spans:
+            assert text[span.start : span.end].casefold() == span.token
+            assert span.start >= ends
+            ends = span.end
+    assert {span.token for span in found.query} == {span.token for span in found.example} == set(found.tokens)
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_the_order_of_the_texts_does_not_matter(one, other):
+    assert shared_tokens(one, other).query == shared_tokens(other, one).example
+
+
+def test_subwords_of_a_tokenizer_are_located_as_in_the_papers_figure():
+    def pieces(text):
+        return ["[CLS]", *text.lower().replace("christ", "ch ##rist").split(), "[SEP]"]
+
+    found = shared_tokens("Is Christmas near", "Christ was born", tokenizer=pieces)
+    text = "Is Christmas near"
+    assert [text[span.start : span.end] for span in found.query] == ["Ch"]  # ##ristmas is not ##rist
+    assert found.tokens == ("ch",)
+
+
+def test_a_tokenizer_may_give_places_itself():
+    found = shared_tokens("aXb", "bYa", tokenizer=lambda text: [(text[0], 0, 1), (text[2], 2, 3)], stop_words=())
+    assert found.tokens == ("a", "b")
+    assert [(span.start, span.end) for span in found.example] == [(0, 1), (2, 3)]
+
+
+def test_it_becomes_json():
+    data = json.loads(json.dumps(shared_tokens("thin plot", "plot").as_dict()))
+    assert data["query"] == [{"start": 5, "end": 9, "token": "plot", "weight": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({"tokenizer": lambda text: [1, 2]}, "strings, or tuples"), ({"stop_weight": 2}, "from 0 .left out. to 1")],
+)
+def test_what_does_not_fit_is_refused(options, told):
+    with pytest.raises(ApplicationError, match=told):
+        shared_tokens("a", "b", **options)
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(ApplicationError, match="Give strings"):
+        shared_tokens(None, "b")

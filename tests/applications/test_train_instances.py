@@ -1,0 +1,40 @@
+"""Ids, labels and places of training instances."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import turnover
+from turnover.applications.train_instances import TrainInstances, checked_count, train_instances
+from turnover.errors import ApplicationError, InfluenceError
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=20, unique=True), st.lists(st.integers(-1, 41), max_size=8))
+def test_places_are_those_of_the_ids_and_minus_one_for_others(ids, wanted):
+    known = TrainInstances(np.array(ids), None)
+    assert known.places(np.array(wanted, np.int64)).tolist() == [ids.index(i) if i in ids else -1 for i in wanted]
+
+
+def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):
+    order = torch.randperm(500)
+    inf = turnover.Influence(digits.model, train=(digits.x[order], digits.y[order], order))
+    known = train_instances(inf, None, needed=True)
+    assert known.ids.tolist() == order.tolist()
+    assert known.labels.tolist() == digits.y[order].tolist()
+    assert inf.models == (digits.model,)
+
+
+def test_labels_of_mixed_groups_are_not_known_unless_they_are_given(digits):
+    inf = turnover.Influence(digits.model, train=(digits.x, digits.y, torch.arange(500) % 5))
+    assert train_instances(inf, None, needed=False).labels is None
+    assert train_instances(inf, range(5), needed=True).labels.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(InfluenceError, match="different labels"):
+        train_instances(inf, None, needed=True)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True, None])
+def test_what_is_no_count_is_refused(count):
+    with pytest.raises(ApplicationError, match="most=10"):
+        checked_count(count, "most")
