@@ -5,16 +5,14 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
+
+from turnover.integrations.text_encoder import TextEncoder
 
 from .folder import MissingDataError
-
-_BATCH = 64
 
 
 def minilm_folder() -> Path:
@@ -58,32 +56,12 @@ def text_features(
     kept = Path(cache) / f"features-{_digest(texts, where, longest)}.npy"
     if kept.is_file():
         return torch.from_numpy(np.load(kept))
-    found = _encode(list(texts), where, longest, progress)
+    found = TextEncoder(where, longest=longest).features(list(texts), progress=progress)
     kept.parent.mkdir(parents=True, exist_ok=True)
     # Renamed when whole: another process may read or write the same file.
     part = kept.with_suffix(f".{os.getpid()}.npy")
     np.save(part, found.numpy())
     part.replace(kept)
-    return found
-
-
-@torch.no_grad()
-def _encode(texts: list[str], where: str, longest: int, progress: bool) -> Tensor:
-    from transformers import AutoModel, AutoTokenizer
-
-    offline = Path(where).is_dir()
-    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=offline)
-    encoder: Any = AutoModel.from_pretrained(where, local_files_only=offline).eval()
-    # Texts of like length share a batch, so that little padding is computed.
-    order = torch.tensor(sorted(range(len(texts)), key=lambda place: len(texts[place])), dtype=torch.int64)
-    found = torch.empty(len(texts), encoder.config.hidden_size)
-    for places in tqdm(order.split(_BATCH), desc="text features", disable=not progress):
-        batch = tokenizer(
-            [texts[place] for place in places], padding=True, truncation=True, max_length=longest, return_tensors="pt"
-        )
-        states = encoder(**batch).last_hidden_state
-        real = batch["attention_mask"].unsqueeze(2).to(states.dtype)
-        found[places] = ((states * real).sum(1) / real.sum(1)).float()
     return found
 
 

@@ -1,29 +1,39 @@
-"""The demo's task: find wrong labels among handwritten digits that ship with scikit-learn."""
+"""The demo's task: a run on handwritten digits that ship with scikit-learn, a tenth of them with a wrong label."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import io
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch import Tensor
 
-import turnover
-from turnover.errors import MissingExtraError
+from turnover.errors import MissingExtraError, RunError
+
+from .config import RunConfig
+from .folder import RunFolder
+from .row_files import write_bytes_whole
+from .runs import Run
+from .starting import start_run
+from .watching import Watch, unwatched
 
 
 @dataclass(frozen=True)
 class DigitsConfig:
-    """How the demo is run."""
+    """How the demo is run.
+
+    Attributes:
+        seed: of the data split, the changed labels, the weights and the masks.
+        epochs: passes over the training digits.
+        changed: share of the training labels that are changed to another digit.
+        replicas: masked parts in one training.
+    """
 
     seed: int = 0
-    epochs: int = 30
+    epochs: int = 12
     changed: float = 0.1
-    hidden: int = 512
-    batch_size: int = 64
-    learning_rate: float = 1e-3
+    replicas: int = 8
 
 
 @dataclass(frozen=True)
@@ -42,31 +52,30 @@ class DigitsData:
         return self.labels != self.true_labels
 
 
-@dataclass
-class Curves:
-    """Mean losses after each epoch."""
-
-    keep: list[float] = field(default_factory=list)
-    flip: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class DigitsResult:
-    """What the demo found."""
+    """What the demo found.
 
+    Attributes:
+        run: the finished run; its training rows are those of `data`, in the same order.
+        data: the digits.
+        suspects: as many rows as labels were changed, those with the highest self-influence first.
+    """
+
+    run: Run
     data: DigitsData
-    curves: Curves
-    accuracy: float
-    self_influence: Tensor
-    unseen_labels: Tensor
-    suspects: Tensor
-    seconds: float
+    suspects: np.ndarray
 
     @property
     def found(self) -> int:
         """Return how many of the suspects have a changed label."""
-        return int(self.data.changed[self.suspects].sum())
+        return int(self.data.changed.numpy()[self.suspects].sum())
+
+    @property
+    def unseen_labels(self) -> np.ndarray:
+        """Return what the part that never saw a training digit takes it for."""
+        names = np.array([int(name) for name in self.run.label_names])
+        return names[self.run.out_of_sample.probs.argmax(1)]
 
 
 def load_digits(config: DigitsConfig) -> DigitsData:
@@ -87,61 +96,60 @@ def load_digits(config: DigitsConfig) -> DigitsData:
     return DigitsData(images[:split], given, true[:split], images[split:], true[split:])
 
 
-def digits_model(config: DigitsConfig) -> nn.Module:
-    """Return an MLP with masks on both hidden layers; without an output bias, nothing in it leaks."""
-    torch.manual_seed(config.seed)
-    mlp = nn.Sequential(
-        nn.Linear(64, config.hidden),
-        nn.ReLU(),
-        nn.Linear(config.hidden, config.hidden),
-        nn.ReLU(),
-        nn.Linear(config.hidden, 10, bias=False),
-    )
-    return turnover.wrap(mlp, at=["1", "3"], seed=config.seed)
+def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatched) -> DigitsResult:
+    """Train on digits with changed labels in a run folder, and look for them by self-influence.
 
-
-def run_digits(
-    config: DigitsConfig, *, on_epoch: Callable[[int, Curves], None] = lambda epoch, curves: None
-) -> DigitsResult:
-    """Train on digits with changed labels and look for them by self-influence.
+    A demo of other settings that the folder holds is replaced, one that was cut off is taken up again; anything else is
+    left alone.
 
     Args:
         config: how to run.
-        on_epoch: called after each epoch with its number, from 1, and the curves so far.
+        out: folder of the run; the digits are written beside it.
+        watch: told how far it is.
+
+    Raises:
+        RunError: the folder holds something else.
     """
-    start = time.perf_counter()
-    data, model, curves = load_digits(config), digits_model(config), Curves()
-    rows = turnover.with_instance_ids(TensorDataset(data.images, data.labels))
-    shuffle = torch.Generator().manual_seed(config.seed)
-    loader = DataLoader(rows, batch_size=config.batch_size, shuffle=True, generator=shuffle)
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
-    for epoch in range(1, config.epochs + 1):
-        model.train()
-        for x, y, ids in loader:
-            with turnover.instances(ids):
-                loss = functional.cross_entropy(model(x), y)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        add_to_curves(curves, model, data)
-        on_epoch(epoch, curves)
-    engine = turnover.Influence(model, train=rows)
-    influence = torch.tensor(engine.self_influence(progress=False).values)
-    unseen = torch.tensor(engine.out_of_sample(progress=False).probs).argmax(1)
-    suspects = influence.argsort(descending=True)[: round(0.1 * len(influence))]
-    with torch.no_grad():
-        right = model(data.validation_images).argmax(1) == data.validation_labels
-    seconds = time.perf_counter() - start
-    return DigitsResult(data, curves, float(right.float().mean()), influence, unseen, suspects, seconds)
+    folder = Path(out)
+    data, file = load_digits(config), _digits_file(folder, config)
+    write_bytes_whole(file, _as_npz(data))
+    settings = RunConfig(
+        str(file.resolve()), image_size=8, epochs=config.epochs, replicas=config.replicas, seed=config.seed
+    )
+    _make_room(folder, settings)
+    run = start_run(settings, folder, watch=watch)
+    suspects = np.argsort(-run.self_influence.values, kind="stable")[: int(data.changed.sum())]
+    return DigitsResult(run, data, suspects)
 
 
-@torch.no_grad()
-def add_to_curves(curves: Curves, model: nn.Module, data: DigitsData) -> None:
-    """Add the mean losses of training rows in keep and flip view and of validation rows in full view."""
-    model.eval()
-    ids = torch.arange(len(data.labels))
-    with turnover.instances(ids, view="keep"):
-        curves.keep.append(float(functional.cross_entropy(model(data.images), data.labels)))
-    with turnover.instances(ids, view="flip"):
-        curves.flip.append(float(functional.cross_entropy(model(data.images), data.labels)))
-    curves.validation.append(float(functional.cross_entropy(model(data.validation_images), data.validation_labels)))
+def _digits_file(folder: Path, config: DigitsConfig) -> Path:
+    return folder.with_name(f"{folder.name}-digits-{config.seed}.npz")
+
+
+def _as_npz(data: DigitsData) -> bytes:
+    """Return the digits as a run reads them; half of the clean ones validate, the other half test."""
+    half = len(data.validation_labels) // 2
+    parts = {
+        "train": (data.images, data.labels),
+        "validation": (data.validation_images[:half], data.validation_labels[:half]),
+        "test": (data.validation_images[half:], data.validation_labels[half:]),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    for split, (images, labels) in parts.items():
+        arrays[f"images_{split}"] = (images.view(-1, 8, 8) * 255).round().to(torch.uint8).numpy()
+        arrays[f"labels_{split}"] = labels.numpy()
+    held = io.BytesIO()
+    np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
+    return held.getvalue()
+
+
+def _make_room(folder: Path, settings: RunConfig) -> None:
+    """Remove a former demo of other settings."""
+    known = RunFolder(folder)
+    if not (known.about.is_file() and known.config.is_file()):
+        return
+    former = RunConfig.read(known.config)
+    if not Path(former.data).name.startswith(f"{folder.name}-digits-"):
+        raise RunError(f"{str(folder)!r} holds another run ({former.data}). Give a folder for the demo: --out NEW.")
+    if former != settings:
+        shutil.rmtree(folder)

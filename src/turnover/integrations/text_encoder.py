@@ -1,0 +1,198 @@
+"""Sentence features by a pretrained encoder that stays frozen: the mean of its last hidden states."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from turnover.errors import DataFileError, MissingExtraError
+
+from .hub_reach import hub_is_reachable
+
+_BATCH = 64
+# A pooler or a head is newly made where the checkpoint has none; the last hidden states do not pass through it.
+_UNUSED_PARTS = ("pooler", "pooling", "classifier", "lm_head", "cls")
+_FAILURES = (OSError, ValueError, KeyError, ImportError, RuntimeError, UnpicklingError)
+
+
+class TextEncoder:
+    """A pretrained encoder of the transformers library, opened when it is first needed.
+
+    Weights are read from safetensors where there are any, and never by unpickling; code that comes with a model is
+    never run.
+
+    Args:
+        where: a folder with a model and its tokenizer, or a name on the Hugging Face hub.
+        longest: tokens of a text that are read.
+
+    Attributes:
+        where: as it was given.
+        longest: as it was given.
+
+    Example:
+        >>> TextEncoder("no/such/folder/here").width  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        turnover.errors.DataFileError: there is no folder 'no/such/folder/here', and ...
+    """
+
+    def __init__(self, where: str | os.PathLike[str], *, longest: int = 128) -> None:
+        if longest < 1:
+            raise DataFileError(f"longest={longest}: give how many tokens of a text to read, 128 for example.")
+        self.where, self.longest = os.fspath(where), longest
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers a text becomes."""
+        return int(self.model.config.get_text_config().hidden_size)
+
+    @property
+    def model(self) -> Any:
+        """Return the encoder itself, in evaluation mode and without gradients."""
+        return self._opened[0]
+
+    @property
+    def tokenizer(self) -> Any:
+        """Return its tokenizer."""
+        return self._opened[1]
+
+    @torch.no_grad()
+    def features(self, texts: Sequence[str], progress: bool | Callable[[int, int], None] = False) -> Tensor:
+        """Return one vector a text, float32 [texts, width]: the mean of the last states over its tokens.
+
+        Args:
+            texts: any number of them.
+            progress: True: show a bar; a function: called with the number of finished texts and of all.
+        """
+        found = torch.empty(len(texts), self.width)
+        # Texts of like length share a batch, so that little padding is computed.
+        order = torch.tensor(sorted(range(len(texts)), key=lambda place: len(texts[place])), dtype=torch.int64)
+        done = 0
+        for places in tqdm(order.split(_BATCH) if len(texts) else (), "text features", disable=progress is not True):
+            batch = self.tokenizer(
+                [texts[place] for place in places.tolist()],
+                padding=True,
+                truncation=True,
+                max_length=self.most_tokens,
+                return_tensors="pt",
+            )
+            states = self.model(**batch).last_hidden_state
+            real = batch["attention_mask"].unsqueeze(2).to(states.dtype)
+            found[places] = ((states * real).sum(1) / real.sum(1).clamp(min=1)).float()
+            done += len(places)
+            if callable(progress):
+                progress(done, len(texts))
+        return found
+
+    def digest(self) -> str:
+        """Return a name for all that features depend on: weights, vocabulary and length.
+
+        It does not depend on where the encoder lies, nor on the form of its files.
+        """
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        digest = hashlib.sha256(f"{self.most_tokens}\n".encode())
+        for word, number in sorted(self.tokenizer.get_vocab().items()):
+            digest.update(f"{word} {number}\n".encode("utf-8", "surrogatepass"))
+        for name, value in sorted(self.model.state_dict().items()):
+            if not _is_unused(name):
+                digest.update(f"{name} {list(value.shape)} {value.dtype}\n".encode())
+                digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+        return digest.hexdigest()[:24]
+
+    @property
+    def most_tokens(self) -> int:
+        """Return how many tokens of a text are read: never more than the model can take."""
+        positions = getattr(self.model.config, "max_position_embeddings", None) or self.longest
+        return int(min(self.longest, positions, self.tokenizer.model_max_length))
+
+    @cached_property
+    def _opened(self) -> tuple[Any, Any]:
+        """Return the model and its tokenizer."""
+        try:
+            from transformers import AutoModel, AutoTokenizer
+        except ImportError as error:
+            raise MissingExtraError(
+                f"a pretrained encoder needs transformers ({error}): pip install 'turnover[text]'. Without one, leave "
+                "--model out: texts are then learned from their words."
+            ) from error
+
+        def opened(local: bool) -> tuple[Any, Any, Any]:
+            with _quietly():
+                tokenizer = AutoTokenizer.from_pretrained(self.where, local_files_only=local)
+                model, loading = AutoModel.from_pretrained(
+                    self.where, local_files_only=local, dtype=torch.float32, output_loading_info=True
+                )
+            return model, tokenizer, loading
+
+        try:
+            # What was downloaded before is taken as it is: the same run gives the same features.
+            model, tokenizer, loading = opened(local=True)
+        except _FAILURES as error:
+            local = Path(self.where).is_dir()
+            if local or not hub_is_reachable():
+                raise DataFileError(_cannot_open(self.where, local, error)) from error
+            try:
+                model, tokenizer, loading = opened(local=False)
+            except _FAILURES as failed:
+                raise DataFileError(_cannot_open(self.where, local, failed)) from failed
+        missing = sorted(name for name in loading["missing_keys"] if not _is_unused(name))
+        if missing:
+            raise DataFileError(
+                f"the encoder {self.where!r} has no weights for {len(missing)} parts of the model that its config.json "
+                f"describes, {missing[0]!r} among them: they would be random. Give a folder with the whole model, as "
+                "model.save_pretrained writes it."
+            )
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        return model.eval().requires_grad_(False), tokenizer
+
+
+def _is_unused(name: str) -> bool:
+    return any(part in _UNUSED_PARTS for part in name.split("."))
+
+
+def _cannot_open(where: str, local: bool, error: Exception) -> str:
+    """Say why an encoder did not open and what to type."""
+    cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, UnpicklingError):
+        cause = "its file of weights holds more than numbers, and is not opened"
+    if local:
+        return (
+            f"the folder {where!r} cannot be opened as an encoder ({cause}). Give a folder with config.json, a "
+            "tokenizer and model.safetensors, as model.save_pretrained(folder) and tokenizer.save_pretrained(folder) "
+            "write them."
+        )
+    return (
+        f"there is no folder {where!r}, and no encoder of this name came from the Hugging Face hub ({cause}). Give the "
+        "path of a folder with config.json, a tokenizer and model.safetensors; or, with a network, a name such as "
+        "sentence-transformers/all-MiniLM-L6-v2. Without --model texts are learned from their words, offline."
+    )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep transformers from drawing its own bars and from reporting heads that are not needed here."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

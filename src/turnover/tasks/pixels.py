@@ -1,0 +1,61 @@
+"""Images as numbers: channels first, standardised by the training images."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PixelInputs:
+    """Turns images, uint8 [images, height, width, channels], into float32 [images, channels, height, width].
+
+    Attributes:
+        mean: of each channel, pixels being from 0 to 1.
+        spread: of each channel.
+        size: height and width that images have.
+    """
+
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+    size: tuple[int, int]
+    kind = "pixels"
+
+    @classmethod
+    def fit(cls, images: np.ndarray) -> "PixelInputs":
+        """Return what suits training images.
+
+        Example:
+            >>> inputs = PixelInputs.fit(np.arange(96, dtype=np.uint8).reshape(2, 4, 4, 3))
+            >>> inputs(np.zeros((1, 4, 4, 3), np.uint8)).shape
+            torch.Size([1, 3, 4, 4])
+        """
+        scaled = images.reshape(-1, images.shape[-1]) / np.float32(255)
+        spread = np.maximum(scaled.std(axis=0), 1e-3)
+        return cls(
+            tuple(scaled.mean(axis=0).astype(float).tolist()),
+            tuple(spread.astype(float).tolist()),
+            (int(images.shape[1]), int(images.shape[2])),
+        )
+
+    @property
+    def channels(self) -> int:
+        """Return how many channels images have."""
+        return len(self.mean)
+
+    def __call__(self, images: np.ndarray) -> Tensor:
+        """Return the images as a network takes them."""
+        pixels = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255
+        mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.mean, self.spread))
+        return ((pixels - mean) / spread).contiguous()
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
+        return {"mean": list(self.mean), "spread": list(self.spread), "size": list(self.size)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "PixelInputs":
+        """Return what `state` described."""
+        return cls(tuple(state["mean"]), tuple(state["spread"]), (state["size"][0], state["size"][1]))

@@ -1,0 +1,218 @@
+"""A finished run: rows, model, curves and scores, opened from its folder."""
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import turnover
+from turnover.errors import RunError
+from turnover.influence import Ridge
+from turnover.scores import OutOfSample
+from turnover.wrapping.adapters_top import only_at, top_sites
+
+from . import rows_kept
+from .config import RunConfig
+from .features import all_inputs
+from .fitting import Curves
+from .folder import RunFolder, read_about
+from .inputs import Inputs, read_inputs
+from .kept_scores import keep_scores, keep_unseen, open_scores, open_unseen
+from .networks import plain_network
+from .rows import SPLITS, Rows, Split
+
+# Mean influence is asked of at most so many validation rows.
+MOST_VALIDATION = 500
+
+
+class Run:
+    r"""A finished run, opened from its folder. Everything is loaded when it is needed first.
+
+    Args:
+        folder: of the run.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
+        >>> rows = [f"sweet red apple {n},good\nrotten brown pear {n},bad\n" for n in range(20)]
+        >>> _ = file.write_text("text,label\n" + "".join(rows))
+        >>> config = RunConfig(str(file), text="text", label="label", hidden=16, replicas=1, epochs=1)
+        >>> from turnover.tasks.starting import start_run
+        >>> run = start_run(config, file.with_name("run"))
+        >>> run.predict(["a sweet apple"]).shape
+        (1, 2)
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = RunFolder(Path(folder))
+        self.about = read_about(self.folder)
+        self.config = RunConfig.read(self.folder.config)
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the run came to its end."""
+        return self.about.state == "complete"
+
+    @property
+    def kind(self) -> str:
+        """Return "text", "image" or "table"."""
+        return self.rows.kind
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Return the classes."""
+        return self.rows.label_names
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Return all rows, in the order of their file."""
+        return rows_kept.open_rows(self.folder.path)
+
+    @cached_property
+    def splits(self) -> np.ndarray:
+        """Return which split each row is in, as index into SPLITS."""
+        return np.load(self.folder.splits)
+
+    def places(self, split: Split) -> np.ndarray:
+        """Return the numbers of the rows of a split."""
+        return np.flatnonzero(self.splits == SPLITS.index(split))
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """Return the instance id of each row: its number, or that of its group."""
+        if not self.rows.groups:
+            return np.arange(len(self.rows))
+        numbers = {group: number for number, group in enumerate(sorted(set(self.rows.groups)))}
+        return np.array([numbers[group] for group in self.rows.groups])
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Return the learning curves."""
+        return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
+
+    @cached_property
+    def preparation(self) -> Inputs:
+        """Return how raw values become inputs."""
+        return read_inputs(self.folder.inputs)
+
+    @cached_property
+    def x(self) -> Tensor:
+        """Return the inputs of all rows."""
+        return all_inputs(self.preparation, self.rows, self.folder)
+
+    @cached_property
+    def y(self) -> Tensor:
+        """Return the class numbers of all rows."""
+        return torch.from_numpy(self.rows.labels)
+
+    def data(self, split: Split, *, most: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of a split.
+
+        Args:
+            split: which.
+            most: at most so many rows, spread evenly; None: all.
+        """
+        places = self.places(split)
+        if most is not None and len(places) > most:
+            places = places[np.linspace(0, len(places) - 1, most).astype(int)]
+        return self.x[places], self.y[places]
+
+    @cached_property
+    def train_data(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs, labels and instance ids of the training rows."""
+        places = self.places("train")
+        return self.x[places], self.y[places], torch.from_numpy(self.ids[places])
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """Return the trained model."""
+        plain = plain_network(self.config, self.preparation, len(self.label_names))
+        return turnover.load(self.folder.model, model=plain).eval()
+
+    @cached_property
+    def influence(self) -> turnover.Influence:
+        """Return the engine for questions about single predictions: scores denoised, in units of the loss.
+
+        In a network with adapters only the masks before the output layer count: all pairs are one matrix product
+        then, and not one pass through the encoder each.
+        """
+        return self._engine(Ridge())
+
+    @cached_property
+    def influence_on_sets(self) -> turnover.Influence:
+        """Return the engine for questions about sets of predictions, each of which counts alike.
+
+        Influence functions of the last layer stand beside the scores: means over many predictions gain from them, while
+        single scores would stand out from noise less often.
+        """
+        return self._engine(Ridge(gradients=1, scale="query"))
+
+    def _engine(self, ridge: Ridge) -> turnover.Influence:
+        model = self.model if self.preparation.kind != "tokens" else only_at(self.model, top_sites(self.model, 0))
+        return turnover.Influence(model, train=self.train_data, denoise=ridge if self.about.denoised else None)
+
+    @cached_property
+    def raw_influence(self) -> turnover.Influence:
+        """Return the engine as it is, for questions about training rows themselves."""
+        return turnover.Influence(self.model, train=self.train_data)
+
+    def inputs(self, values: Any) -> Tensor:
+        """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or lines of a table."""
+        return self.preparation(values)
+
+    @torch.no_grad()
+    def predict(self, values: Any) -> np.ndarray:
+        """Return the probabilities [values, classes] that the whole network gives new values."""
+        return self.probabilities(self.inputs(values))
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor) -> np.ndarray:
+        """Return the probabilities [rows, classes] that the whole network gives inputs."""
+        parts = [functional.softmax(self.model(part), dim=1) for part in x.split(1024)]
+        return torch.cat(parts).numpy() if parts else np.empty((0, len(self.label_names)), np.float32)
+
+    @cached_property
+    def self_influence(self) -> turnover.Scores:
+        """Return what each training row does to its own prediction."""
+        file = self.folder.scores / "self.npz"
+        if not file.exists():
+            keep_scores(file, self.raw_influence.self_influence(progress=False))
+        return open_scores(file)
+
+    @cached_property
+    def out_of_sample(self) -> OutOfSample:
+        """Return what the part that never saw a training row says of it."""
+        file = self.folder.scores / "unseen.npz"
+        if not file.exists():
+            keep_unseen(file, self.raw_influence.out_of_sample(progress=False))
+        return open_unseen(file)
+
+    @cached_property
+    def mean_influence(self) -> turnover.Scores:
+        """Return the mean influence of each training row on the validation rows."""
+        file = self.folder.scores / "mean.npz"
+        if not file.exists():
+            queries = self.data("validation", most=MOST_VALIDATION)
+            keep_scores(file, self.influence_on_sets.mean(queries, progress=False))
+        return open_scores(file)
+
+
+def open_run(folder: str | os.PathLike[str]) -> Run:
+    """Return a finished run.
+
+    Raises:
+        RunError: there is none, or it did not come to its end.
+    """
+    run = Run(Path(folder))
+    if not run.complete:
+        raise RunError(
+            f"the run in {str(folder)!r} did not come to its end (it was {run.about.state}). Take it up again: "
+            f"turnover run --config {run.folder.config} --out {folder}"
+        )
+    return run

@@ -1,0 +1,220 @@
+"""Which rows train, validate and test: classes in proportion, copies and groups on one side."""
+
+import numpy as np
+
+from turnover.errors import DataFileError
+
+from .config import RunConfig
+from .duplicates import copies_of
+from .rows import SPLITS, Rows
+
+_TRAIN = 0
+
+
+def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
+    """Return the split of every row, int8 [rows]: 0 train, 1 validation, 2 test.
+
+    Every class is split in the same proportion as far as that goes, and has training rows. Rows that repeat each other
+    and rows of one group stay on one side. Where a separate file gave the split, it holds. With few rows, validation
+    and test get one of each class as long as that takes no more than a fifth.
+
+    Args:
+        rows: as they were read.
+        config: shares and seed.
+
+    Raises:
+        DataFileError: there are too few rows, copies or groups apart for what was asked.
+
+    Example:
+        >>> import pandas as pd
+        >>> texts, labels = [f"text {n}" for n in range(20)], np.arange(20) % 2
+        >>> rows = Rows("text", pd.DataFrame(), texts, labels, ("a", "b"), "y", "", tuple(texts))
+        >>> np.bincount(split_rows(rows, RunConfig("a.csv")))
+        array([16,  2,  2])
+    """
+    fixed = rows.fixed if len(rows.fixed) else np.full(len(rows), -1, np.int8)
+    splits = fixed.astype(np.int8).copy()
+    free = np.flatnonzero(fixed < 0)
+    shares = {1: config.validation, 2: config.test}
+    wanted = [split for split, share in shares.items() if share > 0 and not (fixed == split).any()]
+    if not len(free) or not wanted:
+        splits[free] = _TRAIN
+        if not wanted or not (splits == _TRAIN).any():
+            return _checked(splits, rows)
+        # Separate files without one for validation: the training rows are split further.
+        free = np.flatnonzero(splits == _TRAIN)
+    labels = rows.labels[free]
+    pieces = _inseparable(rows)[free]
+    targets = _targets(labels, len(rows.label_names), [shares[split] for split in wanted], config.seed)
+    _need_enough(rows, len(free), len(np.unique(pieces)), len(np.unique(labels)), wanted)
+    numbers = _assigned(labels, pieces, targets, config.seed)
+    splits[free] = np.array([_TRAIN, *wanted], np.int8)[numbers]
+    return _checked(splits, rows)
+
+
+def draw_rows(labels: np.ndarray, most: int, *, seed: int) -> np.ndarray:
+    """Return places of at most so many rows, in order: drawn at random, classes in proportion, none of them lost.
+
+    Args:
+        labels: class numbers.
+        most: rows to draw.
+        seed: of the draw.
+
+    Example:
+        >>> labels = np.array([0] * 90 + [1] * 10)
+        >>> np.bincount(labels[draw_rows(labels, 20, seed=0)])
+        array([18,  2])
+    """
+    if most >= len(labels):
+        return np.arange(len(labels))
+    classes, counts = np.unique(labels, return_counts=True)
+    rng = np.random.default_rng(seed)
+    wanted = _in_proportion(counts, most, rng, least=int(most >= len(classes)), spare=0)
+    drawn = [
+        rng.choice(np.flatnonzero(labels == number), size, replace=False)
+        for number, size in zip(classes, wanted, strict=True)
+    ]
+    return np.sort(np.concatenate(drawn))
+
+
+def _inseparable(rows: Rows) -> np.ndarray:
+    """Return a number for every row, the same for rows that must stay together by copies, groups or both."""
+    copies = copies_of(rows)
+    if not rows.groups:
+        return copies
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    _, groups = np.unique(np.array(rows.groups, dtype=object).astype(str), return_inverse=True)
+    size = int(copies.max()) + 1 + int(groups.max()) + 1
+    links = coo_array((np.ones(len(rows), np.int8), (copies, groups + copies.max() + 1)), shape=(size, size))
+    return connected_components(links, directed=False)[1][copies]
+
+
+def _targets(labels: np.ndarray, classes: int, shares: list[float], seed: int) -> np.ndarray:
+    """Return how many rows of each class every split should have [1 + shares, classes], training first."""
+    counts = np.bincount(labels, minlength=classes)
+    rng = np.random.default_rng([seed, 1])
+    few = min(int((counts > 0).sum()), len(labels) // 5)
+    left, found = counts.copy(), []
+    for share in shares:
+        total = max(round(share * len(labels)), few, 1)
+        part = np.minimum(_in_proportion(counts, total, rng, least=0, spare=1), np.maximum(left - 1, 0))
+        found.append(part)
+        left = left - part
+    return np.stack([left, *found])
+
+
+def _in_proportion(counts: np.ndarray, total: int, rng: np.random.Generator, *, least: int, spare: int) -> np.ndarray:
+    """Return so many of each class that they are `total` together, by largest remainders, ties at random.
+
+    Args:
+        counts: rows of each class.
+        total: to hand out.
+        rng: for ties.
+        least: of each class.
+        spare: rows of each class that are not handed out.
+    """
+    most = np.maximum(counts - spare, 0)
+    exact = counts * (total / max(counts.sum(), 1))
+    found = np.clip(np.floor(exact).astype(np.int64), np.minimum(least, most), most)
+    while found.sum() != total:
+        step = 1 if found.sum() < total else -1
+        open_ = found < most if step > 0 else found > np.minimum(least, most)
+        if not open_.any():
+            break
+        order = np.lexsort((rng.random(len(counts)), -step * (exact - found)))
+        order = order[open_[order]][: abs(total - int(found.sum()))]
+        found[order] += step
+    return found
+
+
+def _assigned(labels: np.ndarray, pieces: np.ndarray, targets: np.ndarray, seed: int) -> np.ndarray:
+    """Return a row of `targets` for every row: large pieces first, to where they are most wanted, then single rows."""
+    numbers, pieces = np.unique(pieces, return_inverse=True)
+    sizes = np.bincount(pieces, minlength=len(numbers))
+    members = _members(labels, pieces) if (sizes > 1).any() else []
+    tie = np.random.default_rng([seed, 2]).permutation(len(numbers))
+    wanted, scale = targets.astype(float), np.maximum(targets, 1)
+    chosen = np.zeros(len(numbers), np.int64)
+    order = np.lexsort((tie, -sizes))
+    for piece in order[sizes[order] > 1]:
+        kinds, counts = np.unique(members[piece], return_counts=True)
+        # How much nearer a split comes to what it should have: squared distances, relative to the target.
+        gains = (counts * (2 * wanted[:, kinds] - counts) / scale[:, kinds]).sum(1)
+        chosen[piece] = gains.argmax()
+        wanted[chosen[piece], kinds] -= counts
+    single = np.flatnonzero(sizes[pieces] == 1)
+    single = single[np.argsort(tie[pieces[single]])]
+    for label in range(targets.shape[1]):
+        rows = single[labels[single] == label]
+        for split in range(1, len(targets)):
+            taken, rows = np.split(rows, [min(max(int(wanted[split, label]), 0), len(rows))])
+            chosen[pieces[taken]] = split
+    _repair(chosen, pieces, labels, targets)
+    return chosen[pieces]
+
+
+def _repair(chosen: np.ndarray, pieces: np.ndarray, labels: np.ndarray, targets: np.ndarray) -> None:
+    """Move whole pieces so that every class has training rows and, if possible, no split is empty."""
+    classes = targets.shape[1]
+    trained = np.bincount(labels[chosen[pieces] == _TRAIN], minlength=classes)
+    empty = [split for split in range(1, len(targets)) if not (chosen == split).any()]
+    lost = np.flatnonzero((targets.sum(0) > 0) & (trained == 0))
+    if not empty and not len(lost):
+        return
+    members = _members(labels, pieces)
+    by_size = np.argsort(np.bincount(pieces), kind="stable")
+    for label in lost:
+        if not trained[label]:
+            piece = next(piece for piece in by_size if chosen[piece] != _TRAIN and label in members[piece])
+            chosen[piece] = _TRAIN
+            trained = trained + np.bincount(members[piece], minlength=classes)
+    for split in range(1, len(targets)):
+        if (chosen == split).any():
+            continue
+        for piece in by_size[chosen[by_size] == _TRAIN]:
+            count = np.bincount(members[piece], minlength=classes)
+            if ((trained - count)[count > 0] > 0).all():
+                chosen[piece], trained = split, trained - count
+                break
+
+
+def _members(labels: np.ndarray, pieces: np.ndarray) -> list[np.ndarray]:
+    """Return the labels of the rows of every piece."""
+    ends = np.cumsum(np.bincount(pieces))
+    return np.split(labels[np.argsort(pieces, kind="stable")], ends[:-1])
+
+
+def _need_enough(rows: Rows, free: int, pieces: int, classes: int, wanted: list[int]) -> None:
+    """Refuse what cannot be split whatever the shares."""
+    asked = " and ".join(SPLITS[split] for split in (_TRAIN, *wanted))
+    if free < classes + len(wanted):
+        raise DataFileError(
+            f"{rows.name!r} has {free} rows of {classes} classes: {asked} need {classes + len(wanted)} at least, one "
+            "of each class to train and one in each other split. Give more rows, or --test 0 to do without a test."
+        )
+    if pieces < 1 + len(wanted):
+        what = "groups and copies" if rows.groups else "copies"
+        raise DataFileError(
+            f"the {free} rows of {rows.name!r} are {pieces} different ones: {what} stay on one side of a split, and "
+            f"{asked} need {1 + len(wanted)}. Give more rows that differ"
+            f"{', or leave --group out.' if rows.groups else '.'}"
+        )
+
+
+def _checked(splits: np.ndarray, rows: Rows) -> np.ndarray:
+    """Refuse splits without training rows of a class, or without validation rows."""
+    train = np.bincount(rows.labels[splits == _TRAIN], minlength=len(rows.label_names))
+    lost = [name for name, count in zip(rows.label_names, train, strict=True) if not count]
+    if lost:
+        raise DataFileError(
+            f"no training row of {rows.name!r} has the label {', '.join(map(repr, lost[:5]))}. Give training rows of "
+            "every class, or remove the others."
+        )
+    if not (splits == 1).any():
+        raise DataFileError(
+            f"no row of {rows.name!r} is left for validation: copies and groups stay on one side, and every class "
+            "needs training rows. Give more rows that differ, or a file: --validation-data FILE."
+        )
+    return splits
