@@ -6,7 +6,7 @@ import sys
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from . import import_time, influence, layer, memory, replicas, step
+from . import import_time, influence, layer, live_page, memory, replicas, step
 
 ALL = {
     "layer": layer,
@@ -15,6 +15,7 @@ ALL = {
     "influence": influence,
     "memory": memory,
     "import": import_time,
+    "live_page": live_page,
 }
 
 

@@ -1,0 +1,140 @@
+"""Headlines: what a reader should know who reads nothing else."""
+
+from collections.abc import Mapping
+
+from .data import Counts, Finding, Overview
+from .data_measures import Leaks, Trust
+from .data_rows import DoubtfulLabel, GroupInfluence, HarmfulRow, ShownRow
+from .shown_rows import shortened
+from .wording import count, percent
+
+_QUOTED = 70
+_SURE = 0.9
+
+
+def findings_of(
+    overview: Overview,
+    counts: Counts,
+    *,
+    doubtful: tuple[DoubtfulLabel, ...],
+    harmful: tuple[HarmfulRow, ...],
+    groups: tuple[GroupInfluence, ...],
+    leaks: Leaks | None,
+    trust: Trust | None,
+    rows: Mapping[int, ShownRow],
+) -> tuple[Finding, ...]:
+    """Return the headlines of a run that learned labels."""
+    accuracy = 1 - counts.mistakes / counts.unseen if counts.unseen else None
+    found = [
+        _accuracy(overview, counts, accuracy),
+        _doubtful(overview, counts, doubtful, accuracy, rows),
+        _groups(groups) if groups else _harmful(counts, harmful, rows),
+        _memorised(overview, counts),
+        _duplicates(counts),
+        _trusted(trust, leaks),
+    ]
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _accuracy(overview: Overview, counts: Counts, accuracy: float | None) -> Finding | None:
+    if accuracy is None:
+        return None
+    sentence = f"of {count(counts.unseen, 'validation and test row')} are predicted rightly"
+    if overview.baseline is None:
+        return Finding(percent(accuracy), f"{sentence}.", "mistakes")
+    better = accuracy > overview.baseline
+    sentence += f"; always saying the most frequent label would get {percent(overview.baseline)}."
+    return Finding(percent(accuracy), sentence, "classes", "plain" if better else "look")
+
+
+def _doubtful(
+    overview: Overview,
+    counts: Counts,
+    doubtful: tuple[DoubtfulLabel, ...],
+    accuracy: float | None,
+    rows: Mapping[int, ShownRow],
+) -> Finding:
+    # A network that errs often doubts many labels that are right.
+    unsure = accuracy is not None and accuracy < _SURE
+    share = counts.doubtful / max(overview.rows.get("train", 1), 1)
+    if not counts.doubtful or not doubtful:
+        return Finding(
+            "0", "training labels look wrong to the part of the network that never saw them.", "doubtful", "good"
+        )
+    first = doubtful[0]
+    sentence = (
+        f"training {'label' if counts.doubtful == 1 else 'labels'} {'may be' if unsure else 'look'} wrong "
+        f"({percent(share)}), {_called(rows[first.row])} first: labelled {first.given}, rather {first.suggested}."
+    )
+    if accuracy is not None and unsure:
+        sentence += f" As the network errs on {percent(1 - accuracy, 0)} of unseen rows, many of them will be right."
+    return Finding(count(counts.doubtful), sentence, "doubtful", "look")
+
+
+def _harmful(counts: Counts, harmful: tuple[HarmfulRow, ...], rows: Mapping[int, ShownRow]) -> Finding | None:
+    if not harmful:
+        return None
+    if not counts.harmful:
+        return Finding(
+            "0", "training rows harm validation rows so much that a single one stands out from noise.", "harmful"
+        )
+    verb = "row harms" if counts.harmful == 1 else "rows harm"
+    also = sum(one.doubtful for one in harmful if one.stands_out)
+    shown = sum(one.stands_out for one in harmful)
+    sentence = f"training {verb} validation rows beyond noise, {_called(rows[harmful[0].row])} most"
+    of_whom = "them" if shown == counts.harmful else f"the first {shown}"
+    which = "all of them" if also == counts.harmful else f"{also} of {of_whom}"
+    sentence += f"; {which} also look wrongly labelled." if also else "."
+    return Finding(count(counts.harmful), sentence, "harmful", "look")
+
+
+def _groups(groups: tuple[GroupInfluence, ...]) -> Finding:
+    worst, harmful = groups[0], [one for one in groups if one.stands_out and one.score < 0]
+    if not harmful:
+        return Finding(
+            "0", f"of {count(len(groups), 'group')} harm validation rows beyond what noise explains.", "groups", "good"
+        )
+    verb = "harms" if len(harmful) == 1 else "harm"
+    return Finding(
+        count(len(harmful)),
+        f"of {count(len(groups), 'group')} {verb} validation rows beyond noise, {worst.group} most.",
+        "groups",
+        "look",
+    )
+
+
+def _memorised(overview: Overview, counts: Counts) -> Finding:
+    rows = max(overview.rows.get("train", 1), 1)
+    sentence = (
+        f"of the training rows were learned by heart ({count(counts.memorised)} of {count(rows)}): the network knows "
+        "them better for having seen them."
+    )
+    return Finding(percent(counts.memorised / rows, 0), sentence, "memorised")
+
+
+def _duplicates(counts: Counts) -> Finding | None:
+    if not counts.duplicates:
+        return None
+    clash, both = counts.contradictions, counts.across_splits
+    sentence = f"{'set' if counts.duplicates == 1 else 'sets'} of rows that say nearly the same"
+    sentence += f"; {clash} of them with labels that contradict each other" if clash else ", with the same labels"
+    sentence += f"; {both} both in training and among the rows to test on." if both else "."
+    return Finding(count(counts.duplicates), sentence, "duplicates", "look" if clash or both else "plain")
+
+
+def _trusted(trust: Trust | None, leaks: Leaks | None) -> Finding | None:
+    if trust is None:
+        return None
+    mean = next((kind for kind in trust.of if kind.scores == "mean influence"), None)
+    if mean is None or mean.signal is None:
+        return None
+    leak = (
+        "" if leaks is None else f" Leaks into what must not be known: {percent(leaks.gradient_share)} of the gradient."
+    )
+    sentence = f"of the differences between mean influences are signal, the rest is noise.{leak}"
+    good = leaks is None or leaks.gradient_share < 0.25
+    return Finding(percent(mean.signal, 0), sentence, "trust", "plain" if good else "look")
+
+
+def _called(row: ShownRow) -> str:
+    return f"“{shortened(row.text, _QUOTED)}” ({row.name})" if row.text else row.name

@@ -1,0 +1,229 @@
+"""The pages for people: they work as plain forms, and faster with their script."""
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from turnover.errors import DataFileError
+
+from .api import corrected_response, image_response, put_mark
+from .api_page import operations, schemas
+from .behind import PREDICTED
+from .problems import NotReadyError
+from .rendering import render
+from .security import REPORT_POLICY
+from .shapes import MOST_LETTERS, Answer, Question
+from .site import Site
+from .values import as_cells, checked_values, columns_of
+
+_STATIC = Path(__file__).parent / "static"
+_KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_SHOWN_ERRORS = 8
+_ROWS_A_PAGE = 25
+_MOST_OPTIONS = 40
+_PREFIX = "c:"  # of form fields that are columns
+
+
+def make_pages(site: Site) -> APIRouter:
+    """Return the routes of the pages."""
+    pages = APIRouter(include_in_schema=False)
+
+    @pages.get("/")
+    async def ask(request: Request) -> Response:
+        return await _ask_page(site, request, dict(request.query_params))
+
+    @pages.post("/")
+    async def ask_by_form(request: Request) -> Response:
+        async with request.form(max_files=1, max_fields=2000) as form:
+            return await _ask_page(site, request, form)
+
+    @pages.get("/answer")
+    async def answer(request: Request) -> Response:
+        return await _answer_part(site, request, dict(request.query_params))
+
+    @pages.post("/answer")
+    async def answer_by_form(request: Request) -> Response:
+        async with request.form(max_files=1, max_fields=2000) as form:
+            return await _answer_part(site, request, form)
+
+    @pages.get("/rows")
+    def rows(
+        request: Request,
+        order: str = "doubt",
+        split: str = "train",
+        label: str = "",
+        words: str = "",
+        page: int = 1,
+    ) -> Response:
+        site.answering.check_ready()
+        chosen = {"order": "file" if order == "file" else "doubt", "split": split, "label": label, "words": words[:200]}
+        found = site.browsing.listed(**chosen)  # pyright: ignore[reportArgumentType]
+        last = max(1, -(-len(found) // _ROWS_A_PAGE))
+        number = min(max(page, 1), last)
+        shown = found[(number - 1) * _ROWS_A_PAGE : number * _ROWS_A_PAGE]
+        links = {
+            where: f"/rows?{urlencode(chosen | {'page': at})}"
+            for where, at in (("before", number - 1), ("after", number + 1))
+            if 1 <= at <= last
+        }
+        return _render(
+            site, request, "rows.html", rows=[site.browsing.row(int(row)) for row in shown], total=len(found),
+            chosen=chosen, number=number, last=last, links=links,
+        )  # fmt: skip
+
+    @pages.get("/rows/{row}/image.png")
+    def image(row: int) -> Response:
+        return image_response(site, row)
+
+    @pages.get("/marks")
+    def marks(request: Request) -> Response:
+        rows = [site.browsing.row(mark.row, with_doubt=False) for mark in site.marks.all]
+        return _render(site, request, "marks.html", rows=rows)
+
+    @pages.post("/marks")
+    def mark(
+        request: Request,
+        row: Annotated[int, Form(ge=0)],
+        label: Annotated[str, Form(max_length=1000)] = "",
+        action: Annotated[str, Form()] = "mark",
+        back: Annotated[str, Form(max_length=8000)] = "/marks",
+    ) -> Response:
+        if action == "unmark":
+            site.marks.remove(row)
+        else:
+            put_mark(site, row, None if action == "remove" else label)
+        if request.headers.get("x-part") is not None:
+            shown = site.browsing.row(row)
+            return _render(site, request, "mark_part.html", row=shown, back=_own_path(back))
+        return RedirectResponse(_own_path(back), 303)
+
+    @pages.get("/corrected")
+    def corrected() -> Response:
+        return corrected_response(site)
+
+    @pages.get("/api")
+    def api(request: Request) -> Response:
+        openapi = request.app.openapi()
+        address = str(request.base_url).rstrip("/")
+        return _render(
+            site, request, "api.html", operations=operations(openapi, address), schemas=schemas(openapi),
+            address=address,
+        )  # fmt: skip
+
+    @pages.get("/report")
+    def report() -> Response:
+        file = site.run.folder.report
+        if not file.is_file():
+            raise HTTPException(404, f"there is no report yet. Make it: turnover report {site.run.folder.path}")
+        return FileResponse(file, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    @pages.get("/state")
+    def state(request: Request) -> Response:
+        return _render(site, request, "state_part.html")
+
+    @pages.get("/static/{name}")
+    def static(name: str) -> Response:
+        if name not in _KINDS:
+            raise HTTPException(404)
+        return FileResponse(_STATIC / name, media_type=_KINDS[name], headers={"Cache-Control": "no-cache"})
+
+    @pages.get("/favicon.ico")
+    def icon() -> Response:
+        return FileResponse(_STATIC / "icon.svg", media_type="image/svg+xml")
+
+    return pages
+
+
+Fields = dict[str, str] | FormData
+
+
+async def _ask_page(site: Site, request: Request, fields: Fields) -> Response:
+    """Return the page to ask on, with the answer where something was asked."""
+    answer, problem, status, retry = None, None, 200, None
+    if _is_question(fields):
+        try:
+            answer = await _answered(site, fields)
+        except NotReadyError as error:
+            # The page itself is fine, and asks again by itself.
+            problem, retry = str(error), 3 if request.method == "GET" else None
+        except DataFileError as error:
+            problem, status = str(error), 422
+    values = _shown_values(site, fields, answer)
+    ready = site.answering.state == "ready"
+    errors = site.browsing.surest_errors[:_SHOWN_ERRORS] if ready else []
+    return _render(
+        site, request, "ask.html", status=status, answer=answer, problem=problem, retry=retry, values=values,
+        examples_of=str(fields.get("examples_of", PREDICTED)), errors=[site.browsing.row(int(row)) for row in errors],
+        back=f"/?{request.url.query}" if request.method == "GET" else "/marks",
+        columns=columns_of(site.run) if site.run.kind == "table" else (),
+        prefix=_PREFIX, most_letters=MOST_LETTERS,
+    )  # fmt: skip
+
+
+async def _answer_part(site: Site, request: Request, fields: Fields) -> Response:
+    answer = await _answered(site, fields)
+    # The page is asked for with the same fields.
+    back = f"/?{request.url.query}" if request.method == "GET" else "/marks"
+    return _render(site, request, "answer.html", answer=answer, back=back)
+
+
+async def _answered(site: Site, fields: Fields) -> Answer:
+    sent = fields.get("image")
+    examples_of = str(fields.get("examples_of", PREDICTED))
+    if isinstance(sent, UploadFile) and (sent.filename or sent.size):
+        return await site.answer_image(await sent.read(), examples_of=examples_of, k=10)
+    given: dict[str, Any] = {"examples_of": examples_of}
+    if str(fields.get("row", "")).strip():
+        given["row"] = str(fields["row"]).strip()
+    if "text" in fields and "row" not in given:
+        given["text"] = str(fields["text"])
+    changed = {name.removeprefix(_PREFIX): str(value) for name, value in fields.items() if name.startswith(_PREFIX)}
+    if changed:
+        given["values"] = changed
+    if not given.keys() & {"row", "text", "values"}:
+        raise DataFileError("nothing was asked. Choose a row, or send an image.")
+    try:
+        question = Question(**given)
+    except ValidationError as error:
+        raise DataFileError("; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors()) + ".") from error
+    return await site.answer(question)
+
+
+def _is_question(fields: Fields) -> bool:
+    return any(name in ("text", "row", "image") or name.startswith(_PREFIX) for name in fields)
+
+
+def _shown_values(site: Site, fields: Fields, answer: Answer | None) -> dict[str, Any]:
+    """Return what the form is filled with: what was asked, else a row to begin with."""
+    row = str(fields.get("row", "")).strip()
+    text = str(fields.get("text", ""))
+    cells = answer.cells if answer is not None else []
+    if answer is not None and answer.pieces:
+        text = "".join(piece.text for piece in answer.pieces)
+    if site.run.kind == "table" and not cells:
+        number = int(row) if row.isdigit() and int(row) < len(site.run.rows) else int(site.run.places("train")[0])
+        cells = as_cells(checked_values(site.run, {}, number))
+        row = row or str(number)
+    return {"row": row, "text": text, "cells": {cell.name: cell.value for cell in cells}}
+
+
+def _render(site: Site, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    about = site.about
+    return render(
+        template, status=status, about=about, state=site.state, marks=len(site.marks),
+        has_report=site.run.folder.report.is_file(), path=request.url.path,
+        few_labels=len(about.labels) <= _MOST_OPTIONS, most_options=_MOST_OPTIONS, **values,
+    )  # fmt: skip
+
+
+def _own_path(path: str) -> str:
+    """Return a path on this server: never a way to another one."""
+    fine = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
+    return path if fine else "/"

@@ -1,0 +1,90 @@
+"""What went wrong, as JSON for programs, as a page for people, or as a part of one for its script."""
+
+import logging
+from collections.abc import Mapping
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from turnover.errors import TurnOverError
+
+from .rendering import render
+from .work_queue import QueueFullError, TooSlowError
+
+_TITLES = {
+    401: "A token is needed",
+    403: "Not from here",
+    404: "There is no such page",
+    408: "Too slow",
+    413: "Too large",
+    421: "Another name is needed",
+    422: "That cannot be asked",
+    503: "Busy",
+    504: "That took too long",
+}
+RETRY_SECONDS = 2
+
+
+class NotReadyError(Exception):
+    """The model is still being loaded, or could not be."""
+
+
+def problem_response(
+    request: Request, status: int, sentence: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a problem in the form that suits who asked."""
+    title = _TITLES.get(status, "Something went wrong")
+    if request.url.path.startswith(("/api/", "/openapi.json")):
+        return JSONResponse({"error": title, "detail": sentence}, status, headers=dict(headers or {}))
+    whole = request.headers.get("x-part") is None
+    template = "problem.html" if whole else "problem_part.html"
+    retry = RETRY_SECONDS if status == 503 and request.method == "GET" else None
+    return render(template, status=status, headers=headers, title=title, sentence=sentence, retry=retry)
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Let an app answer its exceptions with sentences."""
+
+    @app.exception_handler(HTTPException)
+    def of_http(request: Request, error: HTTPException) -> Response:
+        detail = {404: "nothing is here. Go back to the first page.", 405: "this address is not used that way."}
+        shown = detail.get(error.status_code, error.detail) if error.detail in _PLAIN else error.detail
+        return problem_response(request, error.status_code, shown, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    def of_request(request: Request, error: RequestValidationError) -> Response:
+        return problem_response(request, 422, "; ".join(_told(one) for one in error.errors()) + ".")
+
+    @app.exception_handler(TurnOverError)
+    def of_values(request: Request, error: TurnOverError) -> Response:
+        return problem_response(request, 422, str(error))
+
+    @app.exception_handler(QueueFullError)
+    def of_full_queue(request: Request, error: QueueFullError) -> Response:
+        sentence = "many questions are waiting already. Try again in a few seconds."
+        return problem_response(request, 503, sentence, {"Retry-After": str(RETRY_SECONDS)})
+
+    @app.exception_handler(NotReadyError)
+    def of_start(request: Request, error: NotReadyError) -> Response:
+        return problem_response(request, 503, str(error), {"Retry-After": str(RETRY_SECONDS)})
+
+    @app.exception_handler(TooSlowError)
+    def of_slow_answer(request: Request, error: TooSlowError) -> Response:
+        return problem_response(request, 504, "the model did not answer in time. Try again, or ask something shorter.")
+
+    @app.exception_handler(Exception)
+    def of_our_own(request: Request, error: Exception) -> Response:
+        logging.getLogger(__name__).debug("a request failed", exc_info=error)
+        return problem_response(request, 500, f"the server failed ({type(error).__name__}). Its terminal shows more.")
+
+
+_PLAIN = ("Not Found", "Method Not Allowed")
+
+
+def _told(error: Mapping[str, object]) -> str:
+    place = error.get("loc")
+    names = [str(part) for part in place if part not in ("body", "query", "path")] if isinstance(place, tuple) else []
+    return f"{'.'.join(names) or 'the request'}: {error.get('msg')}"

@@ -1,0 +1,160 @@
+"""Who may ask: a token, the right host, the same origin; and headers that keep pages from being abused."""
+
+import hashlib
+import hmac
+from urllib.parse import urlencode, urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .problems import problem_response
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Questions are asked by POST where they are too long for an address.
+_CHANGES_NOTHING = frozenset({"/", "/answer", "/api/explain/image"})
+# Scripts and styles come from our own files only, so that nothing in the data can become one of them.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# The report brings its scripts and styles within itself: it gets an origin of its own, without cookies and network.
+REPORT_POLICY = (
+    "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """Lets requests through that may be answered, and sets the headers of all answers.
+
+    Args:
+        app: what is called within.
+        token: what a client must know; None: everyone who reaches the port may ask.
+        hosts: names that the server may be called by, so that no page elsewhere reaches it under a name of its own
+            (DNS rebinding); None: any.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str] | None) -> None:
+        self._app, self._token, self._hosts = app, token, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope)
+        answer = self._refused(request) or self._signed_in(request)
+        await (answer or self._app)(scope, receive, send_with_headers)
+
+    def _refused(self, request: Request) -> Response | None:
+        """Return why a request is not answered, or None."""
+        if self._hosts is not None and _host_name(request) not in self._hosts:
+            return problem_response(
+                request, 421, f"this server does not answer to the name {_host_name(request)!r}. Open http://127.0.0.1."
+            )
+        if self._token is not None and not self._knows_token(request):
+            return problem_response(
+                request,
+                401,
+                "this page needs its token. Open the address that `turnover serve` printed, or send the header "
+                "Authorization: Bearer TOKEN.",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if request.method not in _SAFE_METHODS and not _same_origin(request):
+            return problem_response(
+                request,
+                403,
+                "requests that change something must come from this page; programs send JSON, and no Origin header.",
+            )
+        return None
+
+    def _knows_token(self, request: Request) -> bool:
+        assert self._token is not None
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+        given = [
+            (request.query_params.get("token", ""), self._token),
+            (bearer.strip() if kind.lower() == "bearer" else "", self._token),
+            (request.cookies.get(_cookie_name(self._token), ""), _cookie_value(self._token)),
+        ]
+        return any(hmac.compare_digest(one.encode(), wanted.encode()) for one, wanted in given)
+
+    def _signed_in(self, request: Request) -> Response | None:
+        """Return a page that keeps the token of the address as a cookie and goes on without it."""
+        if self._token is None or "token" not in request.query_params or request.method != "GET":
+            return None
+        if not hmac.compare_digest(request.query_params["token"].encode(), self._token.encode()):
+            return None
+        rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
+        # A page and no redirect: after a click on a link elsewhere a strict cookie would not be sent along.
+        target = "/" + request.url.path.lstrip("/\\") + (f"?{rest}" if rest else "")
+        answer = HTMLResponse(_GO_ON.format(target=_escaped(target)))
+        answer.set_cookie(
+            _cookie_name(self._token),
+            _cookie_value(self._token),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+
+_GO_ON = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={target}">'
+    '<title>turnover</title><p><a href="{target}">Go on</a></p></html>'
+)
+
+
+def _escaped(text: str) -> str:
+    import html
+
+    return html.escape(text, quote=True)
+
+
+def _cookie_name(token: str) -> str:
+    # Cookies are shared by all ports of a host: two servers must not overwrite each other's.
+    return f"turnover-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+
+def _cookie_value(token: str) -> str:
+    return hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
+
+
+def _host_name(request: Request) -> str:
+    """Return the Host header without its port."""
+    host = request.headers.get("host", "").lower()
+    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def _same_origin(request: Request) -> bool:
+    """Tell whether a request comes from our own page, or from no page at all."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    if origin is not None:
+        return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    # No page at all, or an old browser. Its forms could not send JSON, nor these headers and methods.
+    json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+    harmless = json or request.url.path in _CHANGES_NOTHING or request.method in ("PUT", "DELETE")
+    return site is not None or harmless or "authorization" in request.headers

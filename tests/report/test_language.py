@@ -1,0 +1,46 @@
+"""The report of a language model."""
+
+import numpy as np
+import pytest
+
+from turnover.report import collect, render
+from turnover.tasks.config import RunConfig
+from turnover.tasks.lm_starting import start_lm_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    draw = np.random.default_rng(0)
+    words = "the a cat dog bird saw heard found red small old house garden".split()
+    lines = [" ".join(draw.choice(words, 8)) + f" <i>name{row} ." for row in range(120)]
+    folder = tmp_path_factory.mktemp("lm")
+    (folder / "tale.txt").write_text("\n".join(lines), encoding="utf-8")
+    config = RunConfig(str(folder / "tale.txt"), hidden=32, replicas=3, epochs=12, context=2, learning_rate=5e-3)
+    return start_lm_run(config, folder / "run")
+
+
+def test_words_and_passages_are_those_of_the_text(run):
+    data = collect(run)
+    text = " ".join(run.corpus.lines_of("train"))
+    assert data.coloured
+    for word in data.words[:20]:
+        assert word.word in text
+        assert word.times == run.frequency[word.position]
+    first = "".join(token.text for token in data.coloured[0].tokens).replace("↵", "").split("\n")[1].split()
+    assert " ".join(first) in text
+
+
+def test_every_position_is_counted_in_one_band_of_frequency(run):
+    data = collect(run)
+    assert sum(band.positions for band in data.frequencies) == len(run.self_influence)
+    assert data.frequencies[0].mean > data.frequencies[-1].mean
+    scores = [word.score for word in data.words]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_its_page_has_coloured_words_and_no_sections_about_labels(run):
+    text = render(collect(run))
+    assert 'class="t5"' in text
+    assert "&lt;i&gt;name" in text
+    assert "<i>" not in text
+    assert 'id="doubtful"' not in text
