@@ -1,49 +1,48 @@
-"""The command line as a user starts it."""
+"""`turnover demo`: the whole story in one epoch."""
 
-import json
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
-pytest.importorskip("typer", reason="needs the extra cli")
-pytest.importorskip("sklearn", reason="needs the extra cli")
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from turnover.cli.app import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-
-def test_the_demo_ends_with_how_many_changed_labels_were_found():
-    done = run("demo", "--epochs", "3")
-    assert done.returncode == 0, done.stderr
-    text = " ".join(done.stdout.split())
+def test_the_demo_finds_changed_labels_and_ends_with_the_report_and_how_to_serve_it(turnover_, folder):
+    said = turnover_("demo", "--epochs", "1", "--out", folder / "demo")
+    assert said.code == 0, said.err
     for part in (
         "of the 144 changed labels are among the 144 digits",
         "flip: half that never saw it",
-        "seconds in all",
+        f"turnover serve {folder / 'demo'}",
+        f"{folder / 'demo'}/report.html",
     ):
-        assert part in text
+        assert part in said.words
+    assert (folder / "demo" / "report.html").is_file()
 
 
-def test_the_demo_prints_json():
-    done = run("demo", "--epochs", "2", "--json")
-    result = json.loads(done.stdout)
-    assert result["changed"] == 144
-    assert len(result["top_rows"]) == 144
-    assert len(result["curves"]["flip"]) == 2
-    assert len(result["self_influence"]) == 1437
+def test_again_it_shows_the_same_without_training_and_as_json(turnover_, folder):
+    found = turnover_("demo", "--epochs", "1", "--out", folder / "demo", "--json").data
+    assert found["changed"] == 144
+    assert found["found_in_top_10_percent"] > 3 * 14  # three times chance after one epoch
+    assert len(found["top_rows"]) == 144
+    assert len(found["curves"]["flip"]) == 1
+    assert len(found["self_influence"]) == 1437
 
 
-def test_version_and_help_are_there():
-    assert run("--version").stdout.startswith("turnover ")
-    help_text = run("demo", "--help").stdout
-    assert "changed labels" in help_text
-    assert "--json" in help_text
+def test_a_folder_with_another_run_is_left_alone(turnover_, text_run):
+    before = (text_run / "config.toml").read_text()
+    said = turnover_("demo", "--out", text_run)
+    assert said.code == 2
+    assert "holds another run" in said.err
+    assert "--out NEW" in said.err
+    assert (text_run / "config.toml").read_text() == before
 
 
-def test_a_bad_option_ends_with_code_2_and_no_traceback():
-    done = run("demo", "--epochs", "0")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+def test_a_bad_option_ends_with_code_2_and_no_traceback(turnover_):
+    said = turnover_("demo", "--epochs", "0")
+    assert said.code == 2
+    assert "Traceback" not in said.err
+    assert not Path("runs").exists()

@@ -1,24 +1,50 @@
 """The `turnover` command."""
 
 import sys
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    import typer
 
 
 def main() -> None:
     """Run the command line; without its packages, say how to install them."""
     try:
         import rich  # noqa: F401
-        import typer
+        import typer  # noqa: F401
     except ImportError:
         sys.exit("the command line needs a few more packages: pip install 'turnover[cli]'")
+    try:
+        make_app()()
+    except KeyboardInterrupt:  # while modules were still being loaded
+        sys.exit(130)
+
+
+def make_app() -> "typer.Typer":
+    """Return the app with all its commands."""
+    import typer
+
     import turnover
 
+    from .audit import audit
+    from .cleanse import cleanse
     from .demo import demo
+    from .evaluate import evaluate
+    from .explain import explain
+    from .memorized import memorized
+    from .outcomes import guarded
+    from .report import report
+    from .run import run
+    from .serve import serve
 
     app = typer.Typer(
         name="turnover",
         help="Which training examples made a prediction, which harm it and which were memorised.",
+        epilog="Begin with: turnover demo. Then: turnover run reviews.csv --text text --label label",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     def show_version(wanted: bool) -> None:
@@ -28,15 +54,12 @@ def main() -> None:
 
     @app.callback()
     def options(
-        version: bool = typer.Option(
-            False, "--version", callback=show_version, is_eager=True, help="Show the version."
-        ),
+        version: Annotated[
+            bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+        ] = False,
     ) -> None:
-        """Hold the options of all commands."""
+        """Which training examples made a prediction, which harm it and which were memorised."""
 
-    app.command()(demo)
-    try:
-        app()
-    except turnover.TurnOverError as error:
-        print(f"turnover: {error}", file=sys.stderr)
-        sys.exit(2)
+    for command in (demo, run, explain, cleanse, memorized, audit, report, serve, evaluate):
+        app.command(command.__name__)(guarded(command))
+    return app

@@ -1,0 +1,21 @@
+"""`turnover audit`: the verdict in words and as data."""
+
+import pytest
+
+
+@pytest.mark.parametrize("kind", ["text", "table", "image", "lm"])
+def test_runs_of_every_kind_can_be_audited(turnover_, runs, kind):
+    said = turnover_("audit", runs[kind], "--json")
+    assert said.code == 0, said.err
+    assert said.data["rows"] == 8
+    assert said.data["verdict"]
+
+
+def test_texts_without_an_encoder_leak_nothing(turnover_, text_run):
+    assert "Clean" in turnover_("audit", text_run).words
+
+
+def test_what_leaks_is_listed_with_its_cure(turnover_, runs):
+    said = turnover_("audit", runs["image"])
+    assert "What leaks" in said.words
+    assert "what to change" in said.words
