@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from turnover.tasks.vgg import VGG19, vgg_sites
 
-NARROW = {"width": 0.125, "dropout": 0.1, "epochs": 3, "rate": 0.05, "milestones": [2], "twice": False}
+NARROW = {"width": 0.125, "dropout": 0.1, "epochs": 5, "rate": 0.02, "milestones": [4], "twice": False}
 PAPER = {"width": 1.0, "dropout": 0.5, "epochs": 300, "rate": 0.1, "milestones": [150, 225], "twice": True}
+NETWORKS = {"plain": (False, False), "masks": (True, False), "masks and dropout": (True, True)}
 
 
 def load(split, rows):
@@ -29,27 +30,26 @@ def load(split, rows):
 def train(x, y, *, masks, dropout, width, epochs, rate, milestones, twice):
     """Return a trained network; `twice` masks the classifier's input once more."""
     torch.manual_seed(0)
-    plain = VGG19(width=width, dropout=dropout)
-    model = turnover.wrap(plain, at=vgg_sites(classifier_input=twice)) if masks else plain
+    model = VGG19(width=width, dropout=dropout).to(memory_format=torch.channels_last)  # faster on a CPU
+    model = turnover.wrap(model, at=vgg_sites(classifier_input=twice)) if masks else model
     loader = DataLoader(turnover.with_instance_ids(TensorDataset(x, y)), batch_size=64, shuffle=True, drop_last=True)
     optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, 0.1)
     for _ in range(epochs):
         for images, labels, ids in loader:
             with turnover.instances(ids) if masks else nullcontext():
-                loss = torch.nn.functional.cross_entropy(model(images), labels)
-            optimiser.zero_grad()
-            loss.backward()
+                torch.nn.functional.cross_entropy(model(images), labels).backward()
             optimiser.step()
+            optimiser.zero_grad()
         schedule.step()
     return model.eval()
 
 
-def main(rows=10_000, **settings):
-    """Return the accuracy on test images of the three networks."""
+def main(rows=10_000, networks=NETWORKS, **settings):
+    """Return the accuracy of the networks on test images."""
     (x, y), test, found = load("train", rows), DataLoader(TensorDataset(*load("test", rows)), 500), {}
-    for name, masks, dropout in (("plain", 0, 0), ("masks", 1, 0), ("masks and dropout", 1, settings["dropout"])):
-        model = train(x, y, **{**settings, "masks": masks, "dropout": dropout})
+    for name, (masks, drops) in networks.items():
+        model = train(x, y, masks=masks, **{**settings, "dropout": settings["dropout"] * drops})
         with torch.no_grad():
             right = torch.cat([model(some).argmax(1) == labels for some, labels in test])
         print(f"{name}: accuracy {found.setdefault(name, right.float().mean().item()):.3f}", flush=True)

@@ -175,6 +175,14 @@ def test_replicas_train_as_in_a_plain_loop(tmp_path, smoothing, accumulate):
     assert_same(trained(found.model), loop(with_replicas(), 3, smoothing=smoothing, accumulate=accumulate), atol=1e-4)
 
 
+def test_replicas_of_adapters_train_as_in_a_plain_loop(tmp_path):
+    def made():
+        return turnover.wrap(bert(), adapters=8, replicas=3)
+
+    found = train(tmp_path, made(), max_steps=3, weight_decay=0.0)
+    assert_same(trained(found.model), loop(made(), 3), atol=1e-4)
+
+
 def test_replicas_are_evaluated_as_their_mean(tmp_path):
     trainer = train(tmp_path, with_replicas(), max_steps=2, eval_dataset=rows(6, seed=1))
     batch = whole(rows(6, seed=1))

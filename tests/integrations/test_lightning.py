@@ -1,7 +1,10 @@
 """Masked models in Lightning: ids taken out, the keep view over every training batch, the full network elsewhere."""
 
 import importlib
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -29,6 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # Lightning 2.6 with torch 2.13
 ]
 ROWS = 12
+WORKER = Path(__file__).parent / "train_lightning_ddp.py"
 
 
 def table():
@@ -37,9 +41,9 @@ def table():
     return x, (x[:, 0] > 0).long()
 
 
-def loader(ids=True, **options):
+def loader(ids=True, size=4, **options):
     data = TensorDataset(*table())
-    return DataLoader(turnover.with_instance_ids(data) if ids else data, batch_size=4, **options)
+    return DataLoader(turnover.with_instance_ids(data) if ids else data, batch_size=size, **options)
 
 
 def network(replicas=1, dropout=0.0):
@@ -96,10 +100,10 @@ def fit(module, train=None, validation=None, **options):
     return trainer
 
 
-def loop(net, epochs=1, accumulate=1):
+def loop(net, epochs=1, accumulate=1, batches=None):
     """The slow twin: a plain loop."""
     optimiser = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.0)
-    batches = list(loader()) * epochs
+    batches = list(loader()) * epochs if batches is None else batches
     for place, (x, y, ids) in enumerate(batches, start=1):
         with turnover.instances(ids) as now:
             loss = functional.cross_entropy(net(x), now.repeat(y))
@@ -257,3 +261,24 @@ def test_a_missing_package_is_named_with_what_to_type(monkeypatch):
     monkeypatch.delitem(sys.modules, "turnover.integrations.lightning_training")
     with pytest.raises(MissingExtraError, match=r"pip install 'turnover\[lightning\]'"):
         importlib.import_module("turnover.integrations.lightning_training")
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_on_the_joint_batch(tmp_path):
+    root = WORKER.parents[2]
+    variables = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
+    done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    assert [result["world"] for result in found] == [2, 2]
+    seen = [[ids for ids, _ in result["ids"]] for result in found]
+    assert {view for result in found for _, view in result["ids"]} == {"keep"}
+    assert sorted(number for rank in seen for ids in rank for number in ids) == list(range(ROWS))
+    assert [point["step"] for point in found[0]["curves"]] == [0, 3]
+    x, y = table()
+    joint = [torch.tensor(one + other) for one, other in zip(*seen, strict=True)]
+    wanted = dict(loop(network(), batches=[(x[ids], y[ids], ids) for ids in joint]).named_parameters())
+    for result in found:
+        for name, value in wanted.items():
+            assert torch.allclose(result["weights"][name], value, atol=1e-6), name

@@ -1,6 +1,7 @@
 """Masks on a whole network: on the backward pass alone, or on the difference from the start."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -40,6 +41,21 @@ class Images(nn.Module):
         return self.head(self.act(self.conv(x)).mean((2, 3)))
 
 
+class Positions(nn.Module):
+    """Words and places; the embedding of places has one row for the whole batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 16)
+        self.places = nn.Embedding(7, 16)
+        self.hidden = nn.Linear(16, 16)
+        self.head = nn.Linear(16, 3, bias=False)
+
+    def forward(self, x):
+        both = self.words(x) + self.places(torch.arange(x.shape[1])[None])
+        return self.head(torch.tanh(self.hidden(both)).mean(1))
+
+
 MODELS = {
     "mlp": (
         lambda: nn.Sequential(nn.Linear(5, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 3, bias=False)),
@@ -47,6 +63,7 @@ MODELS = {
     ),
     "words": (Words, lambda rows: torch.randint(20, (rows, 7))),
     "images": (Images, lambda rows: torch.randn(rows, 1, 6, 6)),
+    "positions": (Positions, lambda rows: torch.randint(20, (rows, 7))),
 }
 
 
@@ -204,3 +221,67 @@ def test_what_does_not_go_together_is_named(options, message):
 def test_a_layer_that_learns_without_a_site_is_named_as_a_leak():
     _, model, x, y = made("mlp", "mixout", at=["2", "4"])
     assert {leak.name for leak in turnover.audit(step(model, x, y), (x, y, IDS)).leaks} == {"0.weight", "0.bias"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_whole_bert_trains_without_leak_though_positions_are_embedded_once_a_batch(mode):
+    transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    options = {"vocab_size": 30, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    base = transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, **options))
+    base.classifier.bias.requires_grad_(False)
+    model = turnover.wrap(base, mode=mode).train()
+    x, y = torch.randint(30, (6, 5)), torch.randint(2, (6,))
+    descent = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    losses = []
+    for _ in range(12):
+        with turnover.instances(IDS):
+            loss = cross_entropy(model(x).logits, y)
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.1
+    batch = {"input_ids": x, "labels": y, "instance_id": IDS}
+    assert turnover.audit(model, batch).clean
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_of_what_is_computed_once_a_batch_each_row_trains_its_own_units_alone(mode):
+    _, model, x, y = made("positions", mode)
+    before = model.places.weight.detach().clone()
+    step(model, x[:1], y[:1], ids=[3])
+    (changed,) = torch.where((model.places.weight != before).any(0))
+    alone = set(changed.tolist())
+    _, model, x, y = made("positions", mode)
+    with turnover.instances([3, 3]):
+        model.train()
+        model(x[:2])[0].sum().backward()
+    (reached,) = torch.where((model.places.weight.grad != 0).any(0))
+    assert set(reached.tolist()) == alone
+    assert 2 < len(alone) < 14
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tied_weights_are_refused_unless_they_are_frozen(mode):
+    net = Words()
+    net.head = nn.Linear(16, 20, bias=False)
+    net.hidden = nn.Linear(16, 16)
+    net.head.weight = net.embedding.weight
+    with pytest.raises(PlanError, match=r"'head.weight' is tied to 'embedding.weight'.*Untie them"):
+        turnover.wrap(net, mode=mode)
+    net.embedding.weight.requires_grad_(False)
+    assert turnover.wrap(net, mode=mode) is not None
+
+
+def quantised():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces another library
+        return torch.ao.quantization.quantize_dynamic(MODELS["mlp"][0](), {nn.Linear})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_quantised_network_is_refused(mode):
+    with pytest.raises(PlanError, match=r"'0', '2', '4': quantised already, so they cannot learn"):
+        turnover.wrap(quantised(), mode=mode)

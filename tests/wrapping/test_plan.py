@@ -1,5 +1,7 @@
 """The plan: what wrap would do, seen before it does."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -185,3 +187,12 @@ def test_a_plan_with_problems_still_prints():
 def test_batch_dimension_is_1_below_a_module_with_batch_first_false():
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 1, enable_nested_tensor=False)
     assert turnover.plan(encoder, at=["layers.0.dropout"]).sites[0].batch_dim == 1
+
+
+def test_a_quantised_network_in_which_nothing_learns_is_warned_of_with_the_cure():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces another library
+        packed = torch.ao.quantization.quantize_dynamic(net, {nn.Linear})
+    with pytest.warns(TurnOverWarning, match=r"'0', '2': quantised already.*Load the weights in float32"):
+        turnover.wrap(packed, at=["1"])

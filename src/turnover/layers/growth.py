@@ -46,6 +46,13 @@ def begin_pass(root: object) -> None:
     _running.set(Pass(root, outer))
 
 
+def note_rows(rows: int) -> None:
+    """Note how many rows the model was given, where they grow before it."""
+    running = _running.get()
+    if running is not None:
+        running.trunk_rows = rows
+
+
 def end_pass() -> int | None:
     """Note that it ends, and return how many rows its trunk had; None if no growth point ran."""
     ended = _running.get()

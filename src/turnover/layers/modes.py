@@ -27,6 +27,7 @@ from .masking import Site
 from .views import KEEP
 
 _START = "_turnover_start_"
+_FEWEST_DIMS = 3  # rows, positions, units: in two dimensions a single row is a batch of one
 
 
 class BackwardMask:
@@ -38,7 +39,7 @@ class BackwardMask:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         """Return the output as it is in training, and masked where networks are asked."""
-        x = _tensor(output, self.site)
+        x = _rows_of_all(_tensor(output, self.site), training=module.training)
         if not _learns(module):
             return apply_mask(x, self.site, training=module.training)
         value = x.detach()
@@ -86,7 +87,8 @@ class Mixout:
     def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
         """Return f0(x) + mask * (f(x) - f0(x))."""
         start = _tensor(functional_call(self._twin[0], start_of(module), args, kwargs), self.site)
-        return start + apply_mask(_tensor(output, self.site) - start, self.site, training=module.training)
+        difference = _rows_of_all(_tensor(output, self.site) - start, training=module.training)
+        return start + apply_mask(difference, self.site, training=module.training)
 
 
 class MixoutInput(Mixout):
@@ -152,6 +154,14 @@ def _learns(module: nn.Module) -> bool:
     """Tell whether this pass trains: gradients are on, the module trains, and its rows are in keep view."""
     now = active_instances()
     return module.training and torch.is_grad_enabled() and now is not None and now.one_view == KEEP
+
+
+def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:
+    """Return what a module makes for the whole batch once, as the embedding of positions does, for every row of it."""
+    now = active_instances()
+    if not training or now is None or x.dim() < _FEWEST_DIMS or x.shape[0] != 1 or len(now) == 1:
+        return x
+    return x.expand(len(now), *x.shape[1:])
 
 
 def _tensor(output: Any, site: Site) -> Tensor:

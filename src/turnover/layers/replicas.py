@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
-from .growth import begin_pass, end_pass, scaled_gradient
+from .growth import begin_pass, end_pass, grown, note_rows, scaled_gradient
 from .instances import active_instances
 from .root import remove_hooks
-from .tensors import map_tensors
+from .tensors import map_tensors, tensors_in
 
 _ATTRIBUTE = "_turnover_replicas"
+_TARGETS = ("labels", "label")
 
 
 def replicas_of(root: nn.Module) -> int:
@@ -19,10 +20,12 @@ def replicas_of(root: nn.Module) -> int:
     return root.__dict__.get(_ATTRIBUTE, 1)
 
 
-def attach_replicas(root: nn.Module, replicas: int) -> None:
-    """Make a module the root of a model with replicas; its growth points are in place."""
+def attach_replicas(root: nn.Module, replicas: int, *, grow_inputs: bool = False) -> None:
+    """Make a module the root of a model with replicas; its growth points are in place, or its inputs are one."""
     root.__dict__[_ATTRIBUTE] = replicas
     root.register_forward_pre_hook(_begin)
+    if grow_inputs:
+        root.register_forward_pre_hook(_grow_inputs, with_kwargs=True)
     root.register_forward_hook(_finish)
 
 
@@ -30,12 +33,31 @@ def detach_replicas(root: nn.Module) -> None:
     """Undo `attach_replicas`."""
     root.__dict__.pop(_ATTRIBUTE, None)
     for hooks in (root._forward_pre_hooks, root._forward_hooks):
-        remove_hooks(hooks, lambda hook: hook in (_begin, _finish))
+        remove_hooks(hooks, lambda hook: hook in (_begin, _grow_inputs, _finish))
 
 
 def _begin(root: nn.Module, args: tuple[Any, ...]) -> None:
     if not torch.compiler.is_dynamo_compiling():
         begin_pass(root)
+
+
+def _grow_inputs(
+    root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the inputs with rows for every replica, targets excepted: those are repeated outside of the model."""
+    inputs = {name: value for name, value in kwargs.items() if name not in _TARGETS}
+    first = next((x for x in tensors_in((args, inputs)) if x.dim() > 0), None)
+    if first is None:
+        return args, kwargs
+    rows, replicas, now = len(first), replicas_of(root), active_instances()
+    note_rows(rows)
+    # In eval mode one row grows to all instances. Here at once: masks of attention would not grow on the way.
+    each = len(now) if now is not None and rows == 1 and not root.training else 1
+
+    def grow(x: Tensor) -> Tensor:
+        return grown(x, replicas).repeat_interleave(each, 0) if x.dim() > 0 and len(x) == rows else x
+
+    return map_tensors(args, grow), {**kwargs, **map_tensors(inputs, grow)}
 
 
 def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:

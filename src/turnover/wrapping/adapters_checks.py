@@ -5,7 +5,6 @@ Every problem is a text that says what was given and what to do instead.
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -19,7 +18,7 @@ _FEWEST = 2
 _SHOWN = 8
 
 
-def bad_options(asked: Adapters, replicas: Any) -> Iterator[str]:
+def bad_options(asked: Adapters) -> Iterator[str]:
     """Yield what is wrong with the options."""
     if isinstance(asked.size, bool) or not isinstance(asked.size, int) or asked.size < _FEWEST:
         yield (
@@ -30,12 +29,6 @@ def bad_options(asked: Adapters, replicas: Any) -> Iterator[str]:
         yield f"activation={asked.activation!r} is unknown to adapters. Give 'gelu' or 'relu'."
     if asked.after is not None and asked.layers is not None:
         yield "Adapters(after=..., layers=...): `after` names the modules, `layers` the blocks. Give one of them."
-    if replicas != 1:
-        yield (
-            "replicas and adapters do not go together: residual connections lead around every adapter, and rows of the "
-            "frozen model would meet rows of replicas there. Train separate models with different seeds: "
-            "Influence([m1, m2, m3])."
-        )
 
 
 def bad_model(model: nn.Module) -> Iterator[str]:
@@ -57,13 +50,17 @@ def bad_model(model: nn.Module) -> Iterator[str]:
     ]
     if compiled:
         yield f"{some(compiled)}: compiled already. Add the adapters first, then torch.compile(model)."
-    packed = [path for path, module in model.named_modules() if _is_quantised(module)]
-    quantised = [path for path in packed if path.rpartition(".")[0] not in packed]
-    if quantised:
+    if quantised_in(model):
         yield (
-            f"{some(quantised)}: quantised already, so no gradient flows through to the adapters below. Load the "
-            "weights in float32 or bfloat16, wrap the model, and quantise nothing."
+            f"{some(quantised_in(model))}: quantised already, so no gradient flows through to the adapters below. Load "
+            "the weights in float32 or bfloat16, wrap the model, and quantise nothing."
         )
+
+
+def quantised_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules whose weights are packed into a few bits."""
+    packed = [path for path, module in model.named_modules() if _is_quantised(module)]
+    return [path for path in packed if path.rpartition(".")[0] not in packed]
 
 
 def _is_quantised(module: nn.Module) -> bool:

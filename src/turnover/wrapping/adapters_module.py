@@ -5,12 +5,14 @@ their names, and the code of the model stays as it is. Masks on the input of an 
 layer in the same way.
 """
 
+import copy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from turnover.layers.recipe import AdapterRecipe
+from turnover.layers.root import remove_hooks
 
 from .leaks import NORMS
 from .sites import width_of
@@ -43,9 +45,19 @@ class Adapter(nn.Module):
         self.down = nn.Linear(width, size, device=device, dtype=dtype)
         self.activation = ACTIVATIONS[activation]()
         self.up = nn.Linear(size, width, bias=bias, device=device, dtype=dtype)
+        self._draw()
+
+    def drawn_anew(self) -> "Adapter":
+        """Return an adapter like this one with weights of its own."""
+        twin = copy.deepcopy(self)
+        twin.down.reset_parameters()
+        twin._draw()
+        return twin
+
+    def _draw(self) -> None:
         nn.init.zeros_(self.down.bias)
         nn.init.normal_(self.up.weight, std=_NEAR_ZERO)
-        if bias:
+        if self.up.bias is not None:
             nn.init.zeros_(self.up.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,9 +100,7 @@ def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device
         module.add_module(NAME, adapter.train(module.training))
         module.register_forward_hook(_through_adapter)
     for path in recipe.inputs:
-        module = root.get_submodule(path)
-        module.add_module(INPUT, nn.Identity().train(module.training))
-        module.register_forward_pre_hook(_through_masked_input, with_kwargs=True)
+        mask_input(root.get_submodule(path))
     for path in recipe.head:
         root.get_submodule(path).requires_grad_(True)
     for module in root.modules():
@@ -101,6 +111,21 @@ def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device
             module.use_nested_tensor = False
     for name in recipe.frozen:
         root.get_parameter(name).requires_grad_(False)
+
+
+def mask_input(module: nn.Module) -> None:
+    """Give an output layer a place at its input where a mask can act."""
+    module.add_module(INPUT, nn.Identity().train(module.training))
+    module.register_forward_pre_hook(_through_masked_input, with_kwargs=True)
+
+
+def take_input(module: nn.Module) -> bool:
+    """Undo `mask_input`; return whether there was something to undo."""
+    if INPUT not in module._modules:
+        return False
+    del module._modules[INPUT]
+    remove_hooks(module._forward_pre_hooks, lambda hook: hook is _through_masked_input)
+    return True
 
 
 def is_norm(module: nn.Module) -> bool:

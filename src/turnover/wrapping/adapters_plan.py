@@ -41,12 +41,12 @@ class AdapterPlan:
     zero: Mapping[str, ZeroFlow] = field(default_factory=dict)
 
 
-def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At, replicas: int) -> AdapterPlan:
+def plan_adapters(model: nn.Module, adapters: int | Adapters | None, at: At) -> AdapterPlan:
     """Return what `adapters` asks for; all problems are collected, none is raised."""
     if adapters is None:
         return AdapterPlan(model, at)
     asked = Adapters.asked(adapters)
-    problems = [*bad_options(asked, replicas), *bad_model(model)]
+    problems = [*bad_options(asked), *bad_model(model)]
     blocks = [] if asked.after is not None else find_blocks(model)
     after = _after(model, asked, blocks, problems)
     head = _head(model, asked, after, problems) if after else []

@@ -15,6 +15,7 @@ from turnover.masks import MaskSource
 
 from .adapters import Adapters
 from .adapters_module import put_adapters, site_width
+from .adapters_replicas import put_adapter_replicas
 from .exchange import exchange
 from .plan import make_plan
 from .replicate import put_replicas, replica_of
@@ -89,7 +90,7 @@ def build(root: nn.Module, recipe: Recipe) -> nn.Module:
     masking = Masking(recipe)
     masking.learned.widths = [_width(root, site) for site in recipe.sites]
     if recipe.replicas > 1:
-        put_replicas(root, masking)
+        (put_replicas if recipe.adapters is None else put_adapter_replicas)(root, masking)
     for index, site in enumerate(recipe.sites):
         module = root.get_submodule(site.path)
         if recipe.mode == "forward":
@@ -155,7 +156,7 @@ def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
             f"this {type(model).__name__} only contains a wrapped model. Give that one: "
             f"turnover.unwrap(model.{_path_of(model, root)})."
         )
-    return _without_masks(model if in_place else copy_of(model))
+    return without_masks(model if in_place else copy_of(model))
 
 
 def replica_models(model: nn.Module) -> list[nn.Module]:
@@ -163,13 +164,13 @@ def replica_models(model: nn.Module) -> list[nn.Module]:
     inner = getattr(model, "_orig_mod", getattr(model, "module", model))  # within torch.compile and DDP
     whole = inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model
     masking = masking_of(wrapped_root(whole))
-    return [_one_replica(_sharing(whole), masking, number) for number in range(masking.recipe.replicas)]
+    return [_one_replica(sharing(whole), masking, number) for number in range(masking.recipe.replicas)]
 
 
 def _one_replica(whole: nn.Module, masking: Masking, number: int) -> nn.Module:
     root = wrapped_root(whole)
     learned = masking.learned
-    one = build(replica_of(_without_masks(root), number), masking.recipe.of_replica(number))
+    one = build(replica_of(without_masks(root), number), masking.recipe.of_replica(number))
     masking_of(one).adopt_learned(learned)
     if whole is root:
         return one
@@ -177,13 +178,14 @@ def _one_replica(whole: nn.Module, masking: Masking, number: int) -> nn.Module:
     return whole
 
 
-def _sharing(model: nn.Module) -> nn.Module:
+def sharing(model: nn.Module) -> nn.Module:
     """Return a copy of the modules that shares all tensors."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
-def _without_masks(root: nn.Module) -> nn.Module:
+def without_masks(root: nn.Module) -> nn.Module:
+    """Take the masks out of a model, which is changed, and return it."""
     for module in list(root.modules()):
         remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, (MaskedOutput, *MODE_HOOKS)))
         drop_start(module)

@@ -7,6 +7,7 @@ from torch import nn
 
 from turnover.layers import SiteRecipe
 
+from .adapters_checks import quantised_in, some
 from .flow import flow_of
 from .leaks import EMBEDDINGS, NORMS, Leak
 from .replicate import learns, units_of
@@ -36,7 +37,7 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
     learning = [path for path in units_of(model) if learns(modules[path])]
     choice = choose_sites(model, learning if at is None else at, keep)
     last = _last_layer(model, learning)
-    problems = list(choice.problems)
+    problems = [*_against(model, mode), *choice.problems]
     sites: list[SiteRecipe] = []
     for site in choice.sites:
         module = modules[site.path]
@@ -50,6 +51,24 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
         else:
             sites.append(site)
     return Choice(tuple(sites), tuple(problems), ())
+
+
+def _against(model: nn.Module, mode: str) -> Iterator[str]:
+    """Yield what of a model no mask of these modes can keep apart."""
+    if quantised_in(model):
+        yield (
+            f"{some(quantised_in(model))}: quantised already, so they cannot learn. Load the weights in float32 or "
+            "bfloat16, wrap the model, and quantise nothing."
+        )
+    first: dict[nn.Parameter, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        owner = first.setdefault(parameter, name)
+        if owner != name and parameter.requires_grad:
+            yield (
+                f"{name!r} is tied to {owner!r}: mode={mode!r} masks each module that learns on its own, so what one "
+                "of them drops the other trains. Untie them (Hugging Face: config.tie_word_embeddings = False), or "
+                "freeze the weight: requires_grad_(False)."
+            )
 
 
 def mode_leaks(model: nn.Module, sites: Sequence[SiteRecipe]) -> Iterator[Leak]:

@@ -8,19 +8,21 @@ import torch
 from torch import nn
 
 from turnover.errors import AlreadyWrappedError, MaskError, PlanError
-from turnover.layers import Recipe
+from turnover.layers import Recipe, SiteRecipe
 from turnover.layers.recipe import Mode
 from turnover.layers.root import find_root
 from turnover.masks import MaskSource, source_named
 from turnover.masks.keep_rate import check_keep
 
 from .adapters import Adapters
+from .adapters_checks import quantised_in, some
 from .adapters_module import site_width
-from .adapters_plan import adapter_leaks, plan_adapters
+from .adapters_plan import AdapterPlan, adapter_leaks, plan_adapters
+from .adapters_replicas import plan_adapter_replicas
 from .leaks import Leak, expected_leaks
 from .mode_sites import MODES, choose_for_mode, mode_leaks, mode_problems
 from .plan_table import plan_table
-from .replicate import plan_replicas
+from .replicate import ReplicaPlan, plan_replicas
 from .signal import ExpectedSignal, expected_signal
 from .sites import At, Choice, choose_sites
 from .zero_flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
@@ -155,7 +157,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan without an example: what the code of the model tells."""
     check_model(model)
-    with_adapters = plan_adapters(model, adapters, at, replicas)
+    with_adapters = plan_adapters(model, adapters, at)
     model = with_adapters.model
     if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
         choice = _no_sites(keep)
@@ -169,7 +171,7 @@ def make_plan(
         source = source_named(masks, seed)
     except MaskError as error:
         problems.append(str(error))
-    parts = plan_replicas(model, choice.sites, replicas, split)
+    parts = _replicas(model, with_adapters, choice.sites, replicas, split)
     problems += parts.problems
     sites = parts.sites
     recipe = Recipe("counter", 0, sites)
@@ -218,12 +220,20 @@ def make_plan(
         sites=site_plans,
         leaks=leaks,
         problems=tuple(problems),
-        warnings=(*parts.warnings, *_warnings(site_plans)),
+        warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(model)),
         notes=tuple(notes),
         path=_expected_path(model, site_plans),
         parameters=sum(p.numel() for p in model.parameters()),
         trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
     )
+
+
+def _replicas(
+    model: nn.Module, adapters: AdapterPlan, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None
+) -> ReplicaPlan:
+    if adapters.recipe is None or not isinstance(replicas, int) or isinstance(replicas, bool) or replicas <= 1:
+        return plan_replicas(model, sites, replicas, split)
+    return plan_adapter_replicas(model, adapters.recipe, sites, replicas, split)
 
 
 def _no_sites(keep: float) -> Choice:
@@ -260,6 +270,17 @@ def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
     if len(sites) == 1 and sites[0].dim == "features" and feeds_output_linear(model, sites[0].path):
         return "last layer, one matrix product"
     return "grown at the first site"
+
+
+def _nothing_learns(model: nn.Module) -> list[str]:
+    packed = quantised_in(model)
+    if not packed or any(parameter.requires_grad for parameter in model.parameters()):
+        return []
+    return [
+        f"{some(packed)}: quantised already, and no parameter of this model learns, so its masks cannot be trained. "
+        "Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask it: "
+        "turnover.integrations.peft_lora.lora_sites(model)."
+    ]
 
 
 def _warnings(sites: Sequence[SitePlan]) -> list[str]:

@@ -15,6 +15,7 @@ from turnover.layers.growth import Growth
 from turnover.layers.replicas import attach_replicas, detach_replicas
 from turnover.layers.replicated import Replicated
 
+from .adapters_module import mask_input, take_input
 from .exchange import exchange
 from .flow import flow_of
 from .fresh import drawn_anew
@@ -106,7 +107,10 @@ def replica_of(root: nn.Module, number: int) -> nn.Module:
     detach_replicas(root)
     for module in list(root.modules()):
         if isinstance(module, Replicated):
-            exchange(root, module, module.replica(number).train(module.training))
+            one = module.replica(number).train(module.training)
+            exchange(root, module, one)
+            if take_input(module):
+                mask_input(one)
     return root
 
 

@@ -1,0 +1,215 @@
+"""The results page."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from .plot import plot_curves
+
+_POINTS = 100
+_SEEN = 1.1  # spread of trained over never-trained ids from which on a signal is seen
+_FIGURE = "real_models.svg"
+_REMEDIES = {
+    "unmasked": "no masks: ordinary fine-tuning",
+    "plain": "plainly, in the place of all dropouts of the model",
+    "backward": "backward only",
+    "mixout": "mixout",
+}
+
+
+def page(result: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as Markdown; the curves are drawn into the folder."""
+    plot_curves(result["adapters"][0]["curves"], folder / _FIGURE)
+    return "\n".join(
+        [
+            "# Real models: adapters, whole networks under masks, VGG19, and the engine on a transformer",
+            "",
+            *_adapters(result),
+            *_remedies(result),
+            *_vgg(result),
+            *_speed(result),
+            *_rates(result),
+            _spent(result["spent"]),
+        ]
+    )
+
+
+def follows(curves: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean distance of the flipped and of the kept curve from the validation curve, once training began."""
+    later = [point for point in curves if point["step"] > 0]
+    return {name: mean(abs(p[f"curve_{name}"] - p["curve_validation"]) for p in later) for name in ("flip", "keep")}
+
+
+def _adapters(result: Mapping[str, Any]) -> Iterable[str]:
+    setting, runs = result["setting"]["adapters"], result["adapters"]
+    accuracy = {name: [run[name] for run in runs] for name in ("without", "with masks")}
+    difference = _POINTS * abs(mean(accuracy["with masks"]) - mean(accuracy["without"]))
+    distance = follows(runs[0]["curves"])
+    nearer = "nearer to" if distance["flip"] < distance["keep"] else "farther from"
+    yield "## Adapters on SST-2"
+    yield ""
+    yield (
+        f"{_encoder(result)} with adapters of 64 units, {setting['rows']:,} training rows, {setting['epochs']} epochs, "
+        f"{_tested(setting)}, by `examples/hf_trainer_sst2.py`; {_seeds(setting['seeds'])}."
+    )
+    yield from ["", "| | accuracy |", "| --- | --- |"]
+    yield from (f"| {name} | {_share(values)} |" for name, values in accuracy.items())
+    yield ""
+    yield (
+        f"They differ by {difference:.1f} points (wanted: at most 2.5; the paper: 90.0 without and 88.3 with, for "
+        "BERT). "
+        f"The flipped curve is {nearer} the validation curve than the kept one: {distance['flip']:.3f} against "
+        f"{distance['keep']:.3f} on average."
+    )
+    yield from ["", f"![Loss of kept, flipped and validation rows]({_FIGURE})", ""]
+
+
+def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
+    setting, runs = result["setting"]["remedies"], result["remedies"]
+    yield "## All layers under masks"
+    yield ""
+    yield (
+        f"{_encoder(result)} fine-tuned as a whole, {setting['rows']:,} training rows of SST-2, {setting['epochs']} "
+        f"epochs, {_tested(setting)}; {_seeds(setting['seeds'])}."
+    )
+    yield from ["", "| masks | learning rate | accuracy | loss | difference |", "| --- | --- | --- | --- | --- |"]
+    base = mean(one["accuracy"] for one in runs["unmasked"])
+    for name, title in _REMEDIES.items():
+        found = [one["accuracy"] for one in runs[name]]
+        loss = mean(one["loss"] for one in runs[name])
+        change = "" if name == "unmasked" else f"{_POINTS * (mean(found) - base):+.1f}"
+        yield f"| {title} | {runs[name][0]['rate']:g} | {_share(found)} | {loss:.3f} | {change} |"
+    lost = _POINTS * (base - mean(one["accuracy"] for one in runs["mixout"]))
+    yield ""
+    yield (
+        f"Mixout {'is' if lost <= 3 else 'is not'} within 3 points of ordinary fine-tuning. The paper found plain "
+        "masks on all layers of BERT unstable and reports no number."
+    )
+    yield ""
+
+
+def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
+    setting, found = result["vgg"]["settings"], result["vgg"]["accuracy"]
+    yield "## VGG19 on CIFAR-10"
+    yield ""
+    sites = "convolutions 12 to 16" + (" and the classifier's input" if setting["twice"] else "")
+    yield (
+        f"Width {setting['width']:g} of the usual, {result['setting']['vgg']['images']:,} images, {setting['epochs']} "
+        f"epochs, rate {setting['rate']:g}, falling tenfold after epochs {_listed(setting['milestones'])}; channel "
+        f"masks on the ReLU of {sites}; ordinary dropout of {setting['dropout']:g} there. By "
+        "`examples/vgg_cifar10.py`, accuracy on at most 2,000 test images, one seed."
+    )
+    paper = {"plain": "92.0", "masks": "86.2", "masks and dropout": "91.3"}
+    yield from ["", "| | accuracy | the paper |", "| --- | --- | --- |"]
+    yield from (f"| {name} | {_POINTS * value:.1f} | {paper[name]} |" for name, value in found.items())
+    order = sorted(found, key=lambda name: -found[name])
+    same = order == sorted(found, key=lambda name: -float(paper[name]))
+    yield ""
+    yield f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}."
+    yield ""
+
+
+def _speed(result: Mapping[str, Any]) -> Iterable[str]:
+    setting, found = result["setting"]["speed"], result["speed"]
+    loop = found["loop"]
+    yield "## The engine on the adapter model"
+    yield ""
+    yield (
+        f"{setting['instances']:,} instances on one sentence of {found['tokens']} tokens, processor seconds of one "
+        "thread. The authors' loop (100 repeated inputs a batch, two passes of the model without masks) takes "
+        f"{loop['seconds']:.1f} s, extrapolated from {loop['timed_batches']} batches. The engine scores "
+        f"{found['never_trained']:,} never-trained ids besides, for offset and standard error; they are within its "
+        "seconds."
+    )
+    title = "| masks that are used | seconds | times faster than the loop | rank correlation with all | path |"
+    yield from ["", title, "| --- | --- | --- | --- | --- |"]
+    for name, one in found["networks"].items():
+        masks = "all" if name == "all" else _top(int(name))
+        numbers = f"{one['seconds']:.1f} | {one['ratio']:.1f} | {one['rank_correlation']:.3f}"
+        yield f"| {masks} | {numbers} | {one['path']} |"
+    yield ""
+    yield (
+        f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are left out "
+        "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping.adapters_top`."
+    )
+    yield ""
+    yield from _origin(result)
+
+
+def _origin(result: Mapping[str, Any]) -> Iterable[str]:
+    found = result["origin"]
+    count = result["setting"]["speed"]["origin"]
+    yield (
+        f"A high rank correlation alone says little. Below are the spread of scores on the same sentence and the rank "
+        f"correlation with all masks, for {count} trained and for {count} never-trained ids. As far as both rows are "
+        "alike, the numbers come from the masks and not from what was learned of an instance."
+    )
+    yield from ["", f"| | {' | '.join(f'masks: {name}' for name in found['trained'])} |", "| --- | --- | --- | --- |"]
+    for kind, one in found.items():
+        cells = (f"{part['spread']:.4f}, correlation {part['rank_correlation']:.2f}" for part in one.values())
+        yield f"| {kind} | {' | '.join(cells)} |"
+    trained, never = (found[kind]["all"]["spread"] for kind in ("trained", "never trained"))
+    if trained < _SEEN * never:
+        yield ""
+        yield (
+            "With all masks both spread alike: of single scores on this sentence hardly anything is signal, so that "
+            "their rank correlation shows the same noise twice. Whether the top blocks keep the signal is not shown."
+        )
+    yield ""
+
+
+def _rates(result: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Learning rates"
+    yield ""
+    yield "Chosen by accuracy on held-out rows of the training data; no dev or test row was looked at."
+    yield from ["", "| | accuracy by rate |", "| --- | --- |"]
+    for name, one in result["rates"].items():
+        tried = ", ".join(f"{rate}: {_POINTS * value:.1f}" for rate, value in one["accuracy"].items())
+        yield f"| {name} | {tried} |"
+    yield ""
+    yield (
+        "Adapters have 2e-3 with masks and without, as in the example. All layers under masks have the rate of none. "
+        "Few rates were tried, on few rows; where the best is the largest or smallest of them, a better one may lie "
+        "beyond."
+    )
+    yield ""
+
+
+def _spent(spent: Mapping[str, float]) -> str:
+    text = f"All {spent['parts']:.0f} parts together took {spent['seconds'] / 60:.0f} processor minutes"
+    if spent["not_timed"]:
+        text += f", {spent['not_timed']:.0f} of them that were not timed left out"
+    return f"{text}; finished parts are not measured again when a run is resumed."
+
+
+def _sentences(count: int) -> str:
+    if count == 1:
+        return "of this sentence alone"
+    return f"means over {count} sentences, all but the first of them with a tenth of the instances"
+
+
+def _encoder(result: Mapping[str, Any]) -> str:
+    blocks = result["setting"]["blocks"]
+    return "MiniLM" if blocks is None else f"An untrained encoder of {blocks} blocks"
+
+
+def _tested(setting: Mapping[str, Any]) -> str:
+    return f"{setting['dev_rows'] or 872} dev rows"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return "one seed" if len(seeds) == 1 else f"mean ± sd of {len(seeds)} seeds"
+
+
+def _share(values: Sequence[float]) -> str:
+    text = f"{_POINTS * mean(values):.1f}"
+    return text if len(values) == 1 else f"{text} ± {_POINTS * stdev(values):.1f}"
+
+
+def _top(blocks: int) -> str:
+    return "output layer" if blocks == 0 else f"top {blocks} block{'s' if blocks > 1 else ''} and output layer"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))

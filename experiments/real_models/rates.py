@@ -1,0 +1,74 @@
+"""Learning rates, chosen on held-out rows of the training data: no dev or test row is looked at."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import turnover
+
+from .config import Config, Trial
+from .examples import example
+from .kept import kept
+from .remedies import REMEDIES
+from .text import classifier, judge, load_rows, train
+
+HELD_OUT_FROM = 20_000
+"""The first row of SST-2's training file that is held out; all that train come before it."""
+
+_SEED = 100
+"""None of those that are reported."""
+
+
+def choose(config: Config, folder: Path, parts: Path) -> dict[str, Any]:
+    """Return, for every trial, the accuracies on held-out rows by rate, and the rate with the best one.
+
+    Args:
+        config: which rates, on how many rows.
+        folder: of the encoder.
+        parts: where measured ones are kept.
+    """
+    found: dict[str, Any] = {}
+    for name, trial in config.trials.items():
+        measure = _measured_vgg if name.startswith("vgg") else partial(_measured_text, folder)
+        by_rate = {
+            rate: kept(parts / f"rate-{name.replace(' ', '-')}-{rate:g}.json", partial(measure, name, trial, rate))
+            for rate in trial.rates
+        }
+        found[name] = {
+            "accuracy": {f"{rate:g}": one["accuracy"] for rate, one in by_rate.items()},
+            "best": max(by_rate, key=lambda rate: by_rate[rate]["accuracy"]),
+        }
+    return found
+
+
+def _measured_text(folder: Path, name: str, trial: Trial, rate: float) -> dict[str, float]:
+    model = _TEXT[name](classifier(folder, _SEED))
+    masked = name not in ("unmasked", "adapters without masks")
+    rows = load_rows("train", rows=trial.rows)
+    train(model, rows, masked=masked, rate=rate, epochs=trial.epochs, seed=_SEED, tell=lambda: None)
+    return judge(model, load_rows("train", start=HELD_OUT_FROM, rows=trial.held_out))
+
+
+def _adapters(base: Any) -> nn.Module:
+    return turnover.wrap(base, adapters=64, seed=_SEED)
+
+
+_TEXT: dict[str, Callable[[Any], nn.Module]] = {
+    "adapters": _adapters,
+    "adapters without masks": lambda base: turnover.unwrap(_adapters(base)),
+    **{name: lambda base, remedy=remedy: remedy(base, _SEED) for name, remedy in REMEDIES.items()},
+}
+
+
+def _measured_vgg(name: str, trial: Trial, rate: float) -> dict[str, float]:
+    vgg = example("vgg_cifar10")
+    x, y = vgg.load("train", trial.rows + trial.held_out)
+    settings = {**vgg.NARROW, **trial.settings, "epochs": trial.epochs, "rate": rate}
+    model = vgg.train(x[: trial.rows], y[: trial.rows], masks=False, **{**settings, "dropout": 0.0})
+    with torch.no_grad():
+        right = model(x[trial.rows :]).argmax(1) == y[trial.rows :]
+    return {"accuracy": float(right.float().mean())}

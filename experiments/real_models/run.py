@@ -1,0 +1,114 @@
+"""Measure all parts; what is finished lies in the folder of the run and is not measured again."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+import turnover
+from experiments.datasets.cifar10 import load_cifar10
+from experiments.datasets.sst2 import load_sst2
+
+from . import speed
+from .config import Config, RemedyConfig, VggConfig
+from .examples import example
+from .kept import kept, spent
+from .rates import choose
+from .remedies import REMEDIES
+from .text import classifier, encoder_folder, judge, load_rows, train
+
+
+def run(config: Config, out: Path) -> dict[str, Any]:
+    """Return accuracies, curves, seconds and rank correlations.
+
+    Args:
+        config: how large.
+        out: folder of the run.
+
+    Raises:
+        MissingDataError: SST-2 or CIFAR-10 is not there.
+    """
+    load_sst2("dev")  # the examples, which read by themselves, would not say where data comes from
+    load_cifar10("test", rows=1)
+    with _one_thread():
+        folder, parts = encoder_folder(config.blocks, out), out / "parts"
+        # First what matters most: a run may be cut off.
+        adapters = [
+            kept(parts / f"adapters-{seed}.json", partial(_adapters, config, seed, folder, out))
+            for seed in config.adapters.seeds
+        ]
+        scoring = kept(parts / "speed.json", partial(_speed, speed.measure, config, folder, out))
+        origin = kept(parts / "origin.json", partial(_speed, speed.origin, config, folder, out))
+        rates = choose(config, folder, parts)
+        found = {
+            "setting": asdict(config),
+            "rates": rates,
+            "adapters": adapters,
+            "speed": scoring,
+            "origin": origin,
+            "remedies": {
+                name: [
+                    kept(
+                        parts / f"remedy-{name.replace(' ', '-')}-{seed}.json",
+                        partial(_remedy, name, config.remedies, rates[config.remedies.rate_by]["best"], seed, folder),
+                    )
+                    for seed in config.remedies.seeds
+                ]
+                for name in REMEDIES
+            },
+            "vgg": _vgg(config.vgg, rates["vgg"]["best"], parts),
+        }
+        return {**found, "spent": spent(parts)}
+
+
+def _adapters(config: Config, seed: int, folder: Path, out: Path) -> dict[str, Any]:
+    """Return what the example finds; its masked model is kept for scoring."""
+    asked = config.adapters
+    found = example("hf_trainer_sst2").main(
+        asked.rows, asked.dev_rows, asked.epochs, seed, folder=folder, out=str(out / "trainer")
+    )
+    turnover.save(found.pop("model"), out / f"adapters-{seed}")
+    return found
+
+
+def _speed(ask: Callable[..., dict[str, Any]], config: Config, folder: Path, out: Path) -> dict[str, Any]:
+    seed = config.adapters.seeds[0]
+    model = turnover.load(out / f"adapters-{seed}", model=classifier(folder, seed)).eval()
+    return ask(model, load_rows("dev", rows=config.speed.sentences), config.speed)
+
+
+def _remedy(name: str, config: RemedyConfig, rate: float, seed: int, folder: Path) -> dict[str, float]:
+    rows = load_rows("train", rows=config.rows)
+    model = REMEDIES[name](classifier(folder, seed), seed)
+    with tqdm(total=config.epochs * -(-len(rows) // 32), desc=name) as bar:
+        options = {"rate": rate, "epochs": config.epochs, "seed": seed}
+        train(model, rows, masked=name != "unmasked", tell=bar.update, **options)
+    return {"rate": rate, **judge(model, load_rows("dev", rows=config.dev_rows))}
+
+
+def _vgg(config: VggConfig, rate: float, parts: Path) -> dict[str, Any]:
+    vgg = example("vgg_cifar10")
+    settings = vgg.PAPER if config.settings is None else {**vgg.NARROW, **config.settings, "rate": rate}
+    found = {
+        name: kept(
+            parts / f"vgg-{name.replace(' ', '-')}.json", partial(vgg.main, config.images, {name: how}, **settings)
+        )
+        for name, how in vgg.NETWORKS.items()
+    }
+    return {"settings": settings, "accuracy": {name: found[name][name] for name in found}}
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Give everything one thread, so that seconds can be compared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

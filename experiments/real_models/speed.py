@@ -1,0 +1,120 @@
+"""The engine on a transformer with adapters: against the authors' loop, and with the masks of the top blocks only."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import turnover
+from turnover.evaluation.correlation import spearman
+from turnover.influence.options import NULL_IDS, null_ids
+from turnover.layers.root import masking_of
+from turnover.wrapping.adapters_top import only_at, top_sites
+from turnover.wrapping.build import wrapped_root
+
+from .config import SpeedConfig
+from .text import Rows
+
+_LOOP_BATCH = 100
+_FURTHER = 0.1
+
+
+def measure(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
+    """Return seconds and rank correlations.
+
+    Args:
+        model: trained, with adapters in all blocks.
+        dev: where the sentences come from.
+        config: how much of it.
+    """
+    networks = {"all": model, **{str(top): only_at(model, top_sites(model, top)) for top in config.top}}
+    first, *others = range(config.sentences)
+    plain = turnover.unwrap(model).eval()
+    loop = _loop(plain, dev, first, config)
+    found: dict[str, Any] = {"tokens": len(dev.tokens[first]), "loop": loop, "never_trained": NULL_IDS, "networks": {}}
+    wanted = {name: _scores(net, dev, first, config.instances) for name, net in networks.items()}
+    fewer = max(2, round(_FURTHER * config.instances))
+    further = [{name: _scores(net, dev, place, fewer)[0] for name, net in networks.items()} for place in others]
+    for name, (scores, seconds, path) in wanted.items():
+        pairs = (scores, wanted["all"][0]), *((one[name], one["all"]) for one in further)
+        found["networks"][name] = {
+            "seconds": seconds,
+            "path": path,
+            "ratio": loop["seconds"] / seconds,
+            "rank_correlation": float(np.mean([_rank_correlation(*pair) for pair in pairs])),
+            "rank_correlation_first": _rank_correlation(scores, wanted["all"][0]),
+        }
+    return found
+
+
+def origin(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
+    """Return where scores on the first sentence come from: their spread by the masks used, for ids trained and not.
+
+    A rank correlation that is as high for ids that were never trained tells of shared masks, not of what was learned.
+    """
+    head = top_sites(model, 0)
+    every = [site.path for site in masking_of(wrapped_root(model)).recipe.sites]
+    networks = {
+        "all": model,
+        "output layer": only_at(model, head),
+        "adapters": only_at(model, [path for path in every if path not in head]),
+    }
+    found: dict[str, Any] = {}
+    for kind, ids in (("trained", torch.arange(config.origin)), ("never trained", null_ids(config.origin))):
+        scores = {name: _plain_scores(network, dev, 0, ids) for name, network in networks.items()}
+        found[kind] = {
+            name: {"spread": float(one.std()), "rank_correlation": _rank_correlation(one, scores["all"])}
+            for name, one in scores.items()
+        }
+    return found
+
+
+@torch.no_grad()
+def _plain_scores(model: nn.Module, dev: Rows, place: int, ids: Tensor) -> np.ndarray:
+    """Return loss(flip) - loss(keep) of one sentence, the plainest way."""
+    losses: dict[str, Tensor] = {}
+    labels = dev.labels[[place]].repeat(len(ids))
+    for view in ("flip", "keep"):
+        with turnover.instances(ids, view=view):
+            losses[view] = functional.cross_entropy(model(**dev.batch([place])).logits, labels, reduction="none")
+    return (losses["flip"] - losses["keep"]).double().numpy()
+
+
+def _loop(plain: nn.Module, dev: Rows, place: int, config: SpeedConfig) -> dict[str, Any]:
+    """Return what two passes an instance take, 100 repeated inputs a batch, on the model without masks."""
+    query = {name: value.repeat(_LOOP_BATCH, 1) for name, value in dev.batch([place]).items()}
+    labels = dev.labels[[place]].repeat(_LOOP_BATCH)
+
+    def once() -> None:
+        with torch.no_grad():
+            for _ in range(2):
+                functional.cross_entropy(plain(**query).logits, labels, reduction="none")
+
+    once()
+    timed = _seconds(lambda: [once() for _ in range(config.loop_batches)])
+    every = config.instances / (_LOOP_BATCH * config.loop_batches)
+    return {"seconds": timed * every, "timed_batches": config.loop_batches, "timed_seconds": timed}
+
+
+def _scores(model: nn.Module, dev: Rows, place: int, instances: int) -> tuple[np.ndarray, float, str]:
+    """Return scores of instances on one sentence, the seconds they took, and the engine's path."""
+    query: dict[str, Tensor] = {**dev.batch([place]), "labels": dev.labels[[place]]}
+    ask = turnover.Influence(model)
+    found: list[turnover.Scores] = []
+    spent = _seconds(lambda: found.append(ask.pairwise(query, ids=range(instances), progress=False)))
+    return found[0].values[:, 0], spent, found[0].path
+
+
+def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    return float(spearman(one.astype(np.float64), other.astype(np.float64)))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the processor's seconds, which a busy machine does not change much."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start

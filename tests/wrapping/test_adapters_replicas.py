@@ -1,0 +1,147 @@
+"""Replicas of adapters over one frozen model."""
+
+import copy
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import turnover
+from tests.wrapping.adapter_models import FAMILIES, batch_of, inputs_of, logits, make, moved
+from turnover.errors import PlanError
+from turnover.wrapping import Adapters
+from turnover.wrapping.build import replica_models
+
+ROWS, R = 5, 3
+IDS = torch.arange(100, 100 + ROWS)
+BATCH_FIRST = [family for family in FAMILIES if family != "torch_seq_first"]
+
+
+def made(family="bert", **options):
+    base = make(family)
+    for module in base.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+    return turnover.wrap(base, **{"adapters": 6, "replicas": R, **options})
+
+
+def trained(model, family, optimiser, steps=4):
+    model.train()
+    descent = optimiser([p for p in model.parameters() if p.requires_grad])
+    for _ in range(steps):
+        with turnover.instances(IDS) as now:
+            loss = cross_entropy(logits(model, inputs_of(family)), now.repeat(torch.arange(ROWS) % 3))
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [partial(torch.optim.SGD, lr=0.5, momentum=0.9, weight_decay=0.01), partial(torch.optim.Adam, lr=0.01)],
+    ids=["sgd", "adam"],
+)
+@pytest.mark.parametrize("family", BATCH_FIRST)
+def test_every_replica_trains_as_if_it_were_alone(family, optimiser):
+    model = made(family)
+    alone = [copy.deepcopy(one) for one in replica_models(model)]
+    trained(model, family, optimiser)
+    for one, separate in zip(replica_models(model), alone, strict=True):
+        before = {name: value.clone() for name, value in separate.named_parameters()}
+        trained(separate, family, optimiser)
+        assert any(not torch.equal(before[name], value) for name, value in separate.named_parameters())
+        found = dict(one.named_parameters())
+        for name, value in separate.named_parameters():
+            torch.testing.assert_close(
+                found[name], value, atol=2e-5, rtol=1e-4, msg=lambda text, name=name: name + text
+            )
+
+
+def test_replicas_start_with_adapters_of_their_own_and_share_the_frozen_weights():
+    model = made()
+    down = model.get_submodule("bert.encoder.layer.0.output.dense.adapter.down").weight
+    assert down.shape == (R, 6, 32)
+    assert not torch.equal(down[0], down[1])
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    plain = [p for p in turnover.wrap(make("bert"), adapters=6).parameters() if not p.requires_grad]
+    assert sum(map(torch.numel, frozen)) - sum(map(torch.numel, plain)) == (R - 1) * 3  # the frozen output bias
+
+
+@pytest.mark.parametrize("family", BATCH_FIRST)
+def test_the_full_network_is_the_mean_of_all_replicas(family):
+    model = moved(made(family))
+    x = inputs_of(family)
+    wanted = torch.stack([logits(one.eval(), x) for one in replica_models(model)]).mean(0)
+    torch.testing.assert_close(logits(model.eval(), x), wanted, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(logits(turnover.unwrap(model), x), wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", BATCH_FIRST)
+def test_nothing_leaks_from_one_replica_into_the_flipped_view_of_another(family):
+    model = moved(made(family))
+    assert turnover.audit(model, batch_of(family)).clean
+
+
+def test_one_row_in_eval_mode_grows_to_all_instances_of_all_replicas():
+    model = moved(made()).eval()
+    one = {name: value[:1] for name, value in inputs_of("bert").items()}  # padded: attention has a mask to grow
+    with turnover.instances(range(7), view="flip"), torch.no_grad():
+        found = logits(model, one)
+    for number, replica in enumerate(replica_models(model)):
+        with turnover.instances(range(7), view="flip"), torch.no_grad():
+            torch.testing.assert_close(found[7 * number : 7 * number + 7], logits(replica, one), atol=1e-5, rtol=1e-4)
+
+
+def test_scores_are_the_mean_of_the_replicas_own_with_standard_errors():
+    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    queries = {**inputs_of("bert", 2), "labels": torch.tensor([0, 1])}
+    scores = turnover.Influence(model).pairwise(queries, ids=IDS, progress=False)
+    own = [turnover.Influence(one).pairwise(queries, ids=IDS, progress=False).values for one in replica_models(model)]
+    np.testing.assert_allclose(scores.values, np.mean(own, 0), atol=1e-5)
+    assert scores.replicas == R
+    assert scores.stderr.shape == scores.values.shape
+
+
+def test_self_influence_of_replicas_is_the_mean_of_their_own():
+    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    rows = batch_of("bert")
+    found = turnover.Influence(model, center=False).self_influence(rows, progress=False)
+    own = [turnover.Influence(one, center=False).self_influence(rows, progress=False) for one in replica_models(model)]
+    np.testing.assert_allclose(found.values, np.mean([one.values for one in own], 0), atol=1e-5)
+
+
+def test_replicas_of_adapters_are_saved_without_the_base_and_loaded(tmp_path):
+    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    again = turnover.load(turnover.save(model, tmp_path), model=make("bert")).eval()
+    x = inputs_of("bert")
+    torch.testing.assert_close(logits(again, x), logits(model, x))
+    with turnover.instances(IDS, view="flip"):
+        torch.testing.assert_close(logits(again, x), logits(model, x))
+
+
+def test_the_plan_says_what_each_replica_has():
+    plan = turnover.plan(make("bert"), adapters=6, replicas=R)
+    assert any(
+        "3 replicas of the adapters and of classifier; the frozen model's weights are shared" in n for n in plan.notes
+    )
+    assert all(site.width for site in plan.sites)
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        ("torch_seq_first", {}, r"batch in dimension 1; replicas need it in dimension 0"),
+        ("bert", {"split": "classifier"}, r"replicas begin at the model's input. Leave split out"),
+        ("bert", {"adapters": Adapters(6, norms=True)}, r"train the same normalisation layers"),
+        ("bert", {"replicas": 0}, r"replicas=0 is no number of replicas"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_the_cure(family, options, message):
+    with pytest.raises(PlanError, match=message):
+        made(family, **options)

@@ -1,0 +1,96 @@
+"""Scoring with the masks of the top blocks only."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.errors import PlanError
+from turnover.wrapping import Adapters
+from turnover.wrapping.adapters_top import only_at, top_sites
+
+X, Y = torch.randn(3, 5, 16), torch.tensor([0, 1, 0])
+
+
+def made(**options):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
+    net = nn.Sequential(nn.TransformerEncoder(layer, 3), nn.Flatten(), nn.Linear(80, 2))
+    model = turnover.wrap(net, **{"adapters": 8, **options})
+    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for _ in range(5):
+        with turnover.instances(range(3)):
+            loss = nn.functional.cross_entropy(model(X), Y)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return model.eval()
+
+
+def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head():
+    model = made()
+    top = top_sites(model, 1)
+    assert top == ["0.layers.2.self_attn.adapter.activation", "0.layers.2.linear2.adapter.activation", "2.masked_input"]
+    assert len(top_sites(model, 3)) == 7
+    assert top_sites(model, 0) == ["2.masked_input"]
+
+
+def test_blocks_without_adapters_do_not_count():
+    assert top_sites(made(adapters=Adapters(size=8, layers=[0])), 1)[0] == "0.layers.0.self_attn.adapter.activation"
+
+
+def test_all_sites_give_the_same_scores_as_the_model_itself():
+    model = made()
+    same = only_at(model, top_sites(model, 3))
+    wanted, found = (turnover.Influence(m).pairwise((X, Y), ids=range(9), progress=False) for m in (model, same))
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-6)
+
+
+def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone():
+    model = made()
+    seen = {}
+    for name, net in (("whole", model), ("head", only_at(model, ["2.masked_input"]))):
+        handle = net[2].register_forward_pre_hook(
+            lambda module, args, name=name: seen.update({name: args[0]}), prepend=False
+        )
+        with turnover.instances(range(3), view="flip"), torch.no_grad():
+            net(X)
+        handle.remove()
+    dropped = seen["whole"] == 0
+    assert 0.3 < dropped.float().mean() < 0.7
+    assert torch.equal(seen["head"] == 0, dropped)
+    hidden = turnover.unwrap(model)[:2](X)  # the full network below, doubled where the mask keeps
+    torch.testing.assert_close(seen["head"], torch.where(dropped, 0.0, 2 * hidden))
+
+
+def test_weights_are_shared_and_the_model_keeps_its_masks():
+    model = made()
+    top = only_at(model, top_sites(model, 1))
+    assert {p.data_ptr() for p in top.parameters()} == {p.data_ptr() for p in model.parameters()}
+    with turnover.instances(range(3), view="flip"), torch.no_grad():
+        assert not torch.allclose(model(X), top(X))
+
+
+@pytest.mark.parametrize("layers", [4, -1, True, "2"])
+def test_more_blocks_than_there_are_is_refused(layers):
+    with pytest.raises(PlanError, match=r"3 blocks have masks. Give a number from 0 to 3"):
+        top_sites(made(), layers)
+
+
+def test_a_model_without_blocks_is_told_to_name_its_sites():
+    net = turnover.wrap(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), at=["1"])
+    with pytest.raises(PlanError, match=r"no block .* Name the sites yourself: '1'"):
+        top_sites(net, 1)
+
+
+def test_unknown_sites_no_sites_and_replicas_are_refused():
+    with pytest.raises(PlanError, match=r"'x' is no site of this model"):
+        only_at(made(), ["x"])
+    with pytest.raises(PlanError, match=r"no site is given"):
+        only_at(made(), [])
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.raises(PlanError, match=r"replicas=1"):
+        only_at(turnover.wrap(net, at=["1"], replicas=2), ["1"])
+    with pytest.raises(PlanError, match=r"mode='forward'"):
+        only_at(turnover.wrap(net, mode="mixout"), ["0"])
