@@ -33,3 +33,8 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, content, message):
         file.write_text(content)
     with pytest.raises(RunError, match=message):
         RunConfig.read(file)
+
+
+def test_adapters_with_replicas_are_refused_rather_than_ignored():
+    with pytest.raises(RunError, match=r"replicas=8: with adapters a run has one"):
+        RunConfig("a.csv", model="folder", adapters=64, replicas=8)

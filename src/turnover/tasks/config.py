@@ -33,7 +33,7 @@ class RunConfig:
             top learns.
         hidden: width of the masked layer; 0: by the kind of data.
         replicas: masked parts in one training, of a language model trainings; from 3 on scores have standard errors of
-            their own. 0: by the kind of data.
+            their own. 0: by the kind of data; 1 with adapters.
         keep: share of the units that an instance trains.
         epochs: passes over the training rows; 0: by the kind of data.
         batch_size: rows of a batch.
@@ -82,6 +82,10 @@ class RunConfig:
             (self.max_rows is None or self.max_rows > 0, f"max_rows={self.max_rows}: give at least 1"),
             (0 < self.keep < 1, f"keep={self.keep}: give a share between 0 and 1, 0.5 for example"),
             (self.adapters == 0 or self.model is not None, "adapters go into a pretrained encoder: give model too"),
+            (
+                not self.adapters or self.replicas <= 1,
+                f"replicas={self.replicas}: with adapters a run has one, or it would take hours; leave replicas out",
+            ),
             (self.learning_rate >= 0, f"learning_rate={self.learning_rate}: give a number above 0"),
             (self.weight_decay >= 0, f"weight_decay={self.weight_decay}: give a number of at least 0"),
             (self.adapters >= 0, f"adapters={self.adapters}: give a width, 64 for example, or 0 for none"),
