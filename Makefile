@@ -17,7 +17,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.stamp-cli ## find wrong labels among handwritten digits
+demo: .venv/.stamp-cli .venv/.stamp-serve ## find wrong labels among handwritten digits
 	@$(BIN)/turnover demo
 
 # A process a core: each test has one thread (see tests/conftest.py). A file stays in one process, for its fixtures.
@@ -28,9 +28,22 @@ test: .venv/.stamp-test ## all fast tests
 test-slow: .venv/.stamp-test ## the tests marked slow
 	@$(BIN)/python -m pytest -m slow --ignore=tests/browser || [ $$? -eq 5 ]
 
-test-browser: .venv/.stamp-test ## pages in a real browser
-	@if [ -d tests/browser ]; then $(BIN)/python -m pytest tests/browser; \
-	else echo "test-browser: there are no browser tests yet"; fi
+# Chromium comes from the system, as Debian and Ubuntu call it; what has another name: TURNOVER_CHROMIUM and
+# TURNOVER_CHROMEDRIVER say where it is.
+CHROMIUM := $(or $(TURNOVER_CHROMIUM),/usr/bin/chromium)
+CHROMEDRIVER := $(or $(TURNOVER_CHROMEDRIVER),/usr/bin/chromedriver)
+
+test-browser: .venv/.stamp-browser $(CHROMIUM) $(CHROMEDRIVER) ## pages in a real browser
+	@$(BIN)/python -m pytest tests/browser
+
+$(CHROMIUM) $(CHROMEDRIVER):
+	@if ! command -v apt-get >/dev/null || { [ "$$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; }; then \
+	  echo "test-browser: $@ is missing. Install Chromium and its driver (Debian: chromium chromium-driver), or say" \
+	    "where they are: make test-browser TURNOVER_CHROMIUM=... TURNOVER_CHROMEDRIVER=..."; exit 1; fi
+	@echo "installing chromium and chromium-driver"
+	@root=; [ "$$(id -u)" -eq 0 ] || root=sudo; \
+	  $$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends \
+	    chromium chromium-driver fonts-dejavu-core >/dev/null
 
 # pyright reads the types of what the code imports, hence the test stamp.
 check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladder
