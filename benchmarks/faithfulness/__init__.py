@@ -17,7 +17,8 @@ Owns: the tasks, one file a rival, the table and its page. Must not know: anythi
 | `further.py` | steps after scoring that were tried |
 | `choose.py`, `explored.py` | options chosen, and what else was tried, on seeds that are not reported |
 | `measure.py`, `run.py` | all cells of a task; everything in its order |
-| `table.py`, `goals.py`, `page.py`, `plot.py` | means over seeds; the page made of them |
+| `earlier.py` | figures of an earlier run that the one at hand lacks |
+| `table.py`, `goals.py`, `gap.py`, `page.py`, `plot.py` | means over seeds; the page made of them |
 
 Run it with `make bench-faithfulness`; what is finished is kept in runs/faithfulness and not run again.
 """

@@ -11,7 +11,7 @@ class TaskConfig:
     Attributes:
         title: for the page.
         data: which data set.
-        network: "mlp": ReLU layers, all masked; "cnn": two convolutions and a masked ReLU layer.
+        network: "mlp": ReLU layers, all masked; "cnn": two convolutions, a pooling and a masked ReLU layer.
         rows: training rows.
         validation: held-out rows with right labels, for mean influence; the first of them are the queries of LDS.
         queries: how many those are.
@@ -102,7 +102,7 @@ _CIFAR10 = TaskConfig(
     10_000,
     250,
     50,
-    (32, 64, 512),
+    (24, 32, 512),
     epochs=8,
     batch_size=100,
     retrainings=1,
@@ -139,7 +139,12 @@ SIZES = {
             "sst2": _SST2,
             "cifar10": _CIFAR10,
             "cifar10n": TaskConfig(
-                **{**vars(_CIFAR10), "title": "CIFAR-10N, 16 × 16 pixels, labels by people", "labels": "people"}
+                **{
+                    **vars(_CIFAR10),
+                    "title": "CIFAR-10N, 16 × 16 pixels, labels by people",
+                    "labels": "people",
+                    "halves": 32,
+                }
             ),
         }
     ),

@@ -7,6 +7,7 @@ from .tasks import Masks
 
 TRIED_ON = ("digits", "sst2")
 _RIDGE = Ridge()
+ALONE = "8 replicas, influence functions alone"
 
 EXPLORED: dict[str, Ours] = {
     "keep .3, ridge": Ours(Masks(keep=0.3), denoise=_RIDGE),
@@ -21,6 +22,12 @@ EXPLORED: dict[str, Ours] = {
     "ridge, margin instead of loss": Ours(measure="margin", denoise=_RIDGE),
     "shrinkage across queries": Ours(across_queries=True),
     "ridge, shrinkage across queries": Ours(denoise=_RIDGE, across_queries=True),
-    "ridge, mixed with last-layer influence functions": Ours(denoise=_RIDGE, last_layer=1.0),
-    "ridge, mixed with twice as much of them": Ours(denoise=_RIDGE, last_layer=2.0),
+    "ridge, scaled by query": Ours(denoise=Ridge(scale="query")),
+    "ridge and influence functions": Ours(denoise=Ridge(gradients=1)),
+    "ridge and influence functions, scaled by query": Ours(denoise=Ridge(gradients=1, scale="query")),
+    "ridge and twice as much of them, scaled by query": Ours(denoise=Ridge(gradients=2, scale="query")),
+    "ridge on the flipped view and influence functions": Ours(denoise=Ridge(view="flip", gradients=1, scale="query")),
+    "ridge and influence functions of all layers": Ours(denoise=Ridge(gradients=1, scale="query"), all_layers=True),
+    # What the default would be without masks' scores, which are a thousandth of it.
+    ALONE: Ours(None, denoise=Ridge(gradients=1000, scale="query")),
 }

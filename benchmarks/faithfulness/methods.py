@@ -54,6 +54,9 @@ TITLES = {
     "replicas_control_ridge": "{r} replicas, control variate, ridge",
     "replicas_ridge_probability": "{r} replicas, ridge, probability",
     "replicas_ridge_margin": "{r} replicas, ridge, margin",
+    "replicas_ridge_flip": "{r} replicas, ridge on the flipped view",
+    "replicas_ridge_gradients": "{r} replicas, ridge and influence functions",
+    "replicas_ridge_gradients_margin": "{r} replicas, ridge and influence functions, margin",
     "replicas_control_ridge_probability": "{r} replicas, control variate, ridge, probability",
 }
 

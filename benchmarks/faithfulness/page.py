@@ -6,6 +6,9 @@ from typing import Any
 
 from turnover.evaluation.markdown import markdown_table
 
+from .earlier import MARK
+from .explored import ALONE
+from .gap import gaps
 from .goals import goals
 from .ours import CANDIDATES
 from .plot import plot
@@ -19,12 +22,13 @@ def page(result: Figures, folder: Path) -> str:
     if plot(result, folder / "faithfulness.svg"):
         parts += ["", "![LDS and wrong labels found](faithfulness.svg)"]
     parts += ["", "## What was aimed at", "", *goals(result)]
+    parts += ["", "## How far LDS is from more, and why", "", *_why(result)]
     for task in result["tasks"].values():
         parts += ["", f"## {task['setting']['title']}", "", *_about(task)]
         if task["methods"]:
             parts += ["", _table(result, task)]
         parts += ["", *_missing(result, task)]
-    parts += ["", "## How the default was chosen", "", *_choice(result)]
+    parts += ["", "## How the default was chosen", "", *_choice(result), *_beside_masks(result)]
     parts += ["", "## What else was tried", "", *_explored(result)]
     machine = result["machine"]
     about = (
@@ -49,11 +53,21 @@ def _setting(result: Figures) -> list[str]:
         "- **Self-influence** and **unseen**: the same without any validation row. Unseen means the probability of the "
         "row's label by a model that did not learn the row: the flipped view, or held-out folds.",
         f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for what is said of the row "
-        f"itself {_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread: "
-        "trainings (of EK-FAC: its factors too) + scoring of all rows against all validation rows and of the rows "
-        "themselves (of Feldman & Zhang and cleanlab: their trainings too). Memory: how far the process grew.",
+        f"itself {_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
+        "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "
+        "scoring of all rows against all validation rows and of the rows themselves (of Feldman & Zhang and cleanlab: "
+        "their trainings too). Memory: how far the process grew.",
         f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
         "that are reported.",
+    ]
+
+
+def _why(result: Figures) -> list[str]:
+    return [
+        "Noise lowers LDS, and replicas lower noise by a known law, so that one model and several together tell what "
+        "LDS would be without noise. What is missing beyond that is bias.",
+        "",
+        *gaps(result),
     ]
 
 
@@ -63,7 +77,7 @@ def _about(task: Figures) -> list[str]:
     net = (
         f"ReLU network, hidden layers of {_list(how['hidden'])}, all masked"
         if how["network"] == "mlp"
-        else f"two convolutions ({how['hidden'][0]} and {how['hidden'][1]} channels) and a ReLU layer of "
+        else f"two convolutions ({how['hidden'][0]} and {how['hidden'][1]} channels), a pooling and a ReLU layer of "
         f"{how['hidden'][2]} on images averaged to 16 × 16 pixels; masks on the ReLU layer, so that the convolutions "
         "are shared and leak"
     )
@@ -83,7 +97,7 @@ def _table(result: Figures, task: Figures) -> str:
     rows = []
     for name, found in task["methods"].items():
         title = result["titles"][name] + (" (the default)" if name == chosen else "")
-        title = f"**{title}**" if name in CANDIDATES else title
+        title = (f"**{title}**" if name in CANDIDATES else title) + _mark(found)
         rows.append(
             [
                 title,
@@ -101,6 +115,10 @@ def _table(result: Figures, task: Figures) -> str:
 
 def _missing(result: Figures, task: Figures) -> list[str]:
     lines = [f"- {name} failed: {why}" for name, why in task["failed"].items()]
+    if any(MARK in found for found in task["methods"].values()):
+        lines.append("- †: of an earlier run with the same settings on another machine, to which its seconds belong.")
+    if task["methods"] and not any("lds_plain" in found for found in task["methods"].values()):
+        lines.append("- Not measured: LDS; the halves are not retrained yet.")
     if task["missing"]:
         lines.append(f"- Not measured: {', '.join(result['titles'][name] for name in task['missing'])}.")
     short = [
@@ -131,6 +149,33 @@ def _choice(result: Figures) -> list[str]:
     ]
 
 
+def _beside_masks(result: Figures) -> list[str]:
+    """Say what of the default is not turn-over dropout: readers would credit masks with it."""
+    default = (result["choice"] or {}).get("default") or ""
+    how = CANDIDATES.get(default)
+    if how is None or how.denoise is None or not how.denoise.gradients:
+        return []
+    lines = [
+        "",
+        "The default averages the denoised scores with influence functions of the last layer, taken from the same "
+        "networks. Those need no masks. Alone, on trainings that are not reported:",
+        "",
+    ]
+    for task, tried in result["explored"].items():
+        alone, both = tried.get(ALONE), result["chosen_on"][task].get(default)
+        if alone and both:
+            told = [
+                f"{what} {_figure(alone, name)} (the default {_figure(both, name)})"
+                for name, what in (
+                    ("lds_plain", "LDS plain"),
+                    ("lds_full", "LDS masked"),
+                    ("mean_auc", "mean influence"),
+                )
+            ]
+            lines.append(f"- {result['tasks'][task]['setting']['title']}: {', '.join(told)}.")
+    return lines if len(lines) > 3 else [*lines, "not measured."]
+
+
 def _explored(result: Figures) -> list[str]:
     lines = []
     for task, found in result["explored"].items():
@@ -139,13 +184,17 @@ def _explored(result: Figures) -> list[str]:
         base = result["chosen_on"][task]
         shown = {result["titles"][name]: base[name] for name in ("paper", "ridge", "replicas_ridge") if name in base}
         rows = [
-            [name, _figure(one, "lds_plain"), _figure(one, "lds_full"), _pair(one, "mean"), _cost(one)]
+            [name + _mark(one), _figure(one, "lds_plain"), _figure(one, "lds_full"), _pair(one, "mean"), _cost(one)]
             for name, one in (shown | found).items()
         ]
         head = ["estimate", "LDS plain", "LDS masked", "mean influence", "seconds"]
         lines += [f"{result['tasks'][task]['setting']['title']}, one model unless said:", ""]
         lines += [markdown_table(head, rows), ""]
     return lines or ["Not measured yet: `python -m benchmarks.faithfulness --explore`."]
+
+
+def _mark(found: Figures) -> str:
+    return " †" if MARK in found else ""
 
 
 def _figure(found: Figures, name: str, form: Callable[[float], str] = "{:.3f}".format) -> str:

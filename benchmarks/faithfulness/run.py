@@ -7,6 +7,7 @@ from experiments.runner import write_json, write_text
 
 from .choose import chosen
 from .config import Config
+from .earlier import with_earlier
 from .explored import EXPLORED, TRIED_ON
 from .measure import measure
 from .methods import methods, our_methods
@@ -61,9 +62,11 @@ def explore(config: Config, folder: Path, *, tasks: Sequence[str], methods_wante
 
 
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
-    """Write the JSON, the figure and the page of what is measured; return the page's path."""
-    result = collected(config, size, folder)
+    """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
+    numbers = pages / "faithfulness.json"
+    result = with_earlier(collected(config, size, folder), numbers)
     pages.mkdir(parents=True, exist_ok=True)
-    write_json(pages / "faithfulness.json", result)
-    write_text(pages / "faithfulness.md", page(result, pages))
+    text = page(result, pages)  # first, so that a page that fails leaves the numbers as they were
+    write_json(numbers, result)
+    write_text(pages / "faithfulness.md", text)
     return pages / "faithfulness.md"

@@ -1,8 +1,6 @@
 """A finished run of a language model: every position of a text is an instance, its context and its word."""
 
-import json
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,7 @@ from .config import RunConfig
 from .corpus import Corpus
 from .corpus_kept import open_corpus
 from .feed_forward_lm import FeedForwardLM
-from .fitting import Curves
-from .folder import RunFolder, read_about
+from .finished import FinishedRun
 from .kept_scores import keep_scores, open_scores
 from .rows import Split
 from .token_data import END
@@ -28,7 +25,7 @@ _WIDTH, MODELS = 128, 3
 PASSAGE = 80
 
 
-class LmRun:
+class LmRun(FinishedRun):
     """A finished run of a language model, opened from its folder. Everything is loaded when it is needed first.
 
     Args:
@@ -36,16 +33,6 @@ class LmRun:
     """
 
     kind = "lm"
-
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = RunFolder(Path(folder))
-        self.about = read_about(self.folder)
-        self.config = RunConfig.read(self.folder.config)
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether the run came to its end."""
-        return self.about.state == "complete"
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -56,11 +43,6 @@ class LmRun:
     def words(self) -> tuple[str, ...]:
         """Return the vocabulary."""
         return self.corpus.vocabulary.words
-
-    @cached_property
-    def curves(self) -> Curves:
-        """Return the learning curves, averaged over the models."""
-        return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
 
     def data(self, split: Split) -> tuple[Tensor, Tensor]:
         """Return the context [positions, context] and the word of every position of a split."""

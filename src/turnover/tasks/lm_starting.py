@@ -9,16 +9,15 @@ import numpy as np
 import torch
 
 import turnover
-from turnover.errors import RunError
 
 from .config import RunConfig
 from .corpus import read_corpus
 from .corpus_kept import keep_corpus
 from .feed_forward_lm import language_model_sites
 from .fitting import Curves, Fitting, TrainingRows, fit, whole_network
-from .folder import About, RunFolder, versions, write_about, write_whole
+from .folder import About, RunFolder, write_about, write_whole
 from .lm_runs import MODELS, LmRun, language_model
-from .starting import begun, make_folder, timed
+from .starting import begun, reading, timed, writing
 from .watching import Watch, unwatched
 
 _EPOCHS, _RATE = 3, 1e-3
@@ -37,12 +36,11 @@ def start_lm_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch
         DataFileError: the text cannot be used; then no folder is made.
     """
     folder = RunFolder(Path(out))
-    about = begun(config, folder)
-    if about is None:
-        about = _read(config, folder, watch)
+    about = begun(config, folder) or _read(config, folder, watch)
     if about.state == "complete":
         return LmRun(folder.path)
     run = LmRun(folder.path)
+    run.about = about
     if about.state == "begun":
         with timed(about, "training"):
             _train(run, watch)
@@ -54,25 +52,16 @@ def start_lm_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch
         watch("scoring", 1, 1)
     about.state = "complete"
     write_about(folder, about)
-    return LmRun(folder.path)
+    return run
 
 
 def _read(config: RunConfig, folder: RunFolder, watch: Watch) -> About:
-    about = About(versions=versions())
-    with timed(about, "reading"):
-        watch("reading", 0, 1)
+    """Read the text and make the folder."""
+    with reading(config, folder, watch) as about:
         corpus = read_corpus(config)
-        try:
-            folder.scores.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
             keep_corpus(corpus, folder.path)
-        except OSError as error:
-            raise RunError(
-                f"cannot write to {str(folder.path)!r}: {error.strerror or error}. Give a folder with room and write "
-                "access: --out NEW."
-            ) from error
-        watch("reading", 1, 1)
-    about.notes = list(corpus.notes)
-    make_folder(config, folder, about)
+        about.notes = list(corpus.notes)
     return about
 
 

@@ -1,6 +1,5 @@
 """A finished run: rows, model, curves and scores, opened from its folder."""
 
-import json
 import os
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +17,8 @@ from turnover.scores import OutOfSample
 from turnover.wrapping.adapters_top import only_at, top_sites
 
 from . import rows_kept
-from .config import RunConfig
 from .features import all_inputs
-from .fitting import Curves
-from .folder import RunFolder, read_about
+from .finished import FinishedRun
 from .inputs import Inputs, read_inputs
 from .kept_scores import keep_scores, keep_unseen, open_scores, open_unseen
 from .networks import plain_network
@@ -31,7 +28,7 @@ from .rows import SPLITS, Rows, Split
 MOST_VALIDATION = 500
 
 
-class Run:
+class Run(FinishedRun):
     r"""A finished run, opened from its folder. Everything is loaded when it is needed first.
 
     Args:
@@ -48,16 +45,6 @@ class Run:
         >>> run.predict(["a sweet apple"]).shape
         (1, 2)
     """
-
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = RunFolder(Path(folder))
-        self.about = read_about(self.folder)
-        self.config = RunConfig.read(self.folder.config)
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether the run came to its end."""
-        return self.about.state == "complete"
 
     @property
     def kind(self) -> str:
@@ -90,11 +77,6 @@ class Run:
             return np.arange(len(self.rows))
         numbers = {group: number for number, group in enumerate(sorted(set(self.rows.groups)))}
         return np.array([numbers[group] for group in self.rows.groups])
-
-    @cached_property
-    def curves(self) -> Curves:
-        """Return the learning curves."""
-        return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
 
     @cached_property
     def preparation(self) -> Inputs:

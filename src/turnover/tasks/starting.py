@@ -45,9 +45,7 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
         DataFileError: the data cannot be used; then no folder is made.
     """
     folder = RunFolder(Path(out))
-    about = begun(config, folder)
-    if about is None:
-        about = _read(config, folder, watch)
+    about = begun(config, folder) or _read(config, folder, watch)
     if about.state == "complete":
         return Run(folder.path)
     run = Run(folder.path)
@@ -115,12 +113,6 @@ def begun(config: RunConfig, folder: RunFolder) -> About | None:
     return None
 
 
-def make_folder(config: RunConfig, folder: RunFolder, about: About) -> None:
-    """Note the settings in a folder that has its rows; from now on it is a run."""
-    write_whole(folder.config, config.as_toml())
-    write_about(folder, about)
-
-
 @contextmanager
 def timed(about: About, stage: str) -> Iterator[None]:
     """Add the seconds of a stage to what is said about a run."""
@@ -129,25 +121,46 @@ def timed(about: About, stage: str) -> Iterator[None]:
     about.seconds[stage] = round(about.seconds.get(stage, 0.0) + time.perf_counter() - began, 3)
 
 
-def _read(config: RunConfig, folder: RunFolder, watch: Watch) -> About:
-    """Read the data and make the folder; run.json comes last, so that a folder has all of its rows or is none."""
+@contextmanager
+def reading(config: RunConfig, folder: RunFolder, watch: Watch) -> Iterator[About]:
+    """Time what is read and written inside, then make the folder a run: it has all of its data, or it is none.
+
+    Args:
+        config: of the run.
+        folder: to make.
+        watch: told when reading begins and ends.
+    """
     about = About(versions=versions())
     with timed(about, "reading"):
         watch("reading", 0, 1)
+        yield about
+        watch("reading", 1, 1)
+    write_whole(folder.config, config.as_toml())
+    write_about(folder, about)
+
+
+@contextmanager
+def writing(folder: RunFolder) -> Iterator[None]:
+    """Make the folder of a run for what is written inside; say so where that fails."""
+    try:
+        folder.scores.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {str(folder.path)!r}: {error.strerror or error}. Give a folder with room and write "
+            "access: --out NEW."
+        ) from error
+
+
+def _read(config: RunConfig, folder: RunFolder, watch: Watch) -> About:
+    """Read the data and make the folder."""
+    with reading(config, folder, watch) as about:
         rows = read_rows(config, watch=watch)
         splits = split_rows(rows, config)
-        try:
-            folder.scores.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
             np.save(folder.splits, splits)
             rows_kept.keep_rows(rows, folder.path)
-        except OSError as error:
-            raise RunError(
-                f"cannot write to {str(folder.path)!r}: {error.strerror or error}. Give a folder with room and write "
-                "access: --out NEW."
-            ) from error
-        watch("reading", 1, 1)
-    about.notes = list(rows.notes)
-    make_folder(config, folder, about)
+        about.notes = list(rows.notes)
     return about
 
 
