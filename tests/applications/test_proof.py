@@ -10,7 +10,7 @@ from torch import nn
 
 import turnover
 from turnover.applications import prove
-from turnover.applications.proof import ARMS, Proof
+from turnover.applications.proof import ARMS, Proof, _difference
 from turnover.errors import ApplicationError
 from turnover.training import TrainingRecipe
 
@@ -166,3 +166,9 @@ def test_predictions_that_do_not_fit_the_labels_are_refused():
 def test_an_unknown_measure_is_refused(proof):
     with pytest.raises(ApplicationError, match="'accuracy' or 'loss'"):
         proof.helps("speed")
+
+
+def test_a_gain_of_exactly_one_standard_error_is_no_proof():
+    gains = np.array([0.0, 1 / 18])  # one test row of 18, in one of two trainings
+    assert not _difference("random", "accuracy", gains).beyond
+    assert _difference("random", "accuracy", gains + 0.01).beyond

@@ -7,6 +7,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 import turnover
+from turnover.errors import InfluenceError
 from turnover.tasks.token_data import Documents, Sequences, padded
 
 transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
@@ -94,3 +95,41 @@ def test_queries_are_sequences_whose_score_is_the_mean_of_their_tokens():
         with turnover.instances([3], view=view), torch.no_grad():
             losses[view] = functional.cross_entropy(model.eval()(query["input_ids"]).logits[0], query["labels"][0])
     assert scores.values[0, 0] == pytest.approx(float(losses["flip"] - losses["keep"]), abs=1e-5)
+
+
+@pytest.mark.parametrize("ask", ["pairwise", "self_influence"])
+def test_labels_that_are_not_shifted_are_refused_unless_the_loss_shifts_them(ask):
+    model = turnover.wrap(tiny("gpt2"), at=SITES["gpt2"])
+    tokens = torch.randint(WORDS, (2, 6))
+    rows = {"input_ids": tokens, "labels": tokens.clone(), "instance_id": torch.arange(2)}
+    with turnover.instances([0, 1]):
+        model(tokens)
+    if ask == "pairwise":
+        rows.pop("instance_id")
+
+    def asked(**options):
+        influence = turnover.Influence(model, **options)
+        if ask == "pairwise":
+            return influence.pairwise(rows, ids=[0, 1], progress=False)
+        return influence.self_influence(DataLoader(_Rows(rows), batch_size=2), progress=False)
+
+    with pytest.raises(InfluenceError, match=r"labels are the input_ids themselves.*next token"):
+        asked()
+
+    def shifting(outputs, labels):
+        return functional.cross_entropy(outputs[:, :-1].transpose(1, 2), labels[:, 1:], reduction="none")
+
+    assert np.isfinite(asked(loss=shifting).values).all()
+
+
+class _Rows(torch.utils.data.Dataset):
+    """Rows of a dict of tensors."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(self.columns["labels"])
+
+    def __getitem__(self, place):
+        return {name: values[place] for name, values in self.columns.items()}

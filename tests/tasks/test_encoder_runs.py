@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from turnover.errors import RunError
+from turnover.errors import DataFileError, RunError
 from turnover.tasks.config import RunConfig
 from turnover.tasks.runs import open_run
 from turnover.tasks.starting import start_run
@@ -85,3 +85,11 @@ def test_another_encoder_is_refused(folder, run, tmp_path):
     inputs.write_text(inputs.read_text().replace(run.preparation.digest, "another"))
     with pytest.raises(RunError, match="not the one this run was trained on"):
         open_run(tmp_path / "run").predict(["the film was dull"])
+
+
+def test_an_encoder_that_does_not_open_leaves_no_folder(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    config = RunConfig(str(folder / "reviews.csv"), text="text", label="label", model=str(tmp_path / "empty"))
+    with pytest.raises(DataFileError, match="cannot be opened as an encoder"):
+        start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -303,6 +303,7 @@ class Influence:
         if len(ids) == 0:
             raise InfluenceError("no instances are left to score. Give at least one id.")
         opened = single_queries(queries, targets=self._targets, device=self._members[0].device)
+        self._goodness.refuse_own_inputs(opened[0].kwargs.get("input_ids"), opened[0].target)
         missing = opened[0].target is None
         if missing and at_label == "given":
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")

@@ -48,6 +48,25 @@ class Goodness:
         """Tell whether integer targets are judged by plain cross-entropy, which has a fast form."""
         return self.measure == "loss" and self.loss is None
 
+    def refuse_own_inputs(self, inputs: Any, targets: Any) -> None:
+        """Refuse tokens that are to be predicted from themselves: a causal model's labels before they are shifted.
+
+        Hugging Face models shift labels within their own loss; outputs and targets are compared position by position
+        here. A loss or measure of one's own may shift them itself.
+        """
+        if self.loss is not None or callable(self.measure) or not isinstance(targets, Tensor):
+            return
+        if not isinstance(inputs, Tensor) or inputs.shape != targets.shape or targets.is_floating_point():
+            return
+        counted = targets != IGNORED
+        if int(counted.sum()) > 2 and bool((inputs == targets)[counted].all()):
+            raise InfluenceError(
+                "the labels are the input_ids themselves: a causal language model shifts them within its own loss, but "
+                "scores compare outputs and labels position by position. Give each position the next token as its "
+                "label, as turnover.tasks.token_data.Sequences and Documents do, or a loss of your own that shifts: "
+                "loss=lambda outputs, labels: ..."
+            )
+
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
         """Return float32 goodness [rows]."""
         if outputs.dtype in (torch.float16, torch.bfloat16):  # a loss needs more digits than these have

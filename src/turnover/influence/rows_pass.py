@@ -41,6 +41,7 @@ def self_scores(work: Pass, batch: Batch, ids: Tensor, *, tokens: bool = False) 
     """Return the score of every row on itself under the masks of the given ids, and of its tokens if asked for."""
     if batch.target is None:
         raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
+    work.goodness.refuse_own_inputs(batch.kwargs.get("input_ids"), batch.target)
     rows, replicas = len(ids), work.member.replicas
     judge = token_goodness if tokens else _no_tokens
     if work.against == "full" and replicas == 1:

@@ -59,6 +59,7 @@ def measure_curves(
 def _losses(model: nn.Module, batch: Batch, goodness: Goodness, view: View) -> Tensor:
     if batch.target is None:
         raise TargetError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
+    goodness.refuse_own_inputs(batch.kwargs.get("input_ids"), batch.target)
     if view == "full":
         return -goodness(logits_of(model(*batch.args, **batch.kwargs)), batch.target)
     if batch.ids is None:

@@ -36,11 +36,12 @@ class Run(FinishedRun):
 
     Example:
         >>> import tempfile
+        >>> from turnover.tasks.config import RunConfig
+        >>> from turnover.tasks.starting import start_run
         >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
         >>> rows = [f"sweet red apple {n},good\nrotten brown pear {n},bad\n" for n in range(20)]
         >>> _ = file.write_text("text,label\n" + "".join(rows))
         >>> config = RunConfig(str(file), text="text", label="label", hidden=16, replicas=1, epochs=1)
-        >>> from turnover.tasks.starting import start_run
         >>> run = start_run(config, file.with_name("run"))
         >>> run.predict(["a sweet apple"]).shape
         (1, 2)

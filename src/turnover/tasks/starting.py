@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import turnover
 from turnover.errors import RunError, TurnOverWarning
+from turnover.integrations.text_encoder import TextEncoder
 
 from . import corpus_kept, rows_kept
 from .config import RunConfig
@@ -157,6 +158,8 @@ def _read(config: RunConfig, folder: RunFolder, watch: Watch) -> About:
     with reading(config, folder, watch) as about:
         rows = read_rows(config, watch=watch)
         splits = split_rows(rows, config)
+        if rows.kind == "text" and config.model is not None:
+            _ = TextEncoder(config.model).width  # one that does not open must not leave a folder behind
         with writing(folder):
             np.save(folder.splits, splits)
             rows_kept.keep_rows(rows, folder.path)
