@@ -1,18 +1,17 @@
 """Measure all parts; what is finished lies in the folder of the run and is not measured again."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 import turnover
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.sst2 import load_sst2
+from experiments.one_thread import one_thread
 
 from . import speed
 from .config import Config, RemedyConfig, VggConfig
@@ -35,7 +34,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     """
     load_sst2("dev")  # the examples, which read by themselves, would not say where data comes from
     load_cifar10("test", rows=1)
-    with _one_thread():
+    with one_thread():
         folder, parts = encoder_folder(config.blocks, out), out / "parts"
         # First what matters most: a run may be cut off.
         adapters = [
@@ -101,14 +100,3 @@ def _vgg(config: VggConfig, rate: float, parts: Path) -> dict[str, Any]:
         for name, how in vgg.NETWORKS.items()
     }
     return {"settings": settings, "accuracy": {name: found[name][name] for name in found}}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Give everything one thread, so that seconds can be compared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

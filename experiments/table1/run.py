@@ -4,14 +4,13 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
+from experiments.one_thread import one_thread
 from experiments.runner import write_json
 
 from .config import Table1Config
@@ -25,7 +24,7 @@ COSTS = ("training", "storage", "estimation")
 def run(config: Table1Config, out: Path) -> dict[str, Any]:
     """Return costs and exponents; what was measured is kept under `out` and not measured again."""
     cells = list(_cells(config))
-    with _one_thread(), tqdm(total=len(cells) + 1, unit=" cells") as bar:
+    with one_thread(), tqdm(total=len(cells) + 1, unit=" cells") as bar:
         if not all(_file(out, cell).exists() for cell in cells):
             _warm_up(config, out)
         for cell in cells:
@@ -146,14 +145,3 @@ def _seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Give every method one thread: on networks this small a second one is noise."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -4,6 +4,8 @@ import json
 from functools import cached_property
 from pathlib import Path
 
+from turnover.errors import RunError
+
 from .config import RunConfig
 from .fitting import Curves
 from .folder import RunFolder, read_about
@@ -25,6 +27,14 @@ class FinishedRun:
     def complete(self) -> bool:
         """Tell whether the run came to its end."""
         return self.about.state == "complete"
+
+    def refuse_unfinished(self) -> None:
+        """Refuse a run that did not come to its end, and say how to take it up again."""
+        if not self.complete:
+            raise RunError(
+                f"the run in {str(self.folder.path)!r} did not come to its end (it was {self.about.state}). Take it up "
+                f"again: turnover run --config {self.folder.config} --out {self.folder.path}"
+            )
 
     @cached_property
     def curves(self) -> Curves:

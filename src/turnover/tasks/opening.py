@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-from turnover.errors import RunError
-
 from .config import RunConfig
 from .lm_runs import LmRun
 from .lm_starting import start_lm_run
@@ -34,9 +32,5 @@ def open_any(folder: str | os.PathLike[str]) -> Run | LmRun:
     run: Run | LmRun = Run(Path(folder))
     if is_corpus(run.config):
         run = LmRun(Path(folder))
-    if not run.complete:
-        raise RunError(
-            f"the run in {str(folder)!r} did not come to its end (it was {run.about.state}). Take it up again: "
-            f"turnover run --config {run.folder.config}"
-        )
+    run.refuse_unfinished()
     return run

@@ -87,8 +87,8 @@ def _separated(path: Path, watch: Watch) -> Table:
     import pandas as pd
 
     encoding = text_encoding(path)
-    separator = _separator(path, encoding)
-    plain = separator == "\t" and _quotes_are_text(path, encoding)
+    separator = separator_of(path, encoding)
+    plain = separator == "\t" and quotes_are_text(path, encoding)
     options: dict[str, Any] = {"delimiter": separator, "strict": True}
     if plain:
         options |= {"quoting": csv.QUOTE_NONE, "strict": False}
@@ -149,7 +149,7 @@ def _long_fields() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def _separator(path: Path, encoding: str) -> str:
+def separator_of(path: Path, encoding: str) -> str:
     """Return what separates columns: what splits the first lines into as many as the header, and most of them."""
     with path.open(encoding=encoding, newline="") as file:
         sample = [line for _, line in zip(range(_SAMPLE_LINES), file, strict=False) if line.strip()]
@@ -165,7 +165,7 @@ def _separator(path: Path, encoding: str) -> str:
     return max(found, key=suits, default=",")
 
 
-def _quotes_are_text(path: Path, encoding: str) -> bool:
+def quotes_are_text(path: Path, encoding: str) -> bool:
     """Tell whether quotes in a tab-separated file mean nothing: every line is a row, and some field quotes oddly."""
     odd = False
     with path.open(encoding=encoding, newline="") as file:

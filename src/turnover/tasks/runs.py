@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.errors import RunError
 from turnover.influence import Ridge
 from turnover.scores import OutOfSample
 from turnover.wrapping.adapters_top import only_at, top_sites
@@ -193,9 +192,5 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
         RunError: there is none, or it did not come to its end.
     """
     run = Run(Path(folder))
-    if not run.complete:
-        raise RunError(
-            f"the run in {str(folder)!r} did not come to its end (it was {run.about.state}). Take it up again: "
-            f"turnover run --config {run.folder.config} --out {folder}"
-        )
+    run.refuse_unfinished()
     return run

@@ -13,7 +13,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.tasks.reading_encoding import text_encoding
-from turnover.tasks.reading_files import TABLE_ENDINGS, Table, _quotes_are_text, _separator, read_table
+from turnover.tasks.reading_files import TABLE_ENDINGS, Table, quotes_are_text, read_table, separator_of
 from turnover.tasks.reading_labels import label_text
 from turnover.tasks.row_files import WRITABLE, table_bytes
 from turnover.tasks.rows import Rows
@@ -168,8 +168,8 @@ def _json_line(line: str, column: str, value: Any) -> str:
 
 def _separated_line(path: Path, table: Table, column: str, encoding: str) -> Any:
     """Return what puts another value into the column of a line, with the separator and quotes of the file."""
-    separator = _separator(path, encoding)
-    plain = separator == "\t" and _quotes_are_text(path, encoding)
+    separator = separator_of(path, encoding)
+    plain = separator == "\t" and quotes_are_text(path, encoding)
     place = list(table.frame.columns).index(column)
 
     def rewritten(line: str, column: str, value: Any) -> str:
