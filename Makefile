@@ -63,8 +63,11 @@ bench-faithfulness: .venv/.stamp-kronfluence ## how far scores can be trusted, b
 # toy, small, medium or full; see experiments/.
 SIZE ?= small
 
+# Experiments at a time in `make repro`, a process each.
+JOBS ?= 2
+
 repro: .venv/.stamp-test ## the results of the paper; one of them: make repro-table1 SIZE=small
-	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments --size $(SIZE)
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments --size $(SIZE) --jobs $(JOBS)
 
 repro-%: .venv/.stamp-test
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments $* --size $(SIZE)

@@ -10,7 +10,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from turnover.errors import TurnOverError
 
-from .runner import ROOT, SIZES, experiments, find, outside, publish, run, write_index
+from .index import write_index
+from .runner import ROOT, SIZES, experiments, find, outside, publish, run
+from .side_by_side import run_side_by_side
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -21,6 +23,7 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(experiments())}")
     parser.add_argument("--size", choices=SIZES, default="small", help="toy: seconds; full: the paper's own")
     parser.add_argument("--out", type=Path, help="folder of the run; needs one NAME (default: runs/NAME-SIZE)")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time, a process each (default: 1)")
     parser.add_argument("--list", action="store_true", help="show the experiments and end")
     given = parser.parse_args(arguments)
     if given.list:
@@ -32,7 +35,13 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
         names = [find(name) for name in given.names] or experiments()
     except TurnOverError as error:
         parser.error(str(error))
-    failed = [name for name in names if not _one(name, given.size, given.out, results)]
+    if given.jobs < 1:
+        parser.error(f"--jobs must be 1 or more, not {given.jobs}")
+    if given.jobs > 1 and len(names) > 1:
+        failed = run_side_by_side(names, size=given.size, jobs=given.jobs, runs=ROOT / "runs")
+        print(write_index(results) if given.size != "toy" else "toys are not published")
+    else:
+        failed = [name for name in names if not _one(name, given.size, given.out, results)]
     if failed and len(names) > 1:
         print(f"not as expected: {', '.join(failed)}")
     return 1 if failed else 0

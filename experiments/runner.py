@@ -1,7 +1,8 @@
 """One way to run any experiment: settings by size, a folder that belongs to one configuration, result and page.
 
 An experiment is a folder with config.py (`SIZES`), run.py (`run(config, out) -> dict`), page.py
-(`page(result, folder) -> str`) and expected.json (ranges of the small setting, by dotted path into the result).
+(`page(result, folder) -> str`, and for a result of the paper `findings(result) -> list[Finding]`) and expected.json
+(ranges of the small setting, by dotted path into the result).
 """
 
 import dataclasses
@@ -18,6 +19,8 @@ import torch
 
 import turnover
 from turnover.errors import TurnOverError
+
+from .needs import check
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -48,15 +51,19 @@ def run(name: str, size: str, out: Path) -> dict[str, Any]:
 
     Raises:
         ExperimentError: `out` holds a run of another configuration.
+        TooSmallError: disk or memory do not suffice for this size.
     """
-    config = _module(name, "config").SIZES[size]
+    settings = module_of(name, "config")
+    config, needs = settings.SIZES[size], getattr(settings, "NEEDS", {}).get(size)
+    if needs is not None and not (out / "result.json").exists():
+        check(needs, out, name=name, size=size)
     told = {"experiment": name, "size": size, "config": as_json(dataclasses.asdict(config))}
     _claim(out, told)
     done = out / "result.json"
     if done.exists():
         return json.loads(done.read_text(encoding="utf-8"))
     start = time.perf_counter()
-    result = as_json(_module(name, "run").run(config, out))
+    result = as_json(module_of(name, "run").run(config, out))
     record = {**told, "seconds": round(time.perf_counter() - start, 1), "machine": _machine(), "result": result}
     write_json(done, record)
     return record
@@ -66,7 +73,7 @@ def publish(record: dict[str, Any], folder: Path) -> Path:
     """Write NAME.json, NAME.md and the figures of a record into a folder; return the page's path."""
     name, machine = record["experiment"], record["machine"]
     folder.mkdir(parents=True, exist_ok=True)
-    text = _module(name, "page").page(record["result"], folder)
+    text = module_of(name, "page").page(record["result"], folder)
     about = (
         f"Written by `make repro-{name.replace('_', '-')} SIZE={record['size']}` "
         f"({record['seconds']:.0f} s, {machine['cores']} cores of {machine['processor']}, "
@@ -76,22 +83,6 @@ def publish(record: dict[str, Any], folder: Path) -> Path:
     write_text(folder / f"{name}.md", f"{text.rstrip()}\n\n{about}\n")
     write_json(folder / f"{name}.json", record)
     return folder / f"{name}.md"
-
-
-def write_index(folder: Path) -> Path:
-    """Write the page that lists all results of a folder, beside the folder, and return its path."""
-    lines = ["# Results", "", "Everything here is generated: `make repro` runs all experiments.", ""]
-    lines += ["| result | experiment | size | minutes | as expected |", "| --- | --- | --- | --- | --- |"]
-    for file in sorted(folder.glob("*.json")):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        name, page = record["experiment"], file.with_suffix(".md")
-        title = page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        verdict = "–" if record["size"] != "small" else "no" if outside(record) else "yes"
-        link = f"[{title}]({folder.name}/{page.name})"
-        lines.append(f"| {link} | `{name}` | {record['size']} | {record['seconds'] / 60:.1f} | {verdict} |")
-    index = folder.with_suffix(".md")
-    write_text(index, "\n".join(lines) + "\n")
-    return index
 
 
 def outside(record: dict[str, Any]) -> list[str]:
@@ -159,7 +150,8 @@ def _differences(there: dict[str, Any], told: dict[str, Any]) -> list[str]:
     ]
 
 
-def _module(name: str, part: str) -> Any:
+def module_of(name: str, part: str) -> Any:
+    """Return a module of an experiment, such as its page."""
     return importlib.import_module(f"experiments.{name}.{part}")
 
 

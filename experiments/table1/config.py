@@ -36,6 +36,9 @@ class Table1Config:
     seed: int = 0
 
 
+# Its seconds are compared with each other.
+ALONE = True
+
 SIZES = {
     "toy": Table1Config(
         rows=(64, 128, 256),

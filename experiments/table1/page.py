@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from experiments.findings import Finding
+
 from .orders import ORDERS
 from .plot import plot
 
 COSTS = ("training", "storage", "estimation")
+_NEAR = 0.15  # of an exponent
 
 
 def page(result: dict[str, Any], folder: Path) -> str:
@@ -75,6 +78,34 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "turn-over dropout compares ways to compute on the first query and takes the fastest that is right, and "
             "Feldman & Zhang asks m models however few the rows.",
         ]
+    )
+
+
+def findings(result: dict[str, Any]) -> list[Finding]:
+    """Return the exponents of each method beside the paper's orders."""
+    setting = result["setting"]
+    about = f"MLP of width {setting['width']}, |D| from {setting['rows'][0]:,} to {setting['rows'][-1]:,}"
+    return [_finding(method, result["exponents"][method], about) for method in ORDERS if method != "feldman"]
+
+
+def _finding(method: str, exponents: dict[str, Any], about: str) -> Finding:
+    order = ORDERS[method]
+    measured = [exponents[cost]["largest"] for cost in COSTS]
+    off = [
+        cost
+        for cost, value, wanted in zip(COSTS, measured, order.exponents, strict=True)
+        if abs(value - wanted) > _NEAR
+    ]
+    written = ", ".join(f"{cost} {getattr(order, cost)}" for cost in COSTS)
+    return Finding(
+        f"{order.title}: growth with the data",
+        f"{written} (Table 1)",
+        ", ".join(f"{cost} |D|^{value:.2f}" for cost, value in zip(COSTS, measured, strict=True)).replace("-", "−"),
+        about,
+        f"{order.title} grows as the paper says, within {_NEAR} of the exponents."
+        if not off
+        else f"{order.title}: {' and '.join(off)} is more than {_NEAR} from the paper's exponent, "
+        "because fixed costs still weigh at this size.",
     )
 
 

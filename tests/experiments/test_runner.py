@@ -9,7 +9,10 @@ import pytest
 
 from experiments import runner
 from experiments.__main__ import main
-from experiments.runner import ExperimentError, experiments, find, outside, publish, run, write_index
+from experiments.index import write_index
+from experiments.needs import Needs, TooSmallError, check
+from experiments.runner import ExperimentError, experiments, find, outside, publish, run
+from experiments.side_by_side import run_side_by_side
 
 CONFIG = """
 from dataclasses import dataclass
@@ -28,8 +31,13 @@ def run(config, out):
     return {"double": 2 * config.rows, "nested": {"list": [1.5, float("nan")]}}
 """
 PAGE = """
+from experiments.findings import Finding
+
+def findings(result):
+    return [Finding("rows", "10 (Table | 1)", str(result["double"]), "doubled", "Twice as many.")]
+
 def page(result, folder):
-    (folder / "figure.svg").write_text("<svg/>")
+    (folder / "doubled_rows.svg").write_text("<svg/>")
     return f"# Doubled rows\\n\\n{result['double']}\\n"
 """
 
@@ -99,6 +107,40 @@ def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
     assert "| [Doubled rows](results/doubled_rows.md) | `doubled_rows` | small | 0.0 | yes |" in index.read_text()
     assert "20" in page.read_text()
     assert "make repro-doubled-rows SIZE=small" in page.read_text()
+
+
+def test_the_index_shows_the_paper_beside_ours_and_every_figure(doubled, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.index.PAPER", ("doubled_rows", "tripled_rows"))
+    publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
+    text = write_index(tmp_path / "results").read_text()
+    assert "| rows | 10 (Table \\| 1) | 20 | doubled |" in text
+    assert "- Twice as many." in text
+    assert "![Doubled rows](results/doubled_rows.svg)" in text
+    assert "Not run yet: `make repro-tripled-rows`." in text
+
+
+@pytest.mark.parametrize("needs", [Needs(disk=1e9), Needs(memory=1e9)], ids=["disk", "memory"])
+def test_a_machine_that_is_too_small_is_told_before_anything_is_written(doubled, tmp_path, needs, monkeypatch):
+    monkeypatch.setattr(runner.module_of("doubled_rows", "config"), "NEEDS", {"full": needs}, raising=False)
+    with pytest.raises(TooSmallError, match=r"doubled_rows SIZE=full cannot run here: .* 1000000000.0 GB.*SIZE=small"):
+        run("doubled_rows", "full", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    run("doubled_rows", "small", tmp_path / "out")
+
+
+def test_a_machine_that_is_large_enough_is_not_refused(tmp_path):
+    check(Needs(disk=1e-6, memory=1e-3), tmp_path / "new" / "folder", name="table1", size="full")
+
+
+def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
+    told = []
+    names = ["table1", "laws"]
+    (tmp_path / "laws-toy").mkdir()
+    (tmp_path / "laws-toy" / "other").write_text("not a run")
+    assert run_side_by_side(names, size="toy", jobs=2, runs=tmp_path, tell=told.append) == ["laws"]
+    assert (tmp_path / "table1-toy" / "result.json").exists()
+    assert "holds other files and no run" in (tmp_path / "logs" / "laws-toy.log").read_text()
+    assert told[-1].startswith("[2/2] ")
 
 
 def test_values_outside_the_expected_range_are_told(doubled, tmp_path):
