@@ -5,7 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from . import captum_tracin, cleanlab_folds, kronfluence_ekfac, ours, subsets, training_loss, trak_models
+from . import (
+    captum_tracin,
+    cleanlab_folds,
+    flipped_checkpoints,
+    kronfluence_ekfac,
+    ours,
+    subsets,
+    training_loss,
+    trak_models,
+)
 from .answers import Answers
 from .config import Config
 from .trainings import Trainings
@@ -110,7 +119,12 @@ def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
         default: the estimate that was chosen; None: not chosen yet.
     """
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
-    return our_methods(config, ours.REPORTED | chosen) | rivals(config)
+    own = Method(
+        f"{flipped_checkpoints.REPLICAS} replicas, flipped loss over {flipped_checkpoints.CHECKPOINTS} checkpoints",
+        flipped_checkpoints.answer,
+        more_seeds=True,
+    )
+    return our_methods(config, ours.REPORTED | chosen) | {"flipped_checkpoints": own} | rivals(config)
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:

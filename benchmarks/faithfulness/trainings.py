@@ -9,6 +9,7 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
+from turnover.training import TrainingRecipe
 from turnover.training.recipe import Step
 
 from .cost import Cost
@@ -57,22 +58,15 @@ class Trainings:
         """Return the plain model, or further ones from other seeds."""
         return self.once(("plain", number), lambda: self._train_plain(self.seed + 1000 * number))
 
-    def masked(self, masks: Masks) -> Trained:
-        """Return the masked model."""
-        return self.once(masks, lambda: (self.ready.masked(self.seed, masks).fit(seed=self.seed), ()))
+    def masked(self, masks: Masks, *, checkpoints: int = 0) -> Trained:
+        """Return the masked model; with checkpoints, also its weights so many times during the training."""
+        recipe = self.ready.masked(self.seed, masks)
+        if not checkpoints:
+            return self.once(masks, lambda: (recipe.fit(seed=self.seed), ()))
+        return self.once((masks, checkpoints), lambda: _with_states(recipe, self.seed, checkpoints))
 
     def _train_plain(self, seed: int) -> tuple[nn.Module, tuple[State, ...]]:
-        recipe = self.ready.plain
-        total = len(recipe.batches(seed))
-        wanted = {(place + 1) * total // self.checkpoints for place in range(self.checkpoints - 1)}
-        states: list[State] = []
-
-        def note(step: Step) -> None:
-            if step.number in wanted:
-                states.append(_copied(step.model))
-
-        model = recipe.fit(seed=seed, on_step=note)
-        return model, (*states, _copied(model))
+        return _with_states(self.ready.plain, seed, self.checkpoints)
 
     def once(self, key: object, train: Callable[[], tuple[nn.Module, tuple[State, ...]]]) -> Trained:
         """Return what was trained under a key, or train it; also for other preparations that methods share."""
@@ -81,6 +75,20 @@ class Trainings:
                 model, states = train()
             self._kept[key] = Trained(model, states, cost.seconds, cost.peak_bytes)
         return self._kept[key]
+
+
+def _with_states(recipe: TrainingRecipe, seed: int, checkpoints: int) -> tuple[nn.Module, tuple[State, ...]]:
+    """Train; return the model and its weights at so many equal parts of the training, the last at its end."""
+    total = len(recipe.batches(seed))
+    wanted = {(place + 1) * total // checkpoints for place in range(checkpoints - 1)}
+    states: list[State] = []
+
+    def note(step: Step) -> None:
+        if step.number in wanted:
+            states.append(_copied(step.model))
+
+    model = recipe.fit(seed=seed, on_step=note)
+    return model, (*states, _copied(model))
 
 
 def _copied(model: nn.Module) -> State:
