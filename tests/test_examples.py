@@ -1,6 +1,7 @@
 """Every example runs, at a tiny setting, and finds what it says."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def test_every_example_says_how_to_run_it_and_what_it_needs(path):
     text = path.read_text(encoding="utf-8")
     assert f"examples/{path.name}" in text
     assert "\nNeeds:" in text
+
+
+def test_every_example_is_run_by_a_test():
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("test_*.py"))
+    for path in FOLDER.glob("*.py"):
+        assert re.search(rf'(load|example)\("{path.stem}"\)|/ "{path.name}"', tests), path.name
 
 
 def test_the_plain_loop_learns_digits_and_its_curves_part():

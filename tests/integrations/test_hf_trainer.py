@@ -1,5 +1,6 @@
 """Masked models under the Trainer of Hugging Face."""
 
+import copy
 import importlib
 import os
 import subprocess
@@ -306,8 +307,26 @@ def test_rows_without_ids_are_refused(tmp_path):
 
 
 def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
-    with pytest.raises(MissingInstancesError, match=r"turnover\.instances"):
+    with pytest.raises(MissingInstancesError, match=r"turnover\.instances.*hf_trainer\.TurnOverTrainer") as caught:
         train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
+    assert "train_dataset=turnover.with_instance_ids(dataset)" in str(caught.value)
+
+
+def test_a_copy_and_a_model_around_it_name_the_trainer_too_and_another_library_does_not():
+    batch = whole(rows(3))
+    for model in (copy.deepcopy(masked()), torch.nn.ModuleDict({"inner": masked()})["inner"]):
+        with pytest.raises(MissingInstancesError, match="TurnOverTrainer"):
+            model.train()(**batch)
+    plain = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), at=["1"])
+    with pytest.raises(MissingInstancesError) as caught:
+        plain(torch.zeros(2, 4))
+    assert "Trainer" not in str(caught.value)
+
+
+def test_remove_unused_columns_keeps_the_ids(tmp_path):
+    trainer = train(tmp_path, masked(), max_steps=1, remove_unused_columns=True)
+    batch = next(iter(trainer.get_train_dataloader()))
+    assert sorted(batch) == ["attention_mask", "input_ids", "instance_id", "labels"]
 
 
 @pytest.mark.parametrize("name", ["hf_trainer", "hf_curves"])

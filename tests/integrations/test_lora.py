@@ -12,7 +12,7 @@ from turnover.errors import MissingExtraError, PlanError, TurnOverWarning
 from turnover.integrations.peft_lora import lora_sites
 from turnover.layers.root import masking_of
 
-peft = pytest.importorskip("peft", reason="needs the extra `text`")
+peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
 
 HEAD = "base_model.model.dropout"  # what stands before BERT's output layer
 

@@ -122,7 +122,7 @@ def test_a_module_with_an_attribute_named_adapter_is_refused():
 def test_a_model_with_a_compiled_part_is_refused():
     model = TorchClassifier()
     model.encoder.layers[0].compile()
-    assert "'encoder.layers.0': compiled already. Add the adapters first" in refused(model, 8)
+    assert "'encoder.layers.0': compiled already. Wrap the model first, then torch.compile(model)" in refused(model, 8)
 
 
 def test_a_quantised_model_is_refused():

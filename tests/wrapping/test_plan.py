@@ -196,3 +196,56 @@ def test_a_quantised_network_in_which_nothing_learns_is_warned_of_with_the_cure(
         packed = torch.ao.quantization.quantize_dynamic(net, {nn.Linear})
     with pytest.warns(TurnOverWarning, match=r"'0', '2': quantised already.*Load the weights in float32"):
         turnover.wrap(packed, at=["1"])
+
+
+def test_a_site_of_one_unit_is_warned_of_by_wrap_and_where_only_an_example_tells_by_the_plan():
+    net = nn.Sequential(nn.Linear(4, 1), nn.ReLU(), nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 2))
+    with pytest.warns(TurnOverWarning, match=r"site '0' has one unit.*all or nothing.*Mask a wider module"):
+        turnover.wrap(net, at=["0"])
+    assert not turnover.plan(net, at=["1"]).warnings  # a ReLU does not say how wide it is
+    (warning,) = turnover.plan(net, at=["1", "3"], example=torch.randn(3, 4)).warnings
+    assert warning.startswith("site '1' has one unit")
+
+
+def test_lora_of_rank_one_that_is_named_by_hand_is_warned_of():
+    peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    model = peft.get_peft_model(net, peft.LoraConfig(r=1, target_modules=["0"]))
+    with pytest.warns(TurnOverWarning, match=r"0\.lora_A\.default' has one unit"):
+        turnover.wrap(model, at=["**.lora_A.default"])
+
+
+def tied():
+    net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 2))
+    net[2].weight = net[0].weight
+    net[4].bias.requires_grad_(False)
+    return net
+
+
+def test_tied_weights_are_named_by_the_plan_and_the_audit_agrees():
+    plan = turnover.plan(tied(), at=["1", "3"])
+    (note,) = plan.notes
+    assert note.startswith("'0.weight' is tied to '2.weight'")
+    assert "config.tie_word_embeddings = False" in note
+    assert {(leak.name, leak.cause) for leak in plan.leaks} == {(f"{place}.weight", "tied weights") for place in (0, 2)}
+    batch = torch.randn(6, 8), torch.randint(2, (6,)), torch.arange(6)
+    report = turnover.audit(turnover.wrap(tied(), at=["1", "3"]), batch)
+    assert [(leak.name, leak.cause) for leak in report.leaks] == [("0.weight", "tied weights")]
+    assert "untie them" in report.verdict
+
+
+def test_weights_that_are_tied_and_frozen_or_of_a_module_used_twice_are_not_named():
+    frozen = tied()
+    frozen[0].weight.requires_grad_(False)
+    assert not turnover.plan(frozen, at=["1", "3"]).notes
+    twice = tied()
+    twice[2] = twice[0]
+    assert not turnover.plan(twice, at=["1", "3"]).notes
+
+
+def test_a_language_model_with_tied_embeddings_is_told_so():
+    transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40, "n_positions": 16}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+    plan = turnover.plan(model, at=["transformer.h.*.mlp.act", "transformer.ln_f"])
+    assert "'transformer.wte.weight' is tied to 'lm_head.weight'" in str(plan)

@@ -251,6 +251,18 @@ def test_what_cannot_be_wrapped_says_what_to_do(model, message):
         turnover.wrap(model, at=["1"])
 
 
+@pytest.mark.parametrize("options", [{"at": ["1"]}, {"mode": "mixout"}], ids=str)
+@pytest.mark.parametrize("how", ["in its place", "around it"])
+def test_a_compiled_part_is_named_because_it_may_not_see_the_masks(options, how):
+    model = mlp()
+    if how == "in its place":
+        model[2].compile()
+    else:
+        model[2] = torch.compile(model[2])
+    with pytest.raises(PlanError, match=r"'2': compiled already\. Wrap the model first, then torch\.compile\(model\)"):
+        turnover.wrap(model, in_place=True, **options)
+
+
 def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
     model = mlp()
     model.handle = open(__file__)  # noqa: SIM115 - something that deepcopy refuses

@@ -19,9 +19,12 @@ from turnover.layers.instances import active_instances
 from turnover.layers.replicas import replicas_of
 from turnover.wrapping.rows import IGNORED, logits_of
 
+from .hf_checkpoints import adopt_recipe, write_recipe
+
 try:
     from transformers import Trainer
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    from .hf_causal import refuse_shifted, shifts_labels
 except ImportError as error:
     raise MissingExtraError(
         f"TurnOverTrainer needs transformers and accelerate ({error}): pip install 'turnover[text]'."
@@ -42,7 +45,8 @@ class TurnOverTrainer(Trainer):
 
     What differs from `Trainer`: columns that the model does not take are dropped by the collator, where the id can be
     kept, instead of from the data set; `training_step` runs inside `turnover.instances(ids)`; losses of a model with
-    replicas are computed outside the model, where targets can be repeated.
+    replicas are computed outside the model, where targets can be repeated; labels that a causal model would shift a
+    second time are refused; checkpoints have the mask recipe beside them.
 
     Example:
         >>> import tempfile, datasets, transformers
@@ -65,6 +69,7 @@ class TurnOverTrainer(Trainer):
             names = frozenset([*inspect.signature(model.forward).parameters, "label", "label_ids", *self.label_names])
         self.args.remove_unused_columns = False  # it would drop the id before any batch is made
         self.data_collator = IdCollator(self.data_collator, names)
+        self._loss_is_given = self.compute_loss_func is not None
         if max(map(replicas_of, model.modules())) > 1:
             own = self.compute_loss_func or _LossOverRows(model, self.label_smoother)
             self.compute_loss_func = _RepeatedTargets(own)
@@ -107,11 +112,28 @@ class TurnOverTrainer(Trainer):
         with turnover.instances(ids):
             return super().training_step(model, inputs, *args, **kwargs)
 
+    def compute_loss(self, model: nn.Module, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the loss of a batch, or raise where a causal model would shift labels that are shifted already."""
+        if not self._loss_is_given:
+            refuse_shifted(_innermost(self.model), inputs)
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
     def prediction_step(self, model: nn.Module, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate a batch in the full network; ids that it carries are dropped."""
         if INSTANCE_ID in inputs:
             inputs, _ = split_ids(inputs)
         return super().prediction_step(model, inputs, *args, **kwargs)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        super()._save(output_dir, state_dict)
+        model: Any = self.model
+        if self.args.should_save:
+            write_recipe(model, str(output_dir or self.args.output_dir))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        given: Any = self.model if model is None else model
+        adopt_recipe(given, resume_from_checkpoint)
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
 
 
 @dataclass(frozen=True)
@@ -170,7 +192,7 @@ class _LossOverRows:
                 "the batch has no 'labels'. A model with replicas needs them, or a loss of your own: "
                 "compute_loss_func=..."
             )
-        shifts = type(self.model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        shifts = shifts_labels(self.model)
         if self.smoother is not None:
             return self.smoother(outputs, labels, shift_labels=shifts, num_items_in_batch=num_items_in_batch)
         logits = logits_of(outputs).float()

@@ -199,8 +199,12 @@ def _spread(factors: Tensor, dims: int, batch_dim: int, mask_dim: int) -> Tensor
 def _missing(site: Site) -> Exception:
     if in_backward():
         return RecomputationError(recomputation_message(site))
+    trainer = (
+        " The Trainer of Hugging Face knows no ids: train with turnover.integrations.hf_trainer.TurnOverTrainer and "
+        "train_dataset=turnover.with_instance_ids(dataset) instead."
+    )
     return MissingInstancesError(
         f"site {site} ran in training mode without instance ids. Tell which instances are in the "
         "batch: with turnover.instances(ids): loss = loss_fn(model(x), y). For evaluation call "
-        "model.eval() first."
+        f"model.eval() first.{trainer if site.masking.hugging_face else ''}"
     )

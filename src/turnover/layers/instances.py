@@ -80,6 +80,7 @@ class Instances:
 
     def _forget(self) -> None:
         self.calls: dict[Masking, Call] = {}
+        self._model_trains: dict[Masking, bool] = {}
         self._in_pass: dict[Masking, set[int]] = {}
         self._reached: dict[Masking, set[int]] = {}
         self._ids_on: dict[torch.device, Tensor] = {}
@@ -201,6 +202,14 @@ class Instances:
         if not self._recomputing:
             self._in_pass[masking] = set()
             self.calls[masking] = call
+            self._model_trains[masking] = call[0].training
+
+    def trains(self, masking: Masking, module: nn.Module) -> bool:
+        """Tell whether the model that runs is in training mode; by a module of it where only a part was called.
+
+        A part may be in eval mode while its model trains: BatchNorm that shall gather no statistics.
+        """
+        return self._model_trains.get(masking, module.training)
 
     def end(self, masking: Masking) -> None:
         """Check that the forward pass which ends has reached every site."""

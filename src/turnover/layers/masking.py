@@ -4,7 +4,7 @@ import copy
 import itertools
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -26,6 +26,9 @@ class Masking:
 
     Compiled graphs cannot hold Python objects, so they name it by `handle`.
     """
+
+    hugging_face = False
+    """Whether the model holds modules of transformers, so that messages can name its trainer."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Start with nothing learned."""
@@ -59,7 +62,8 @@ class Masking:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what counts; source and handle are made anew."""
-        return {"recipe": self.recipe, "learned": self.learned, "growths": self.growths}
+        kept = ("recipe", "learned", "growths", "hugging_face")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give a copy a handle of its own."""
@@ -111,6 +115,8 @@ class Masking:
 
     def _read(self, tensor: Tensor, whence: str) -> Learned:
         recipe, learned = from_tensor(tensor)
+        if replace(recipe, start=self.recipe.start) == self.recipe and recipe.start != self.recipe.start:
+            raise RecipeMismatchError(other_start(recipe, self.recipe, whence))
         if recipe != self.recipe:
             raise RecipeMismatchError(
                 f"{whence} other masks than this model, so its scores would be noise.\n"
@@ -137,6 +143,17 @@ class Masking:
             return False
         tensor, version = _mark(buffer)
         return self._checked[0] is tensor and self._checked[1] == version
+
+
+def other_start(given: Recipe, model: Recipe, whence: str) -> str:
+    """Return what to do where two recipes of mode "mixout" differ in their start weights alone."""
+    return (
+        f"{whence} other start weights than this model: in mode 'mixout' a dropped unit is as it was when the model "
+        "was wrapped, so every network it makes would be another.\n"
+        f"  given: sha256 {given.start}\n  model: sha256 {model.start}\n"
+        "Wrap the model with the weights that it had then (the same pretrained checkpoint, in the same dtype, before "
+        "any trained weights are loaded), or use turnover.save and turnover.load(folder, model=base), which keep them."
+    )
 
 
 def _mark(buffer: Tensor) -> tuple[Tensor, int]:

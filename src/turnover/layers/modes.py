@@ -19,9 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from turnover.errors import SiteOutputError
+from turnover.errors import BatchSizeError, SiteOutputError
 
 from .apply import apply_mask
+from .batch_dim import probed_shapes
 from .instances import active_instances
 from .masking import Site
 from .views import KEEP
@@ -39,12 +40,13 @@ class BackwardMask:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         """Return the output as it is in training, and masked where networks are asked."""
-        x = _rows_of_all(_tensor(output, self.site), training=module.training)
-        if not _learns(module):
-            return apply_mask(x, self.site, training=module.training)
+        training = _trains(module, self.site)
+        x = _rows_of_all(_tensor(output, self.site), training=training)
+        if not (training and _learns()):
+            return _masked(x, self.site, training=training)
         value = x.detach()
         # The mask acts on a zero: the value stays, to the last bit, and the gradient passes through the mask.
-        return value + apply_mask(x - value, self.site, training=True)
+        return value + _masked(x - value, self.site, training=True)
 
 
 class BackwardInputMask:
@@ -58,9 +60,10 @@ class BackwardInputMask:
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         """Return the output; what its weights learn comes from the kept inputs alone."""
         (x,) = args
-        masked = apply_mask(x, self.site, training=module.training)
+        training = _trains(module, self.site)
+        masked = _masked(x, self.site, training=training)
         weights: dict[str, Tensor] = dict(module.named_parameters())
-        if not _learns(module):
+        if not (training and _learns()):
             return functional_call(self._twin[0], weights, (masked,))
         fixed = {name: value.detach() for name, value in weights.items()}
         alike = functional_call(self._twin[0], fixed, (masked,))
@@ -80,15 +83,16 @@ class Mixout:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Return the output under the masks of the active instances; without any, the output itself."""
-        if active_instances() is None and not module.training:
+        if active_instances() is None and not module.training and probed_shapes() is None:
             return output
         return self._mixed(module, args, kwargs, output)
 
     def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
         """Return f0(x) + mask * (f(x) - f0(x))."""
-        start = _tensor(functional_call(self._twin[0], start_of(module), args, kwargs), self.site)
-        difference = _rows_of_all(_tensor(output, self.site) - start, training=module.training)
-        return start + apply_mask(difference, self.site, training=module.training)
+        start = _tensor(_with_start(self._twin[0], module, args, kwargs), self.site)
+        training = _trains(module, self.site)
+        difference = _rows_of_all(_tensor(output, self.site) - start, training=training)
+        return start + _masked(difference, self.site, training=training)
 
 
 class MixoutInput(Mixout):
@@ -97,7 +101,7 @@ class MixoutInput(Mixout):
     def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
         """Return f0(x) + f(mask * x) - f0(mask * x)."""
         (x,) = args
-        masked = apply_mask(x, self.site, training=module.training)
+        masked = _masked(x, self.site, training=_trains(module, self.site))
         start = start_of(module)
         weights: dict[str, Tensor] = dict(module.named_parameters())
         twin = self._twin[0]
@@ -150,10 +154,39 @@ def put_mode(module: nn.Module, site: Site, mode: str) -> None:
         module.register_forward_hook(MixoutInput(site, module) if at_input else Mixout(site, module), with_kwargs=True)
 
 
-def _learns(module: nn.Module) -> bool:
-    """Tell whether this pass trains: gradients are on, the module trains, and its rows are in keep view."""
+def _with_start(twin: nn.Module, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a module makes with its start weights, in its own mode.
+
+    Statistics of BatchNorm are no weights: those of the batch, or those gathered so far, are the same for both. The
+    module itself gathers them; here they are copies, which are written to in vain.
+    """
+    if twin.training != module.training:
+        twin.train(module.training)
+    gathered = {name: module.get_buffer(name).clone() for name, _ in twin.named_buffers()}
+    return functional_call(twin, {**gathered, **start_of(module)}, args, kwargs)
+
+
+def _masked(x: Tensor, site: Site, *, training: bool) -> Tensor:
+    """Return `x` under the masks of the active instances, or say what to do where it has no row for each of them."""
+    try:
+        return apply_mask(x, site, training=training)
+    except BatchSizeError as error:
+        raise BatchSizeError(
+            f"{error} A module that makes one thing for the whole batch, as an embedding of relative positions does, "
+            f"has no rows to mask: freeze it before turnover.wrap, model.get_submodule({site}).requires_grad_(False)."
+        ) from error
+
+
+def _trains(module: nn.Module, site: Site) -> bool:
+    """Tell whether the model of a site is in training mode."""
     now = active_instances()
-    return module.training and torch.is_grad_enabled() and now is not None and now.one_view == KEEP
+    return module.training if now is None else now.trains(site.masking, module)
+
+
+def _learns() -> bool:
+    """Tell whether rows are learned: gradients are on, and the rows are in keep view."""
+    now = active_instances()
+    return torch.is_grad_enabled() and now is not None and now.one_view == KEEP
 
 
 def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:

@@ -20,6 +20,7 @@ from turnover.masks import MaskSource, source_from
 RECIPE_KEY = "turnover_recipe"
 RECIPE_FORMAT = 1
 _MAGIC = b"TURNOVER"
+_SHOWN = 12  # digits of a checksum, enough to compare by eye
 _HEAD = struct.Struct("<8sIQ")  # magic, number of sites, training passes
 _SITE = struct.Struct("<IB")  # width (0: not seen yet), batch dimension + 1 (0: not seen yet)
 
@@ -101,6 +102,7 @@ class Recipe:
         adapters: that were put into the model when it was wrapped.
         mode: what masks act on: "forward" on activations, "backward" on gradients, "mixout" on the difference from the
             weights at the start.
+        start: SHA-256 of the weights at the start, of which the networks of mode "mixout" are made.
     """
 
     kind: str
@@ -111,6 +113,7 @@ class Recipe:
     replicated: tuple[str, ...] = ()
     adapters: AdapterRecipe | None = None
     mode: Mode = "forward"
+    start: str | None = None
 
     def __hash__(self) -> int:
         """Hash by the JSON text, since the options are a dict."""
@@ -136,6 +139,8 @@ class Recipe:
             del content["adapters"]
         if self.mode == "forward":
             del content["mode"]
+        if self.start is None:
+            del content["start"]
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -164,6 +169,7 @@ class Recipe:
         replicas = "" if self.replicas == 1 else f", {self.replicas} replicas of {', '.join(self.replicated)}"
         adapters = "" if self.adapters is None else f", adapters of {self.adapters.size} units"
         mode = "" if self.mode == "forward" else f", mode {self.mode}"
+        mode += "" if self.start is None else f" from start weights {self.start[:_SHOWN]}"
         return f"{self.kind} masks, seed {self.seed}{options}{replicas}{adapters}{mode}, sites: {paths}"
 
 

@@ -27,6 +27,7 @@ def masking_of(root: nn.Module) -> Masking:
 def attach(root: nn.Module, masking: Masking) -> None:
     """Make a module the root of a wrapped model."""
     root.__dict__[_ATTRIBUTE] = masking
+    masking.hugging_face = any(_is_of_hugging_face(module) for module in root.modules())
     root.register_buffer(RECIPE_KEY, to_tensor(masking.recipe, masking.learned))
     # Every process has the same recipe; broadcasting it before each pass would only cost time.
     root.__dict__[_DDP_IGNORE] = [*getattr(root, _DDP_IGNORE, []), RECIPE_KEY]
@@ -35,6 +36,11 @@ def attach(root: nn.Module, masking: Masking) -> None:
     root.register_forward_hook(_end)
     root.register_state_dict_pre_hook(_write_recipe)
     root.register_load_state_dict_pre_hook(_check_recipe)
+
+
+def _is_of_hugging_face(module: nn.Module) -> bool:
+    """Tell whether a module comes from transformers, or from a class made of one of its own."""
+    return any(kind.__module__.partition(".")[0] == "transformers" for kind in type(module).__mro__)
 
 
 def detach(root: nn.Module) -> None:

@@ -43,18 +43,20 @@ def bad_model(model: nn.Module) -> Iterator[str]:
             "the model has PEFT adapters already. Mask those: turnover.wrap(model, "
             "at=turnover.integrations.peft_lora.lora_sites(model)), or start from the base."
         )
-    compiled = [
-        path or "(the model)"
-        for path, module in model.named_modules()
-        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-    ]
-    if compiled:
-        yield f"{some(compiled)}: compiled already. Add the adapters first, then torch.compile(model)."
     if quantised_in(model):
         yield (
             f"{some(quantised_in(model))}: quantised already, so no gradient flows through to the adapters below. Load "
             "the weights in float32 or bfloat16, wrap the model, and quantise nothing."
         )
+
+
+def compiled_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules that were compiled: they may not see a hook that comes later."""
+    return [
+        path or "(the model)"
+        for path, module in model.named_modules()
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+    ]
 
 
 def quantised_in(model: nn.Module) -> list[str]:

@@ -21,7 +21,7 @@ from turnover.layers.root import masking_of
 
 from .audit_report import AuditReport
 from .build import wrapped_root
-from .leaks import SITE, Leak, cause_of
+from .leaks import SITE, Leak, cause_of, names_of_parameters
 from .rows import Loss, default_loss, logits_of, open_batch, row_of
 
 MOST_ROWS = 8
@@ -204,6 +204,8 @@ def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], T
 def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
     path, _, leaf = name.rpartition(".")
     module = root.get_submodule(path)
+    if len(names_of_parameters(root)[root.get_parameter(name)]) > 1:
+        return "tied weights"
     # Parts that are never called themselves (the projection of an attention) count with what encloses them.
     while path and path not in events:
         path = path.rpartition(".")[0]

@@ -20,6 +20,7 @@ from .exchange import exchange
 from .plan import make_plan
 from .replicate import put_replicas, replica_of
 from .sites import At
+from .start_weights import with_start
 
 _UNFUSED = "_turnover_unfused"
 
@@ -80,7 +81,7 @@ def wrap(
     plan.raise_problems()
     for warning in plan.warnings:
         warnings.warn(warning, TurnOverWarning, stacklevel=2)
-    return build(model if in_place else copy_of(model), plan.recipe)
+    return build(model if in_place else copy_of(model), with_start(plan.recipe, model))
 
 
 def build(root: nn.Module, recipe: Recipe) -> nn.Module:

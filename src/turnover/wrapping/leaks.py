@@ -15,7 +15,7 @@ from .zero_flow import ZeroFlow
 
 Cause = Literal[
     "normalisation", "embedding", "before the first site", "bias without a mask", "zero is not kept", "no mask near",
-    "BatchNorm statistics",
+    "BatchNorm statistics", "tied weights",
 ]  # fmt: skip
 
 CURES: dict[Cause, str] = {
@@ -25,6 +25,7 @@ CURES: dict[Cause, str] = {
     "bias without a mask": "use bias=False, or freeze the bias",
     "zero is not kept": "mask after the function instead; turnover.plan names the module",
     "no mask near": "put a site before or after it, or freeze it",
+    "tied weights": "untie them (Hugging Face: config.tie_word_embeddings = False), or freeze them",
     "BatchNorm statistics": "keep BatchNorm in eval mode while training, or use GroupNorm",
 }
 
@@ -67,9 +68,13 @@ def expected_leaks(model: nn.Module, sites: Sequence[_SiteLike]) -> Iterable[Lea
     """Yield the leaks that the order in which modules are registered lets expect; frozen parameters do not learn."""
     zero = {site.path: site.zero.keeps for site in sites}
     events = registered_events(model, set(zero))
+    names = names_of_parameters(model)
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             if not parameter.requires_grad:
+                continue
+            if len(names[parameter]) > 1:
+                yield Leak(_join(path, name), "tied weights")
                 continue
             masked_input, masked_output = neighbours(events, path)
             clean = masked_output or (masked_input and name != "bias")
@@ -77,6 +82,25 @@ def expected_leaks(model: nn.Module, sites: Sequence[_SiteLike]) -> Iterable[Lea
                 yield Leak(_join(path, name), cause_of(module, name, path, events))
             elif masked_input and not masked_output and _fed_by_breaking_site(path, events, zero):
                 yield Leak(_join(path, name), "zero is not kept")
+
+
+def names_of_parameters(model: nn.Module) -> dict[nn.Parameter, list[str]]:
+    """Return the names of every parameter, one for each module that has it; a module that is used twice counts once."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            names.setdefault(parameter, []).append(_join(path, name))
+    return names
+
+
+def tied_weights(model: nn.Module) -> list[str]:
+    """Return a note for every parameter that learns in several modules."""
+    return [
+        f"{names[0]!r} is tied to {', '.join(map(repr, names[1:]))}: each of these modules stands at masks of its own "
+        f"or at none, and what one of them drops the other trains. If that matters, {CURES['tied weights']}."
+        for parameter, names in names_of_parameters(model).items()
+        if len(names) > 1 and parameter.requires_grad
+    ]
 
 
 def registered_events(model: nn.Module, sites: set[str]) -> list[str]:

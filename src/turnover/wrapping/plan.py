@@ -15,11 +15,11 @@ from turnover.masks import MaskSource, source_named
 from turnover.masks.keep_rate import check_keep
 
 from .adapters import Adapters
-from .adapters_checks import quantised_in, some
+from .adapters_checks import compiled_in, quantised_in, some
 from .adapters_module import site_width
 from .adapters_plan import AdapterPlan, adapter_leaks, plan_adapters
 from .adapters_replicas import plan_adapter_replicas
-from .leaks import Leak, expected_leaks
+from .leaks import Leak, expected_leaks, tied_weights
 from .mode_sites import MODES, choose_for_mode, mode_leaks, mode_problems
 from .plan_table import plan_table
 from .replicate import ReplicaPlan, plan_replicas
@@ -157,6 +157,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan without an example: what the code of the model tells."""
     check_model(model)
+    compiled = compiled_in(model)
     with_adapters = plan_adapters(model, adapters, at)
     model = with_adapters.model
     if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
@@ -166,6 +167,8 @@ def make_plan(
     else:
         choice = choose_for_mode(model, at, keep, mode)
     problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
+    if compiled:
+        problems.append(f"{some(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
     source: MaskSource | None = None
     try:
         source = source_named(masks, seed)
@@ -196,6 +199,7 @@ def make_plan(
         for site in sites
     )
     notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
+    notes += [] if problems or mode != "forward" else tied_weights(model)
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
     outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
@@ -292,4 +296,14 @@ def _warnings(sites: Sequence[SitePlan]) -> list[str]:
                 f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
                 f"learn every instance.{instead}"
             )
-    return found
+    return [*found, *narrow_sites(sites)]
+
+
+def narrow_sites(sites: Sequence[SitePlan]) -> list[str]:
+    """Return a warning for every site that has too few units for a part of them to be a network."""
+    return [
+        f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of {1 - site.keep:.0%} of the "
+        "instances trains nothing that passes through it. Mask a wider module."
+        for site in sites
+        if site.width == 1
+    ]

@@ -14,6 +14,7 @@ from turnover.layers.root import masking_of
 
 from .audit import measure_leaks
 from .build import build, copy_of
+from .plan import narrow_sites
 from .rows import logits_of, row_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def with_example(made: "Plan", model: nn.Module, example: Any) -> "Plan":
         )
         for index, site in enumerate(made.sites)
     )
-    measured = replace(made, sites=sites, problems=tuple(problems))
+    narrow = [warning for warning in narrow_sites(sites) if warning not in made.warnings]
+    measured = replace(made, sites=sites, problems=tuple(problems), warnings=(*made.warnings, *narrow))
     return measured if problems else _with_leaks(measured, root, ids, args, kwargs)
 
 

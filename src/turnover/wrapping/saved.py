@@ -101,7 +101,7 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
         raise RecipeMismatchError(
             f"the folder {str(source)!r} holds a model with other masks.\n"
             f"  saved: {recipe}\n  model: {masking_of(root).recipe}\n"
-            "Give the plain model; its masks come from the folder."
+            "Give the plain model; its masks, and start weights where it has any, come from the folder."
         )
     else:
         result = copy_of(root)

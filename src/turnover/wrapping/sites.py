@@ -195,6 +195,8 @@ def width_of(module: nn.Module) -> int | None:
         return (module.proj_size or module.hidden_size) * (2 if module.bidirectional else 1)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         return module.normalized_shape[-1]
+    if is_transposed_linear(module) or is_vector_norm(module):
+        return next(module.parameters(recurse=False)).shape[-1]
     for name in (
         "out_features",
         "out_channels",
@@ -208,3 +210,17 @@ def width_of(module: nn.Module) -> int | None:
         if isinstance(module, _CHANNELS + _FEATURES + _SEQUENCES) and isinstance(value, int) and value > 0:
             return value
     return None
+
+
+def is_transposed_linear(module: nn.Module) -> bool:
+    """Tell whether a module is the `Conv1D` of Hugging Face: a linear layer with its weight [inputs, outputs]."""
+    weight = getattr(module, "weight", None)
+    width = getattr(module, "nf", None)
+    return type(module).__name__ == "Conv1D" and weight is not None and tuple(weight.shape[1:]) == (width,)
+
+
+def is_vector_norm(module: nn.Module) -> bool:
+    """Tell whether a module of another library normalises as nn.RMSNorm does, with one number a unit (LlamaRMSNorm)."""
+    own = list(module.parameters(recurse=False))
+    leaf = not any(True for _ in module.children())
+    return type(module).__name__.endswith("RMSNorm") and leaf and len(own) == 1 and own[0].dim() == 1

@@ -1,0 +1,118 @@
+"""BatchNorm in whole networks: statistics gathered once a batch, in the mode of the module, and told by the audit."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import turnover
+
+MODES = ("backward", "mixout")
+IDS = torch.arange(6)
+STATISTICS = ("1.running_mean", "1.running_var")
+
+
+def images():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 3, bias=False),
+    )
+
+
+def batch():
+    torch.manual_seed(1)
+    return torch.randn(6, 1, 6, 6), torch.randint(3, (6,))
+
+
+def step(model, *, steps=1):
+    x, y = batch()
+    descent = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(steps):
+        with turnover.instances(IDS):
+            loss = cross_entropy(model(x), y)
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    return model
+
+
+def outputs(model, view):
+    with torch.no_grad(), turnover.instances(IDS, view=view):
+        return model(batch()[0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_statistics_are_gathered_once_a_batch_as_in_the_plain_model(mode):
+    plain, model = images().train(), turnover.wrap(images(), mode=mode).train()
+    plain(batch()[0])
+    step(model)
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        assert torch.equal(model[1].get_buffer(name), plain[1].get_buffer(name)), name
+    assert model[1].num_batches_tracked == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_evaluation_uses_what_was_gathered_and_gathers_nothing(mode):
+    model = step(turnover.wrap(images(), mode=mode).train(), steps=3).eval()
+    before = model[1].running_mean.clone()
+    first = [outputs(model, view) for view in ("keep", "flip")]
+    assert torch.equal(model[1].running_mean, before)
+    alone = [outputs_of_one(model, view) for view in ("keep", "flip")]
+    for found, wanted in zip(alone, first, strict=True):  # by statistics of the batch, a row alone would be another
+        torch.testing.assert_close(found, wanted[2:3])
+
+
+def outputs_of_one(model, view):
+    with torch.no_grad(), turnover.instances(IDS[2:3], view=view):
+        return model(batch()[0][2:3])
+
+
+def test_mixout_mixes_what_both_weights_make_of_the_same_statistics():
+    model = step(turnover.wrap(images(), mode="mixout").train(), steps=3).eval()
+    norm = model[1]
+    x = torch.randn(6, 8, 4, 4)
+    normal = (x - norm.running_mean.view(-1, 1, 1)) / (norm.running_var.view(-1, 1, 1) + norm.eps).sqrt()
+    with torch.no_grad(), turnover.instances(IDS) as now:
+        found = norm(x)
+        model(batch()[0])  # all sites must run in the context
+        from turnover.layers.masking import Site
+        from turnover.layers.root import masking_of
+
+        factors = now.factors(Site(masking_of(model), 1), x, 8)[:, :, None, None]
+    weight, bias = norm.weight.view(-1, 1, 1), norm.bias.view(-1, 1, 1)  # at the start 1 and 0
+    torch.testing.assert_close(found, normal + factors * (weight * normal + bias - normal))
+    assert (norm.weight - 1).abs().min() > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_audit_and_the_plan_name_the_statistics_and_nothing_else(mode):
+    x, y = batch()
+    model = step(turnover.wrap(images(), mode=mode).train())
+    for found in (
+        turnover.audit(model, (x, y, IDS)).leaks,
+        turnover.plan(images(), mode=mode).leaks,
+        turnover.plan(images(), mode=mode, example=x).leaks,
+    ):
+        assert [(leak.name, leak.cause) for leak in found] == [(name, "BatchNorm statistics") for name in STATISTICS]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_with_batch_norm_in_eval_mode_nothing_leaks_and_training_goes_on_as_the_mode_says(mode):
+    x, y = batch()
+    model = turnover.wrap(images(), mode=mode).train()
+    model[1].eval()
+    if mode == "backward":
+        wanted = images().train()
+        wanted[1].eval()
+        with turnover.instances(IDS):
+            torch.testing.assert_close(model(x), wanted(x))
+    before = model[1].running_mean.clone(), model[1].weight.detach().clone()
+    step(model)
+    assert torch.equal(model[1].running_mean, before[0])
+    assert not torch.equal(model[1].weight, before[1])
+    assert turnover.audit(model, (x, y, IDS)).clean
