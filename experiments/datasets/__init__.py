@@ -1,15 +1,18 @@
 """The data sets of the experiments, read from a folder of the user's own.
 
 Owns: where the files are, how they are read, labels changed on purpose, sentence features. Must not know: which
-experiment asks. Nothing is downloaded; a file that is missing is an error that says where to get it.
+experiment asks. Nothing is downloaded unless TURNOVER_HUB asks for it; a file that is missing is an error that says
+where to get it.
 
 | file | idea |
 | --- | --- |
 | `folder.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file |
-| `sst2.py`, `cifar10.py`, `digits.py` | one data set each |
+| `hub.py` | files made of data sets on the Hugging Face hub, `TURNOVER_HUB` |
+| `sst2.py`, `yahoo.py`, `mnli.py`, `wikitext2.py`, `cifar10.py`, `digits.py` | one data set each |
 | `changed_labels.py` | a share of labels changed to another class |
 | `numbers.py` | digits and sentences in one shape for all comparisons |
 | `minilm.py` | sentence features of a pretrained encoder, kept on disk |
+| `electronics.py`, `cscores.py` | reviews, written as SST-2 is; C-scores of CIFAR-10 |
 """
 
 from .folder import MissingDataError, data_file, data_folder

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from turnover.errors import TurnOverError
 
+from .hub import FILES, from_hub
+
 
 class MissingDataError(TurnOverError, FileNotFoundError):
     """A data set is not in the data folder; the message says where to get it."""
@@ -22,7 +24,7 @@ def data_folder() -> Path:
 
 
 def data_file(name: str, *, source: str) -> Path:
-    """Return the path of a data file, such as "sst2/train.tsv".
+    """Return the path of a data file, such as "sst2/train.tsv"; with TURNOVER_HUB=1 it is made of the hub's first.
 
     Args:
         name: of the file, below the data folder.
@@ -32,10 +34,11 @@ def data_file(name: str, *, source: str) -> Path:
         MissingDataError: it is not there.
     """
     path = data_folder() / name
-    if not path.is_file():
+    if not path.is_file() and not from_hub(name, path):
+        loaded = " With a network it is loaded from the hub: export TURNOVER_HUB=1." if name in FILES else ""
         raise MissingDataError(
             f"there is no file {path}. {source} Put it there, or point to the folder that has {name}: "
-            "export TURNOVER_DATA=/path/to/data"
+            f"export TURNOVER_DATA=/path/to/data.{loaded}"
         )
     return path
 

@@ -1,0 +1,1 @@
+"""Wrong predictions on SST-2 and the training rows behind them."""

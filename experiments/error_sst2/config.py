@@ -1,0 +1,13 @@
+"""How many sentences, errors and retrainings."""
+
+from experiments.errors.config import Config
+from experiments.needs import Needs
+
+SIZES = {
+    "toy": Config("sst2", rows=150, test_rows=60, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),
+    "small": Config("sst2", rows=5000),
+    "medium": Config("sst2", rows=5000, errors=100, seeds=(0, 1, 2)),
+    # The paper's: BERT with adapters on 5,000 sentences.
+    "full": Config("sst2", rows=5000, model="bert-base-cased", adapters=64, epochs=10, errors=20, seeds=(0,)),
+}
+NEEDS = {"full": Needs(disk=4.0, memory=12.0, hours=120.0)}

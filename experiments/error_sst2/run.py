@@ -1,0 +1,5 @@
+"""The measurement, as for all data sets."""
+
+from experiments.errors.measure import measure as run
+
+__all__ = ["run"]

@@ -1,0 +1,1 @@
+"""Wrong predictions on Yahoo Answers and the training rows behind them."""

@@ -1,0 +1,1 @@
+"""What the paper leaves to its footnotes, one change at a time."""

@@ -1,0 +1,211 @@
+"""The results page, and what the paper says of each variant."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.findings import Finding, spread
+from turnover.evaluation.markdown import markdown_table
+
+from .networks import VARIANTS
+from .plot import plot
+
+_SAME = 0.01  # of accuracy
+_KINDS = {
+    "counter": "plain: hashed by unit where needed",
+    "volatile": "volatile: blocks made anew",
+    "codebook": "hash-composed",
+}
+
+
+def page(result: dict[str, Any], folder: Path) -> str:
+    """Return the page as Markdown and write its figure into `folder`."""
+    plot(result, folder / "variants.svg")
+    how, masks = result["setting"], result["masks"]
+    return "\n".join(
+        [
+            "# Variants: what the paper's footnotes leave open",
+            "",
+            _setting(result),
+            "",
+            "![accuracy, wrong labels and LDS of every variant](variants.svg)",
+            "",
+            _table(result),
+            "",
+            *(f"- {one.agreement}" for one in findings(result)),
+            "",
+            "## Time and memory of the kinds of masks",
+            "",
+            f"Masks of two layers of {how['hidden']} units for {masks['ids']:,} instances, in batches of "
+            f"{masks['batch']}; processor seconds, the least of {how['repeats']} rounds in which the kinds took turns. "
+            f"Kept as bits, these masks would take {masks['kept_bytes'] / 1e6:.1f} MB, for ever; none of the three "
+            "keeps any. Memory is how far the process grew.",
+            "",
+            markdown_table(["masks", "seconds, in order", "shuffled", "memory"], _mask_rows(masks)),
+        ]
+    )
+
+
+def findings(result: dict[str, Any]) -> list[Finding]:
+    """Return what the paper says of each variant beside what we find."""
+    how = result["setting"]
+    about = f"digits, MLP {how['hidden']}-{how['hidden']}, {len(how['seeds'])} seeds"
+    return [
+        _full_network(result, about),
+        _remedies(result, about),
+        _mask_sources(result, about),
+        _epochs(result, about),
+        _memory(result, f"{result['masks']['ids']:,} instances, two layers of {how['hidden']}"),
+    ]
+
+
+def _full_network(result: dict[str, Any], about: str) -> Finding:
+    base, full = (_values(result, name, "lds") for name in ("base", "full_network"))
+    gain = np.mean(full) - np.mean(base)
+    beyond = abs(gain) > max(_sd(base), _sd(full))
+    told = f"LDS changes by {gain:+.3f}, {'more than' if beyond else 'within'} one standard deviation over seeds"
+    return Finding(
+        "the full network in place of the kept part",
+        "no large improvements (footnote to section 3.2)",
+        f"LDS {spread(full)} against {spread(base)}",
+        about,
+        f"The full network as the other side: {told}. "
+        + ("That agrees with the paper." if not beyond or gain < 0 else "The paper saw no such gain."),
+    )
+
+
+def _remedies(result: dict[str, Any], about: str) -> Finding:
+    base = np.mean(_values(result, "base", "accuracy"))
+    found = {name: np.mean(_values(result, name, "accuracy")) for name in ("backward", "mixout")}
+    better = [name for name, value in found.items() if value > base + _SAME]
+    lds = ", ".join(f"{name} {spread(_values(result, name, 'lds'))}" for name in found)
+    return Finding(
+        "remedies for masks on all layers: backward pass alone, mixout",
+        "possible remedies, not tried (footnote to section 4.1)",
+        ", ".join(f"{name} {spread(_values(result, name, 'accuracy'))}" for name in found)
+        + f" against {spread(_values(result, 'base', 'accuracy'))}; LDS: {lds}",
+        about,
+        f"Accuracy gains from {' and '.join(better)}; what it costs in LDS stands beside it."
+        if better
+        else "Neither remedy gains accuracy where plain masks train well already; what they do to a pretrained "
+        "encoder, where plain masks do not, is in the results on real models.",
+    )
+
+
+def _mask_sources(result: dict[str, Any], about: str) -> Finding:
+    base = _values(result, "base", "lds")
+    others = {name: _values(result, name, "lds") for name in ("codebook", "volatile")}
+    apart = [
+        name for name, found in others.items() if abs(np.mean(found) - np.mean(base)) > 2 * max(_sd(base), _sd(found))
+    ]
+    return Finding(
+        "hash-composed and volatile masks",
+        "used in place of stored masks (section 3.3, appendix)",
+        ", ".join(f"LDS {VARIANTS[name].title} {spread(found)}" for name, found in others.items())
+        + f" against {spread(base)}",
+        about,
+        "All kinds of masks give estimates of the same quality, as the paper takes for granted."
+        if not apart
+        else f"{' and '.join(VARIANTS[name].title for name in apart)}: LDS differs from plain masks by more than two "
+        "standard deviations over seeds.",
+    )
+
+
+def _epochs(result: dict[str, Any], about: str) -> Finding:
+    how = result["setting"]
+    short, long = (_values(result, name, "accuracy") for name in ("short", "base"))
+    same = abs(np.mean(short) - np.mean(long)) <= _SAME
+    finds = [np.mean(_values(result, name, "self_auc")) for name in ("short", "base")]
+    return Finding(
+        f"{how['short']} against {how['epochs']} epochs",
+        "same accuracy; 10 a little more stable for estimation (appendix)",
+        f"accuracy {spread(short)} against {spread(long)}; wrong labels by self-influence, AUC "
+        f"{finds[0]:.3f} against {finds[1]:.3f}",
+        about,
+        f"{how['short']} epochs reach {'the same' if same else 'less'} accuracy here"
+        + (", as in the paper, and " if same else ", for this network starts from nothing, not pretrained, and ")
+        + (
+            "the longer training estimates better."
+            if finds[1] > finds[0]
+            else "the longer training does not estimate better."
+        ),
+    )
+
+
+def _memory(result: dict[str, Any], about: str) -> Finding:
+    kinds, kept = result["masks"]["kinds"], result["masks"]["kept_bytes"]
+    known = {name: found["peak_bytes"] for name, found in kinds.items() if found["peak_bytes"] is not None}
+    less = [name for name, size in known.items() if size < kept]
+    slow = kinds["volatile"]["shuffled"] / kinds["counter"]["shuffled"]
+    return Finding(
+        "memory of masks",
+        "no storage by volatile masks, less working memory by hash composition, for some computation (appendix)",
+        ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in known.items())
+        + f" against {kept / 1e6:.1f} MB of kept bits; volatile takes {slow:.1f} times as long as plain",
+        about,
+        (
+            "All kinds need less memory than masks that are kept, as the paper says"
+            if len(less) == len(known)
+            else "At this size not every kind needs less memory than masks that are kept"
+        )
+        + "; plain masks, which hash only the units of the batch, need no trick.",
+    )
+
+
+def _setting(result: dict[str, Any]) -> str:
+    how = result["setting"]
+    ceilings = " and ".join(
+        f"{value:.3f} ({epochs} epochs)" for epochs, value in result["ceiling"].items() if value is not None
+    )
+    return (
+        f"{how['rows']:,} digits, a tenth of their labels changed; a ReLU network with two hidden layers of "
+        f"{how['hidden']} and no output bias, SGD, {how['epochs']} epochs ({how['short']} where it says fewer). "
+        "Masks on both hidden layers; the other modes mask whatever learns, mixout between the weights at the start "
+        "and now (here the start is random, nothing is pretrained). Accuracy is that of the full network on all other "
+        f"digits; LDS against the network without masks, retrained {how['retrainings']} times on each of "
+        f"{how['halves']} random halves for as many epochs"
+        + (f" (retraining noise allows {ceilings})" if ceilings else "")
+        + f"; mean ± standard deviation over {len(how['seeds'])} seeds."
+    )
+
+
+def _table(result: dict[str, Any]) -> str:
+    head = ["variant", "accuracy", "wrong labels by self-influence: AUC / found at 10 %", "by mean influence", "LDS"]
+    rows = [
+        [
+            variant.title,
+            spread(_values(result, name, "accuracy")),
+            _pair(result, name, "self"),
+            _pair(result, name, "mean"),
+            spread(_values(result, name, "lds")) if _values(result, name, "lds") else "–",
+        ]
+        for name, variant in VARIANTS.items()
+    ]
+    return markdown_table(head, rows)
+
+
+def _pair(result: dict[str, Any], name: str, kind: str) -> str:
+    auc, found = (_values(result, name, f"{kind}_{figure}") for figure in ("auc", "found"))
+    return f"{spread(auc)} / {np.mean(found):.0%}" if auc else "–"
+
+
+def _mask_rows(masks: dict[str, Any]) -> list[list[str]]:
+    return [
+        [
+            title,
+            f"{found['in_order']:.2f}",
+            f"{found['shuffled']:.2f}",
+            "–" if found["peak_bytes"] is None else f"{found['peak_bytes'] / 1e6:.1f} MB",
+        ]
+        for kind, title in _KINDS.items()
+        for found in [masks["kinds"][kind]]
+    ]
+
+
+def _values(result: dict[str, Any], name: str, key: str) -> list[float]:
+    return [cell[key] for cell in result["variants"][name] if key in cell]
+
+
+def _sd(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -1,0 +1,115 @@
+"""Errors and the rows behind them: toy runs on all three data sets, figures, retraining, and what is said of it."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from experiments.datasets.folder import MissingDataError
+from experiments.datasets.yahoo import TOPICS, load_yahoo
+from experiments.errors.measure import measure
+from experiments.errors.page import error_findings, error_page
+from experiments.errors.text_figure import _broken, _pieces
+from experiments.runner import module_of
+
+
+@pytest.fixture(scope="module", params=["error_sst2", "error_yahoo", "error_cifar10"])
+def toy(request, tmp_path_factory):
+    """Name, folder and result of a toy run."""
+    folder = tmp_path_factory.mktemp(request.param)
+    try:
+        result = measure(module_of(request.param, "config").SIZES["toy"], folder)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+    return request.param, folder, json.loads(json.dumps(result))
+
+
+def test_errors_are_wrong_and_the_rows_behind_them_have_the_predicted_label(toy):
+    _, _, result = toy
+    assert result["wrong"] == round((1 - result["accuracy"]) * result["test_rows"])
+    for error in result["shown"]:
+        assert error["label"] != error["predicted"]
+        assert all(row["label"] == error["predicted"] and row["score"] > 0 for row in error["behind"])
+
+
+def test_marked_subwords_are_in_both_texts(toy):
+    name, _, result = toy
+    if name == "error_cifar10":
+        assert result["shared"] is None
+        return
+    for error in result["shown"]:
+        words = {error["text"][low:high].lower() for low, high in error["marks"]}
+        marked = {row["text"][low:high].lower() for row in error["behind"] for low, high in row["marks"]}
+        assert words == marked
+
+
+def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
+    _, _, result = toy
+    repair = result["repair"]
+    assert repair["removed"] == max(1, round(0.01 * result["train_rows"]))
+    assert all(0 <= count <= repair["tried"] for count in repair["repaired"].values())
+    assert set(repair["repaired"]) == {"paper", "denoised", "random"}
+
+
+def test_what_was_measured_is_not_measured_again(toy):
+    name, folder, result = toy
+    (folder / "train.tsv").unlink(missing_ok=True)
+    assert json.loads(json.dumps(measure(module_of(name, "config").SIZES["toy"], folder))) == result
+
+
+def test_page_and_figure_are_made(toy, tmp_path):
+    name, _, result = toy
+    text = module_of(name, "page").page(result, tmp_path)
+    assert f"![wrong predictions and the rows behind them]({name}.svg)" in text
+    assert (tmp_path / f"{name}.svg").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("ours", "chance", "said"),
+    [
+        ([1.0] * 8, [0.0] * 8, "repairs it more often than"),
+        ([0.0] * 8, [1.0] * 8, "repairs it less often than"),
+        ([1.0, 0.0] * 4, [0.0, 1.0] * 4, "not clearly more often than"),
+    ],
+)
+def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):
+    result = copy.deepcopy(toy[2])
+    result["repair"]["by_error"] |= {"denoised": ours, "random": chance}
+    assert any(said in one.agreement for one in error_findings(result))
+
+
+@pytest.mark.parametrize(("behind", "said"), [(2.0, "holds on average"), (0.5, "no more subwords")])
+def test_the_sentence_on_shared_subwords_follows_the_numbers(toy, behind, said, tmp_path):
+    result = copy.deepcopy(toy[2])
+    result["shared"] = {"behind": behind, "random": 1.0}
+    assert said in error_findings(result)[0].agreement
+    assert said in error_page(result, tmp_path, name="some")
+
+
+def test_words_are_cut_where_marks_begin_and_end():
+    assert _pieces("christmas", 4, [(4, 10)]) == [("christ", True), ("mas", False)]
+    assert _pieces("plain", 0, []) == [("plain", False)]
+
+
+def test_a_long_text_is_broken_into_lines_and_cut():
+    lines = _broken("word " * 200, [(0, 4)])
+    assert len(lines) > 1
+    assert lines[0][0][1:] == ("word", True)
+    assert lines[-1][-1][1] == "…"
+
+
+def test_questions_have_topics_and_come_once():
+    try:
+        rows = load_yahoo()
+    except MissingDataError as error:
+        pytest.skip(str(error))
+    assert len(set(rows.texts)) > 0.99 * len(rows)
+    assert set(np.unique(rows.labels)) == set(range(len(TOPICS)))
+    assert load_yahoo(rows=5).texts == rows.texts[:5]
+
+
+def test_missing_questions_say_where_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=r"yahoo_answers_topics on the Hugging Face hub.*export TURNOVER_DATA"):
+        load_yahoo()
