@@ -17,7 +17,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.stamp-cli .venv/.stamp-serve ## find wrong labels among handwritten digits
+demo: .venv/.stamp-cli,serve ## find wrong labels among handwritten digits
 	@$(BIN)/turnover demo
 
 # A process a core: each test has one thread (see tests/conftest.py). A file stays in one process, for its fixtures.
@@ -81,9 +81,9 @@ clean: ## remove .venv, caches and builds
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
-# The stamp of an extra: .venv/.stamp-test is .[test].
+# The stamp of an extra, or of several: .venv/.stamp-test is .[test], .venv/.stamp-cli,serve is .[cli,serve].
 .venv/.stamp-%: pyproject.toml constraints.txt | .venv/.stamp-venv
-	@echo "installing turnover[$*] into .venv; the first time this takes some minutes"
+	@echo "installing turnover[$*] and what it needs into .venv: 2 to 10 minutes the first time, seconds later"
 	@$(INSTALL) -e '.[$*]'
 	@touch $@
 

@@ -111,7 +111,7 @@ def test_a_regression_is_cleansed_without_classes(digits):
 @pytest.mark.parametrize(
     ("drop", "told"),
     [
-        ("1 percent", 'drop="1%"'),
+        ("1 percent", 'such as "1%"'),
         ("a few", "is no amount of rows"),
         ("0%", "not between 0% and 100%"),
         ("150%", "not between 0% and 100%"),

@@ -5,6 +5,7 @@ import shutil
 import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import SMALL_OPTIONS, image_folder, reviews
@@ -23,9 +24,12 @@ def refused(said, *parts):
 
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
-    "one row": ("text,label\na film,good\n", ["1 row"]),
+    "one row": ("text,label\na film,good\n", ["has 1 row with a label", "at least 4 rows of two classes"]),
     "no rows": ("text,label\n", ["no rows"]),
     "empty texts": ("text,label\n" + ",good\n,bad\n" * 20, ["has no text in any row", "--text"]),
+    "an empty text": (reviews() + " ,good,good\n", ["1 row without text", "line 62", "Correct", "--skip-bad"]),
+    "a NaN for a text": (reviews() + "NaN,good,good\n", ["1 row without text", "line 62", "--skip-bad"]),
+    "a missing label": (reviews() + "a film,,good\n", ["1 row without a label", "line 62", "--skip-bad"]),
     "no labels": ("text,label\n" + "a film,\n" * 20, ["has a label", "--label"]),
     "nothing": ("", ["is empty"]),
     "ragged lines": ("text,label\na film, which is long,good\n" * 20, ["header", "quotes"]),
@@ -69,8 +73,31 @@ def test_a_wrong_encoding_names_the_byte_and_the_cure(turnover_, tmp_path):
 def test_a_corrupt_image_is_named(turnover_, tmp_path):
     folder = image_folder(tmp_path / "images")
     (folder / "above" / "1.png").write_bytes(b"no image at all")
-    refused(turnover_("run", folder, "--image-size", "8", *SMALL_OPTIONS), "above/1.png", "Replace or remove")
+    said = turnover_("run", folder, "--image-size", "8", *SMALL_OPTIONS)
+    refused(said, "1 image of 40", "above/1.png", "Replace or remove", "--skip-bad")
     assert not Path("runs").exists()
+
+
+def test_pixels_that_are_nan_are_named(turnover_, tmp_path):
+    images = np.random.default_rng(0).random((40, 8, 8))
+    images[6, 2, 2] = np.nan
+    np.savez(tmp_path / "images.npz", images=images, labels=np.arange(40) % 2)
+    refused(turnover_("run", "images.npz", *SMALL_OPTIONS), "NaN or infinite (image 7)", "--skip-bad")
+    assert not Path("runs").exists()
+
+
+def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnover_, tmp_path):
+    (tmp_path / "data.csv").write_text(reviews() + ",good,good\na film,,good\n")
+    said = turnover_("run", "data.csv", "--skip-bad", *SMALL_OPTIONS, "--out", "RUN", "--json")
+    assert said.code == 0, said.err
+    assert any("1 row without text in column 'text' left out (line 62)" in note for note in said.data["notes"])
+    assert sum(said.data["rows"].values()) == 60
+    assert "skip_bad = true" in Path("RUN/config.toml").read_text()
+    again = turnover_("run", "--config", "RUN/config.toml", "--out", "AGAIN", "--json")
+    assert again.code == 0, again.err
+    assert again.data["results"] == said.data["results"]
+    refused(turnover_("run", "--config", "RUN/config.toml", "--no-skip-bad", "--out", "NEW"), "line 62", "--skip-bad")
+    assert not Path("NEW").exists()
 
 
 def test_a_label_unseen_in_training_is_named(turnover_, tmp_path):
@@ -106,9 +133,18 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_folder_that_is_no_run_says_how_to_make_one(turnover_, command):
-    refused(turnover_(*command.split()), "run.json is missing", "turnover run")
+def test_a_missing_folder_says_how_to_make_a_run(turnover_, command):
+    said = turnover_(*command.split())
+    refused(said, "there is no folder 'RUN'", "turnover run DATA --out RUN")
+    assert "run.json" not in said.err
     assert not Path("RUN").exists()
+
+
+def test_a_folder_or_file_that_is_no_run_is_told_apart_from_a_missing_one(turnover_, tmp_path):
+    (tmp_path / "RUN").mkdir()
+    (tmp_path / "file").touch()
+    refused(turnover_("memorized", "RUN"), "the folder 'RUN' holds no run: there is no run.json", "turnover run DATA")
+    refused(turnover_("memorized", "file"), "'file' is a file, and the folder of a run is needed", "turnover run DATA")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -127,12 +163,41 @@ def test_an_unfinished_run_says_how_to_take_it_up_again(turnover_, text_run, tmp
     refused(turnover_(*command.split()), "did not come to its end", "turnover run --config")
 
 
-@pytest.mark.parametrize("damage", ["run.json", "config.toml", "rows.jsonl.gz", "inputs.json"])
-def test_a_half_written_run_is_told_in_a_sentence(turnover_, text_run, tmp_path, damage):
+@pytest.mark.parametrize(
+    "damage",
+    ["run.json", "rows.jsonl.gz", "inputs.json", "splits.npy", "curves.json", "model/weights.pt", "scores/mean.npz"],
+)
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_half_written_run_says_how_to_run_it_again(turnover_, text_run, tmp_path, damage, missing):
     shutil.copytree(text_run, tmp_path / "RUN")
     file = tmp_path / "RUN" / damage
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    refused(turnover_("explain", "RUN", "--errors"))
+    if missing and damage not in ("run.json", "scores/mean.npz"):  # no run at all; computed anew
+        file.unlink()
+    said = turnover_("report", "RUN")
+    refused(said, "turnover run --config RUN/config.toml --out NEW")
+    assert "Save the model again" not in said.err
+
+
+def test_damaged_images_of_a_run_say_how_to_run_it_again(turnover_, runs, tmp_path):
+    shutil.copytree(runs["image"], tmp_path / "RUN")
+    (tmp_path / "RUN" / "images.npz").write_bytes(b"PK\x03\x04 half")
+    refused(turnover_("memorized", "RUN"), "turnover run --config RUN/config.toml --out NEW")
+
+
+def test_damaged_settings_of_a_run_are_told_in_a_sentence(turnover_, text_run, tmp_path):
+    shutil.copytree(text_run, tmp_path / "RUN")
+    (tmp_path / "RUN" / "config.toml").write_text('data = "half')
+    refused(turnover_("explain", "RUN", "--errors"), "config.toml' is not TOML")
+
+
+def test_damaged_weights_of_a_language_model_say_how_to_run_it_again(turnover_, runs, tmp_path):
+    shutil.copytree(runs["lm"], tmp_path / "RUN")
+    (tmp_path / "RUN" / "model" / "0" / "weights.pt").write_bytes(b"half")
+    refused(
+        turnover_("explain", "RUN", "--query", "film and dull awful cold grim"),
+        "turnover run --config RUN/config.toml --out NEW",
+    )
 
 
 def test_a_port_in_use_is_told_with_the_cure(turnover_, text_run):

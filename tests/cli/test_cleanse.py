@@ -4,6 +4,7 @@ import csv
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.test_bad_input import refused
@@ -47,9 +48,27 @@ def test_files_that_are_there_are_not_overwritten_without_force(turnover_, text_
     assert Path("clean.csv").read_text().startswith("text,label,truth\n")
 
 
-@pytest.mark.parametrize(("drop", "part"), [("0%", "between 0% and 100%"), ("many", "no amount"), ("60", "from 1 to")])
-def test_an_amount_that_is_none_is_told_and_nothing_is_written(turnover_, text_run, drop, part):
-    refused(turnover_("cleanse", text_run, "--drop", drop, "--out", "clean.csv"), part)
+AMOUNTS = [("0%", "between 0% and 100%"), ("200%", "between 0% and 100%"), ("many", "no amount"), ("60", "from 1 to")]
+
+
+@pytest.mark.parametrize(("drop", "part"), AMOUNTS)
+def test_an_amount_that_is_none_is_told_first_and_in_words_of_the_command_line(turnover_, text_run, drop, part):
+    Path("clean.csv").write_text("mine")
+    said = turnover_("cleanse", text_run, "--drop", drop, "--out", "clean.csv")
+    refused(said, "turnover: --drop: ", part, '"1%"')
+    assert "drop=" not in said.err
+    assert "overwritten" not in said.err
+    assert Path("clean.csv").read_text() == "mine"
+
+
+def test_a_level_that_is_no_share_and_a_proof_without_test_rows_are_told_before_anything_is_written(
+    turnover_, text_run, tmp_path
+):
+    refused(turnover_("cleanse", text_run, "--level", "5", "--out", "clean.csv"), "--level: 5 is no share")
+    shutil.copytree(text_run, tmp_path / "RUN")
+    splits = np.load("RUN/splits.npy")
+    np.save("RUN/splits.npy", np.where(splits == 2, 1, splits))
+    refused(turnover_("cleanse", "RUN", "--retrain", "--out", "clean.csv"), "needs test rows", "--test 0.1")
     assert not Path("clean.csv").exists()
 
 

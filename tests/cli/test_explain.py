@@ -62,6 +62,34 @@ def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_,
     assert same["probability"] == pairs["probability"]
 
 
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("size=big", ["'big' in column 'size' is no number", "leave it empty"]),
+        ('{"size": "big"}', ["'big' in column 'size' is no number"]),
+        ("size=inf", ["'inf' in column 'size' is not finite"]),
+    ],
+)
+def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing(turnover_, runs, query, parts):
+    refused(turnover_("explain", runs["table"], "--query", query), *parts)
+
+
+def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
+    said = turnover_("explain", runs["table"], "--query", "size=?, colour=purple", "-k", "2", "--json")
+    assert said.code == 0, said.err
+    assert said.data["note"] == (
+        "Not given, and counted as missing: size. Not known from training, and counted as other: 'purple' in colour."
+    )
+
+
+def test_that_nothing_stands_out_beside_small_errors_is_explained(turnover_, text_run):
+    said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
+    assert said.code == 0, said.err
+    assert "noise" in said.words
+    assert "judged among all 36 training rows" in said.words
+    assert "several standard errors from 0 by chance alone" in said.words
+
+
 def test_an_image_is_drawn_and_explained(turnover_, runs):
     image = runs["image"].parent / "images" / "above" / "1.png"
     said = turnover_("explain", runs["image"], "--image", image, "-k", "2")

@@ -22,6 +22,8 @@ def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(turnov
     assert said.code == 0, said.err
     for part in ("Right on test rows", "What was found", "turnover explain RUN --query", "RUN/report.html"):
         assert part in said.words
+    assert "report" in said.words.rpartition("It took ")[2]
+    assert "not counting the start of Python and its packages" in said.words
     assert Path("RUN/report.html").read_text().startswith("<!doctype html>")
 
 
@@ -32,6 +34,7 @@ def test_json_is_all_there_is_on_standard_output_and_names_the_report(turnover_,
     assert said.data["run"] == "runs/reviews"
     assert Path(said.data["report"]).is_file()
     assert {"figure", "sentence"} <= said.data["findings"][0].keys()
+    assert {"reading", "training", "scoring", "report"} <= said.data["seconds"].keys()
 
 
 def test_options_become_the_settings_of_the_run_and_paths_are_kept_in_full(turnover_, csv):

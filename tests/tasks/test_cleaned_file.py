@@ -39,7 +39,7 @@ def test_lines_that_were_not_used_stay(tmp_path):
     lines.insert(5, '{"text": "", "label": 1}')
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(lines) + "\n")
-    rows = read(file, text="text")
+    rows = read(file, text="text", skip_bad=True)
     assert len(rows) == 20
     write_cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_text().splitlines() == [*lines[:6], *lines[7:]]

@@ -110,20 +110,59 @@ def test_missing_values_in_many_spellings_leave_a_column_of_numbers_one(csv_file
     assert values.isna().sum() == 4
 
 
+def test_a_few_words_in_a_column_of_numbers_are_pointed_out(csv_file):
+    cells = [str(n / 2) for n in range(39)] + ["twelve"]
+    file = csv_file({"x": cells, "z": list("pq") * 20, "y": list("ab") * 20})
+    notes = " ".join(read_rows(RunConfig(file, label="y")).notes)
+    assert "Column 'x' is taken as categories, because 1 of its 40 cells are no numbers ('twelve')" in notes
+    assert "Column 'z'" not in notes
+
+
 def test_numbers_that_are_infinite_count_as_missing(csv_file):
     file = csv_file({"x": ["1", "inf", "-inf", "4"], "z": list("pqpq"), "y": list("abab")})
     assert read_rows(RunConfig(file, label="y")).values["x"].isna().tolist() == [False, True, True, False]
 
 
-def test_rows_without_label_or_text_are_left_out_with_a_note(csv_file):
-    texts = ["good one", " ", "fine two", None, "bad three", "dull four", "sad five", "ok six"]
-    labels = ["1", "0", None, "0", "0", "1", "0", " "]
-    rows = read_rows(RunConfig(csv_file({"text": texts, "label": labels})))
+HOLES = {
+    "text": ["good one", " ", "fine two", None, "bad three", "dull four", "sad five", "ok six"],
+    "label": ["1", "0", None, "0", "0", "1", "0", " "],
+}
+
+
+def test_rows_without_label_or_text_are_refused_by_line_with_all_problems_at_once(csv_file):
+    with pytest.raises(DataFileError) as refused:
+        read_rows(RunConfig(csv_file(HOLES)))
+    said = str(refused.value)
+    assert "2 rows without a label in column 'label' (line 4, line 9)" in said
+    assert "2 rows without text in column 'text' (line 3, line 5)" in said
+    assert said.endswith("Correct or remove them, or leave them out: --skip-bad")
+
+
+def test_rows_without_label_or_text_are_left_out_with_a_note_where_that_was_asked_for(csv_file):
+    rows = read_rows(RunConfig(csv_file(HOLES), skip_bad=True))
     assert rows.values == ["good one", "bad three", "dull four", "sad five"]
     assert rows.names == ("line 2", "line 6", "line 7", "line 8")
     assert len(rows.frame) == 4
-    assert "2 rows without a label in column 'label' left out." in rows.notes
-    assert "2 rows without text in column 'text' left out." in rows.notes
+    assert "2 rows without a label in column 'label' left out (line 4, line 9)." in rows.notes
+    assert "2 rows without text in column 'text' left out (line 3, line 5)." in rows.notes
+
+
+def test_of_many_bad_rows_the_first_are_named(csv_file):
+    file = csv_file(
+        {"text": [f"text number {n}" for n in range(60)], "label": [None if n < 20 else n % 2 for n in range(60)]}
+    )
+    with pytest.raises(DataFileError, match=r"20 rows .*\(line 2, line 3, line 4, line 5, line 6 and 15 more\)"):
+        read_rows(RunConfig(file))
+
+
+def test_a_nan_among_the_labels_of_a_table_is_refused_while_missing_cells_are_learned_from(csv_file):
+    columns = {"x": ["1", "NaN", "3", "", "5", "6"], "y": ["a", "b", "a", "b", "a", "b"]}
+    rows = read_rows(RunConfig(csv_file(columns), label="y"))
+    assert any("Missing values, which the model is told of: 'x' (2)" in note for note in rows.notes)
+    file = csv_file(columns | {"y": ["a", "b", "a", "b", "NaN", "b"]})
+    with pytest.raises(DataFileError, match=r"1 row without a label in column 'y' \(line 6\).*--skip-bad"):
+        read_rows(RunConfig(file, label="y"))
+    assert len(read_rows(RunConfig(file, label="y", skip_bad=True))) == 5
 
 
 def test_files_of_validation_and_test_rows_fix_their_splits(csv_file, reviews):
@@ -178,7 +217,7 @@ REFUSED = {
     "no header": ({"12.5": [1.0] * 6, "3": [1, 2] * 3}, {"label": "y"}, "'12.5' does not look like one"),
     "text is label": (few(6, label=list("ababab")), {"text": "label", "label": "label"}, "Give two columns"),
     "one class": (few(6, label=["a"] * 6), {}, "one class only, 'a', in 6 rows"),
-    "one row": (few(1, label=["a"]), {}, "one class only"),
+    "one row": (few(1, label=["a"]), {}, "has 1 row with a label.*at least 4 rows of two classes"),
     "three rows": (few(3, label=list("aba")), {}, "has 3 rows with a label.*at least 4"),
     "no labels": (few(6, label=[""] * 6), {}, "no row of .* has a label"),
     "empty texts": ({"text": [" "] * 6, "label": list("ababab")}, {"text": "text"}, "no text in any row"),
@@ -208,10 +247,16 @@ def test_what_cannot_be_learned_says_what_to_do(csv_file, case):
         read_rows(RunConfig(csv_file(columns), **options))
 
 
-def test_labels_that_no_training_row_has_are_refused(csv_file, reviews):
-    other = csv_file({"text": ["something else"], "label": ["ugly"]}, "other.csv")
-    with pytest.raises(DataFileError, match=r"label 'ugly' stands in 'other.csv line 2'.*in no training row"):
+def test_labels_that_no_training_row_has_are_refused_or_left_out(csv_file, reviews):
+    other = csv_file({"text": ["something else", "and this"], "label": ["ugly", "good"]}, "other.csv")
+    with pytest.raises(
+        DataFileError, match=r"1 row with a label that no training row has, 'ugly', \(other\.csv line 2\)"
+    ):
         read_rows(RunConfig(reviews, test_data=other))
+    rows = read_rows(RunConfig(reviews, test_data=other, skip_bad=True))
+    assert rows.label_names == ("bad", "good")
+    assert rows.fixed.tolist() == [-1] * 12 + [2]
+    assert any("'ugly', left out (other.csv line 2)" in note for note in rows.notes)
 
 
 def test_a_validation_file_without_the_columns_is_refused_by_its_name(csv_file, reviews, table):

@@ -125,25 +125,33 @@ def damage(path):
     path.write_bytes(path.read_bytes()[:60])
 
 
-def test_many_damaged_images_are_refused_by_name(folder):
+def test_damaged_images_are_refused_by_name(folder):
     damage(folder / "cat" / "03.png")
     (folder / "dog" / "04.png").write_bytes(b"no image")
-    with pytest.raises(DataFileError, match=r"2 of 12 images cannot be opened: '.*03\.png', '.*04\.png'.*Replace"):
+    named = r"2 images of 12 that cannot be opened \(cat/03\.png, dog/04\.png: .*Replace.*--skip-bad"
+    with pytest.raises(DataFileError, match=named):
         read_rows(config(folder))
 
 
-def test_few_damaged_images_are_left_out_with_a_note(tmp_path):
-    for number in range(202):
+def test_damaged_images_are_left_out_with_a_note_where_that_was_asked_for(tmp_path):
+    for number in range(20):
         path = tmp_path / "ab"[number % 2] / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
         drawn(number, size=(4, 4)).save(path)
-    damage(tmp_path / "b" / "101.png")
-    rows = read_rows(config(tmp_path))
-    assert len(rows) == len(rows.values) == len(rows.frame) == 201
-    assert "b/101.png" not in rows.names
-    assert any("1 damaged images left out" in note and "101.png" in note for note in rows.notes)
-    place = rows.names.index("b/103.png")
-    assert np.array_equal(rows.values[place], read_image(tmp_path / "b" / "103.png", size=8))
+    damage(tmp_path / "b" / "11.png")
+    rows = read_rows(config(tmp_path, skip_bad=True))
+    assert len(rows) == len(rows.values) == len(rows.frame) == 19
+    assert "b/11.png" not in rows.names
+    assert any("1 image of 20 that cannot be opened left out (b/11.png" in note for note in rows.notes)
+    place = rows.names.index("b/13.png")
+    assert np.array_equal(rows.values[place], read_image(tmp_path / "b" / "13.png", size=8))
+
+
+def test_half_of_the_images_are_too_many_to_leave_out(folder):
+    for file in (folder / "cat").iterdir():
+        damage(file)
+    with pytest.raises(DataFileError, match=r"images cannot be opened, cat/.*too many to leave out"):
+        read_rows(config(folder, skip_bad=True))
 
 
 def test_an_image_of_too_many_pixels_is_refused_before_it_is_opened(tmp_path):
@@ -242,6 +250,31 @@ def test_grey_arrays_are_scaled_and_classes_can_have_names(tmp_path):
     assert rows.values.shape == (10, 16, 16, 1)
     assert rows.label_names == ("cat", "dog")
     assert any("8 x 8 pixels scaled to 16 x 16" in note for note in rows.notes)
+
+
+def test_images_with_nan_or_infinite_pixels_and_missing_labels_are_refused_by_name_or_left_out(tmp_path):
+    images, labels = BYTES / 255, LABELS.astype(float)
+    images[2, 0, 0, 0], images[5, 1, 1, 1], labels[7] = np.nan, np.inf, np.nan
+    file = arrays(tmp_path, images=images, labels=labels)
+    named = (
+        r"1 image without a label \(image 8\) and 2 images with pixels that are NaN or infinite \(image 3, image 6\)"
+    )
+    with pytest.raises(DataFileError, match=f"{named}.*--skip-bad"):
+        read_rows(config(file))
+    rows = read_rows(config(file, skip_bad=True))
+    kept = [0, 1, 3, 4, 6, 8, 9]
+    assert np.array_equal(rows.values, BYTES[kept])
+    assert rows.names == tuple(f"image {place + 1}" for place in kept)
+
+
+def test_an_image_without_a_label_in_the_file_of_labels_is_refused_or_left_out(tmp_path):
+    for number in range(10):
+        drawn(number).save(tmp_path / f"{number}.png")
+    lines = [f"{number}.png,{'ab'[number % 2] if number != 4 else ''}" for number in range(10)]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *lines]))
+    with pytest.raises(DataFileError, match=r"1 image without a label \(4\.png\).*--skip-bad"):
+        read_rows(config(tmp_path))
+    assert len(read_rows(config(tmp_path, skip_bad=True))) == 9
 
 
 def test_arrays_named_after_splits_fix_them(tmp_path):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from turnover.errors import ApplicationError, DataFileError
+from turnover.tasks.columns import Column, ColumnInputs, checked_cells
 from turnover.tasks.runs import Run
 
 
@@ -55,16 +56,31 @@ def ask_value(run: Run, query: str) -> Asked:
     import pandas as pd
 
     cells = _cells(query)
-    known = [str(name) for name in run.rows.values.columns]
+    how = run.preparation
+    assert isinstance(how, ColumnInputs)
+    known = [column.name for column in how.columns]
     unknown = [name for name in cells if name not in known]
     if unknown or not cells:
         raise ApplicationError(
             f"--query names {', '.join(map(repr, unknown)) or 'no column'}; this run learned from "
             f"{', '.join(map(repr, known))}. Give some of them: --query '{known[0]}=1'"
         )
-    missing = [name for name in known if name not in cells]
-    note = f"Not given, and counted as missing: {', '.join(missing)}." if missing else ""
+    cells = checked_cells(how.columns, cells)
+    note = _note(how.columns, cells)
     return Asked(run.inputs(pd.DataFrame([cells])), None, [cells], ["your row"], [None], note)
+
+
+def _note(columns: tuple[Column, ...], cells: dict[str, Any]) -> str:
+    """Return which cells are missing, and which the training rows do not know."""
+    missing = [column.name for column in columns if cells.get(column.name) is None]
+    new = [
+        f"{cells[column.name]!r} in {column.name}"
+        for column in columns
+        if column.categories is not None and cells.get(column.name) not in (None, *column.categories)
+    ]
+    said = [f"Not given, and counted as missing: {', '.join(missing)}."] if missing else []
+    said += [f"Not known from training, and counted as other: {', '.join(new)}."] if new else []
+    return " ".join(said)
 
 
 def ask_image(run: Run, file: Path) -> Asked:

@@ -20,5 +20,5 @@ def open_page(page: Path) -> None:
     if not opened:
         raise RunError(
             f"there is no browser to open here (no display?). The report is written: copy {str(page)!r} to a machine "
-            "with a browser and open it there, or read it over the network: turnover serve RUN"
+            f"with a browser and open it there, or read it over the network: turnover serve {page.parent}"
         )

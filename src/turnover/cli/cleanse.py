@@ -17,6 +17,7 @@ from turnover.tasks.run_cleanse import (
     RemovedRow,
     cleaned_path,
     prove_cleansing,
+    refuse_cleansing,
     refuse_to_overwrite,
     removed_rows,
     run_cleansing,
@@ -71,6 +72,7 @@ def cleanse(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder)
+    refuse_cleansing(run, drop=drop, level=level, proof=retrain)
     file = out or cleaned_path(run)
     if not force:
         refuse_to_overwrite(file)

@@ -1,5 +1,6 @@
 """`turnover demo`: wrong labels among handwritten digits, found in about two minutes."""
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,10 @@ from rich.text import Text
 from turnover.tasks.digits import DigitsConfig, DigitsResult, run_digits
 from turnover.tasks.fitting import Curves
 
-from .finished_run import print_next
+from .finished_run import print_next, took
 from .options import AsJson, Debug
 from .outcomes import resumable
-from .phrases import duration, percent
+from .phrases import percent
 from .pictures import picture
 from .terminal import Terminal
 
@@ -47,9 +48,11 @@ def demo(
         _introduce(terminal)
     with resumable("stopped. What is finished is kept; the same command takes it up again."), terminal.bars() as watch:
         result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
+        began = time.perf_counter()
         watch("writing the report", 0, 1)
         page = write_report(result.run)
         watch("writing the report", 1, 1)
+        seconds = time.perf_counter() - began
     if as_json:
         terminal.result(_as_data(result, page))
         return
@@ -57,7 +60,7 @@ def demo(
     _print_findings(result, terminal)
     print_next(result.run, terminal)
     terminal.words.print(f"\nThe report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
-    terminal.words.print(f"To ask it on a live page: [bold]turnover serve {out}[/bold]", soft_wrap=True)
+    terminal.words.print(took(result.run, seconds), style="dim")
 
 
 def _introduce(terminal: Terminal) -> None:
@@ -115,8 +118,7 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
         f"with the highest self-influence[/bold]; by chance it would be {changed * len(result.suspects) / rows:.0f}."
     )
     right = percent(run.about.results["test_accuracy"])
-    took = duration(sum(run.about.seconds.values()))
-    words.print(f"Right on clean test digits: {right}. One training, {took} in all.\n")
+    words.print(f"Right on clean test digits: {right}. All of it from one training.\n")
 
 
 def _digit(result: DigitsResult, row: int, terminal: Terminal) -> Group:

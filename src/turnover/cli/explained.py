@@ -131,7 +131,15 @@ def _legend(found: Explanations, run: Run) -> str:
     relative = "Relative to each row's magnitude. " if found.relative else ""
     known = any(reason.stderr is not None for one in found for reason in one.pushed)
     error = "± its standard error" if known else "without a standard error, as there are too few replicas"
-    return f"{marked}{relative}Score: how much the row lowers the {found.unit} at the predicted label, {error}."
+    said = f"{marked}{relative}Score: how much the row lowers the {found.unit} at the predicted label, {error}."
+    if known and any(one.meaningful < len(one.pushed) for one in found):
+        # Else a score of four standard errors beside "could be noise" looks like a contradiction.
+        noun = "groups" if run.rows.groups else "training rows"
+        said += (
+            f" What stands out is judged among all {len(set(run.train_data[2].tolist())):,} {noun}: the largest of so "
+            "many lie several standard errors from 0 by chance alone."
+        )
+    return said
 
 
 def _label(run: Run, number: Any) -> str:

@@ -1,6 +1,8 @@
 """The end of a run: its report is written, what was found is told, and what to type next."""
 
 import json
+import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from turnover.tasks.rows import SPLITS
 from turnover.tasks.runs import Run
 from turnover.tasks.watching import Watch
 
+from .own_name import own_name
 from .phrases import duration, percent, plain, shown
 from .terminal import Terminal
 
@@ -29,30 +32,33 @@ def finish(run: Run | LmRun, terminal: Terminal, watch: Watch) -> None:
     """
     from turnover.report import write_report
 
+    began = time.perf_counter()
     watch("writing the report", 0, 1)
     page = write_report(run)
     watch("writing the report", 1, 1)
+    seconds = time.perf_counter() - began
     findings: list[dict[str, str]] = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["findings"]
     if terminal.as_json:
-        terminal.result(_as_data(run, findings, page))
+        terminal.result(_as_data(run, findings, page, seconds))
     else:
-        _print(run, findings, page, terminal)
+        _print(run, findings, page, seconds, terminal)
 
 
 def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
     """Return what to type next, and what for."""
-    folder = run.folder.path
+    # By its path, where the shell would not find it by its name.
+    turnover, folder = own_name(), shlex.quote(str(run.folder.path))
     if isinstance(run, LmRun):
         return [
-            (f"turnover memorized {folder}", "the text, coloured by what was learned by heart"),
-            (f'turnover explain {folder} --query "some words"', "the passages behind the next word"),
+            (f"{turnover} memorized {folder}", "the text, coloured by what was learned by heart"),
+            (f'{turnover} explain {folder} --query "some words"', "the passages behind the next word"),
         ]
     explained = '--query "a sentence"' if run.kind == "text" else "--errors"
     return [
-        (f"turnover explain {folder} {explained}", "the training rows behind a prediction"),
-        (f"turnover cleanse {folder} --drop 1%", "rows that harm, and a file without them"),
-        (f"turnover memorized {folder}", "what was learned by heart, likely wrong labels"),
-        (f"turnover serve {folder}", "ask it on a live page"),
+        (f"{turnover} explain {folder} {explained}", "the training rows behind a prediction"),
+        (f"{turnover} cleanse {folder} --drop 1%", "rows that harm, and a file without them"),
+        (f"{turnover} memorized {folder}", "what was learned by heart, likely wrong labels"),
+        (f"{turnover} serve {folder}", "ask it on a live page"),
     ]
 
 
@@ -72,7 +78,7 @@ def _rows(run: Run | LmRun) -> dict[str, int]:
     return {split: len(run.places(split)) for split in SPLITS}
 
 
-def _as_data(run: Run | LmRun, findings: list[dict[str, str]], page: Path) -> dict[str, Any]:
+def _as_data(run: Run | LmRun, findings: list[dict[str, str]], page: Path, seconds: float) -> dict[str, Any]:
     return {
         "run": str(run.folder.path),
         "report": str(page),
@@ -80,14 +86,27 @@ def _as_data(run: Run | LmRun, findings: list[dict[str, str]], page: Path) -> di
         "rows": _rows(run),
         "labels": [] if isinstance(run, LmRun) else list(run.label_names),
         "results": run.about.results,
-        "seconds": run.about.seconds,
+        "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
         "findings": findings,
         "next": [command for command, _ in next_commands(run)],
     }
 
 
-def _print(run: Run | LmRun, findings: list[dict[str, str]], page: Path, terminal: Terminal) -> None:
+def took(run: Run | LmRun, report: float) -> str:
+    """Return how long a run took, as a sentence that says what is counted.
+
+    Args:
+        run: with the seconds of its stages.
+        report: seconds that its report took.
+    """
+    stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
+    whole = duration(sum(run.about.seconds.values()) + report)
+    said = f" ({stages}, report {duration(report)})" if stages else ""
+    return f"It took {whole}{said}, not counting the start of Python and its packages."
+
+
+def _print(run: Run | LmRun, findings: list[dict[str, str]], page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
     what = "words" if isinstance(run, LmRun) else "rows"
     rows = ", ".join(f"{number:,} {split}" for split, number in _rows(run).items() if number)
@@ -104,7 +123,7 @@ def _print(run: Run | LmRun, findings: list[dict[str, str]], page: Path, termina
     words.print(Panel(table, title="What was found", title_align="left", border_style="dim"))
     print_next(run, terminal)
     words.print(f"The report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
-    words.print(f"The run took {duration(sum(run.about.seconds.values()))}.", style="dim")
+    words.print(took(run, seconds), style="dim")
 
 
 def _results(results: dict[str, float]) -> list[str]:

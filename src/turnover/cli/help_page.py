@@ -21,6 +21,28 @@ of an error). Words and progress go to standard error where JSON is wanted.
 | 130 | stopped by Ctrl-C; the sentence says how to go on |
 
 `turnover --install-completion` teaches your shell to complete commands and options.
+
+## What counts as bad data
+
+`turnover run` reads all of the data before it makes a folder. What cannot be learned from is refused with exit code 2,
+a count, the first lines or files concerned, and what to do; nothing is written. `--skip-bad` leaves such rows out,
+notes it in the report, and is kept in `config.toml`, so that a replay does the same.
+
+| what | without `--skip-bad` | with it |
+| --- | --- | --- |
+| a text that is empty, NaN or only spaces | refused | left out |
+| a label that is empty or NaN | refused | left out |
+| an image that cannot be opened | refused | left out; refused where half of them are |
+| an image in an npz file with NaN or infinite pixels | refused | left out |
+| a label of validation or test data that no training row has | refused | left out |
+| an empty, NaN or infinite cell of a table's columns | learned from, with a note | the same |
+| an empty cell of the column of `--group` | a group of its own, with a note | the same |
+| a few words in a column of numbers | taken as categories, with a note | the same |
+| no text or no label in any row; lines with too many or too few columns; another encoding | refused | refused |
+
+Missing cells are ordinary in tables, so they are no bad rows: a missing number becomes the mean of the training rows, a
+missing category none of the known ones, and the model is told of either by a switch of its own. In a question
+(`turnover explain --query`) a word in a column of numbers is refused: counted as missing it would answer another one.
 """
 
 

@@ -12,6 +12,7 @@ import typer
 
 from turnover.errors import TurnOverError
 
+from .own_name import as_called
 from .terminal import print_json
 
 UNEXPECTED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -53,6 +54,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             if kwargs.get("debug"):
                 traceback.print_exc()
             code, sentence = outcome(error)
+            sentence = as_called(sentence)
             print(f"turnover: {sentence}", file=sys.stderr)
             if kwargs.get("as_json"):
                 print_json({"error": sentence, "exit_code": code})

@@ -1,5 +1,6 @@
 """`turnover run`: from a file to a trained model that can be asked, and a report."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,7 @@ def run(
     validation: options.Validation = None,
     test: options.Test = None,
     max_rows: options.MaxRows = None,
+    skip_bad: options.SkipBad = None,
     model: options.Model = None,
     adapters: options.Adapters = None,
     hidden: options.Hidden = None,
@@ -73,7 +75,8 @@ def run(
     terminal = Terminal(as_json=as_json)
     settings = options.settings_of(ctx.params, config)
     folder = folder_for(settings, config, out)
-    go_on = f"stopped. What is finished is kept; this takes it up again: turnover run --config {folder}/config.toml"
+    settings_file = shlex.quote(str(folder / "config.toml"))
+    go_on = f"stopped. What is finished is kept; this takes it up again: turnover run --config {settings_file}"
     advice = "Fewer rows take less: --max-rows."
     with resumable(go_on), terminal.bars(advice=advice) as watch:
         done = start_any(settings, folder, watch=watch)

@@ -56,6 +56,15 @@ TestData = Annotated[str | None, _option("test_data", "File of test rows, in pla
 Validation = Annotated[float | None, _option("validation", "Share of the rows for validation.", _DATA)]
 Test = Annotated[float | None, _option("test", "Share of the rows for the test.", _DATA)]
 MaxRows = Annotated[int | None, _option("max_rows", "Use only so many rows, drawn at random.", _DATA)]
+SkipBad = Annotated[
+    bool | None,
+    _option(
+        "skip_bad",
+        "Leave out rows without text or label, damaged images and labels unseen in training; else they are refused.",
+        _DATA,
+        "--skip-bad/--no-skip-bad",
+    ),
+]
 
 Model = Annotated[
     str | None,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnover.applications.label_margins import label_margins
+from turnover.tasks.run_memorized import run_duplicates
 from turnover.tasks.runs import Run
 
 from .classes import classes_of, confusions_of
@@ -18,7 +19,6 @@ from .row_lists import (
     MOST_DUPLICATES,
     doubtful_of,
     duplicate_groups,
-    duplicates_in,
     firmly_doubted,
     groups_of,
     harmful_of,
@@ -58,7 +58,7 @@ def _labels_report(run: Run) -> ReportData:
     shown, unseen = ShownRows(run), unseen_of(run)
     own, mean = run.self_influence, run.mean_influence
     stands_self, stands_mean = standing(own, LEVEL), standing(mean, LEVEL)
-    doubted, duplicates = firmly_doubted(run.out_of_sample), duplicates_in(run)
+    doubted, duplicates = firmly_doubted(run.out_of_sample), run_duplicates(run, np.arange(len(run.rows)))
     mistakes = mistakes_of(run, unseen, shown, level=LEVEL)
     doubtful = doubtful_of(run, doubted, duplicates, shown)
     harmful = harmful_of(run, stands_mean, doubted, shown)

@@ -109,7 +109,7 @@ class Counts:
         disbelieved: training labels that this part does not find the most probable, firmly or not.
         harmful: training rows (or groups) that harm, beyond noise.
         helpful: those that help, beyond noise.
-        memorised: training rows that the network knows only because it saw them.
+        memorised: training rows that the network knows better for having seen them, beyond noise.
         duplicates: groups of near-duplicates.
         contradictions: those whose labels disagree.
         across_splits: those of which some rows are for training and some are not.

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from .data import Counts, Finding, Overview
 from .data_measures import Leaks, Trust
 from .data_rows import DoubtfulLabel, GroupInfluence, HarmfulRow, ShownRow
+from .overview import NGRAMS
 from .shown_rows import shortened
 from .wording import count, percent
 
 _QUOTED = 70
 _SURE = 0.9
+# From this share on, a reader may take what is usual for an alarm.
+_MOST_ROWS = 0.5
 
 
 def findings_of(
@@ -30,7 +33,7 @@ def findings_of(
         _doubtful(overview, counts, doubtful, accuracy, rows),
         _groups(groups) if groups else _harmful(counts, harmful, rows),
         _memorised(overview, counts),
-        _duplicates(counts),
+        _duplicates(counts, grouped=bool(groups)),
         _trusted(trust, leaks),
     ]
     return tuple(finding for finding in found if finding is not None)
@@ -106,19 +109,29 @@ def _groups(groups: tuple[GroupInfluence, ...]) -> Finding:
 def _memorised(overview: Overview, counts: Counts) -> Finding:
     rows = max(overview.rows.get("train", 1), 1)
     sentence = (
-        f"of the training rows were learned by heart ({count(counts.memorised)} of {count(rows)}): the network knows "
-        "them better for having seen them."
+        f"of the training rows ({count(counts.memorised)} of {count(rows)}) are known better for having been seen, by "
+        "more than noise."
     )
+    if counts.memorised > _MOST_ROWS * rows:
+        words = dict(overview.facts).get("model", "").startswith(NGRAMS)
+        why = " (here every word has weights of its own, and few other texts share the rare ones)" if words else ""
+        sentence += (
+            f" That so many are is usual for a network with many weights{why} and no fault; learned by heart in "
+            "earnest are the first of the list."
+        )
     return Finding(percent(counts.memorised / rows, 0), sentence, "memorised")
 
 
-def _duplicates(counts: Counts) -> Finding | None:
+def _duplicates(counts: Counts, *, grouped: bool) -> Finding | None:
     if not counts.duplicates:
         return None
     clash, both = counts.contradictions, counts.across_splits
     sentence = f"{'set' if counts.duplicates == 1 else 'sets'} of rows that say nearly the same"
     sentence += f"; {clash} of them with labels that contradict each other" if clash else ", with the same labels"
     sentence += f"; {both} both in training and among the rows to test on." if both else "."
+    if both:
+        together = "" if grouped else ", or give a column by which they stay together (--group)"
+        sentence += f" These make the accuracy look better than it is: remove one side of each{together}."
     return Finding(count(counts.duplicates), sentence, "duplicates", "look" if clash or both else "plain")
 
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from turnover.tasks.lm_runs import LmRun
     from turnover.tasks.runs import Run
 
+NGRAMS = "hashed words and n-grams"
+"""How the fact "model" begins where no encoder reads the texts."""
+
 _MOST_LABELS = 8
 
 
@@ -57,7 +60,7 @@ def _model(run: "Run") -> str:
     kind = run.preparation.kind
     width = int(list(run.model.parameters())[-1].shape[-1])
     before = {
-        "ngrams": "hashed words and n-grams",
+        "ngrams": NGRAMS,
         "encoder": f"features of the frozen encoder {_short(run.config.model)}",
         "columns": "numbers standardised, categories as switches",
         "pixels": "two convolutions",

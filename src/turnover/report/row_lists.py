@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnover.applications.label_margins import doubtful_first, label_margins
-from turnover.applications.near_duplicates import Duplicates, near_duplicates
+from turnover.applications.near_duplicates import Duplicates
 from turnover.errors import ScoresError
 from turnover.scores import OutOfSample, Scores
 
@@ -20,10 +20,6 @@ MOST_DOUBTFUL = 500
 MOST = 200
 MOST_DUPLICATES = 100
 _MOST_OF_A_GROUP = 4
-# All pairs of features are compared, so that time grows with the square of the rows.
-_MOST_COMPARED = 20_000
-# Pictures of one kind and rows of one table are alike anyhow.
-_THRESHOLDS = {"text": 0.9, "image": 0.999, "table": 0.999}
 
 
 @dataclass(frozen=True)
@@ -154,15 +150,6 @@ def memorised_of(run: "Run", doubted: np.ndarray, shown: ShownRows, *, most: int
         )
         for place in order[values[order] > 0]
     )
-
-
-def duplicates_in(run: "Run") -> Duplicates:
-    """Return near-duplicates among all rows of a run, in whatever split."""
-    kind = run.rows.kind
-    if kind == "text":
-        return near_duplicates(run.rows.values, threshold=_THRESHOLDS[kind])
-    features = run.x.reshape(len(run.x), -1)
-    return near_duplicates(features=features, threshold=_THRESHOLDS[kind] if len(features) <= _MOST_COMPARED else 1.0)
 
 
 def duplicate_groups(run: "Run", found: Duplicates) -> tuple[DuplicateGroup, ...]:

@@ -125,8 +125,11 @@ def trust_in(
 def self_reading(things: str, rows: int, signal: float | None, out: int | None) -> str:
     """Return what follows for self-influence."""
     if not out:
-        return "Nothing stands out: next to nothing was learned by heart."
-    return f"{percent(out / rows, 0)} of the {things} were learned by heart beyond doubt; their order can be believed."
+        return f"Nothing stands out: having been seen hardly helps any of the {things}."
+    return (
+        f"{percent(out / rows, 0)} of the {things} are known better for having been seen, beyond noise; their order "
+        "can be believed."
+    )
 
 
 def _mean_reading(thing: str, rows: int, signal: float | None, out: int | None) -> str:

@@ -1,7 +1,6 @@
 """The data of a run without some rows, in the format it came in: what stays is copied as it stands."""
 
 import io
-import json
 import os
 import shutil
 from collections import Counter
@@ -9,7 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +15,11 @@ from turnover.errors import DataFileError
 
 from .reading_arrays import split_of
 from .reading_encoding import text_encoding
-from .reading_files import TABLE_ENDINGS, Table, read_table
+from .reading_files import read_table
 from .reading_images import LABEL_FILES
 from .row_files import WRITABLE, table_bytes, write_bytes_whole
 from .rows import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .same_table import same_table
 
 _LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 
@@ -70,7 +66,7 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
         return _images(rows, Path(source), removed, out)
     if out.suffix.lower() not in WRITABLE:
         raise DataFileError(f"{str(out)!r} ends with none of {', '.join(WRITABLE)}. Give a file that does: --out FILE.")
-    table = _same_table(rows, source, removed)
+    table = same_table(rows, source, removed)
     if table is None:
         # Rows of a file of validation or test rows have a split that is fixed, and are no part of the data itself.
         own = np.ones(len(rows), bool) if not len(rows.fixed) else rows.fixed <= 0
@@ -87,27 +83,6 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
         content = table_bytes(table.frame.loc[stays], out.suffix)
     write_bytes_whole(out, content)
     return CleanedFile(out, int(stays.sum()))
-
-
-def _same_table(rows: Rows, source: str, removed: Collection[int]) -> Table | None:
-    """Return the file that the rows came from, if it still holds those that are removed where they were."""
-    path = Path(source)
-    if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
-        return None
-    try:
-        table = read_table(path)
-    except DataFileError:
-        return None
-    places = {name: place for place, name in enumerate(table.names)}
-    numbers = list(removed)
-    there = [places.get(rows.names[number], -1) for number in numbers]
-    if -1 in there or list(table.frame.columns) != list(rows.frame.columns):
-        return None
-    return table if _plain(table.frame.iloc[there]) == _plain(rows.frame.iloc[numbers]) else None
-
-
-def _plain(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    return json.loads(frame.to_json(orient="records", date_format="iso") or "[]")
 
 
 def _without_lines(content: bytes, names: list[str], stays: np.ndarray) -> bytes:

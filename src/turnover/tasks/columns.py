@@ -1,5 +1,7 @@
 """Columns of a table as numbers: standardised numbers, categories as one bit each."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -7,8 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from turnover.errors import DataFileError
+
+from .reading_labels import label_text
+
 if TYPE_CHECKING:
     import pandas as pd
+
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
+"""What stands for a missing number."""
 
 _MOST_CATEGORIES = 100
 
@@ -70,6 +79,39 @@ class ColumnInputs:
                 for column in state["columns"]
             )
         )
+
+
+def checked_cells(columns: tuple[Column, ...], cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return new cells as a run takes them: numbers, categories, None where one is missing.
+
+    Args:
+        columns: that the run learned from.
+        cells: by column; numbers may be texts.
+
+    Raises:
+        DataFileError: a word, or a number without end, stands in a column of numbers: counted as missing it would give
+            another answer than was asked for.
+
+    Example:
+        >>> checked_cells((Column("size"), Column("colour", categories=("red",))), {"size": "2.5", "colour": "red"})
+        {'size': 2.5, 'colour': 'red'}
+    """
+    return {column.name: _cell(column, cells[column.name]) for column in columns if column.name in cells}
+
+
+def _cell(column: Column, value: Any) -> float | str | None:
+    text = label_text(value)
+    if column.categories is not None:
+        return text or None
+    if text.lower() in MISSING:
+        return None
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise DataFileError(f"{text!r} in column {column.name!r} is no number. Give one, or leave it empty.") from error
+    if not math.isfinite(number):
+        raise DataFileError(f"{text!r} in column {column.name!r} is not finite. Give a number, or leave it empty.")
+    return number
 
 
 def _column(name: str, values: Any) -> Column:

@@ -28,6 +28,8 @@ class RunConfig:
         validation: share of the rows for validation.
         test: share of the rows for the test.
         max_rows: use only so many rows, drawn at random; None: all.
+        skip_bad: leave out rows that cannot be learned from (no text, no label, a damaged image, a label that no
+            training row has) in place of refusing the data.
         model: folder or hub name of a pretrained encoder for texts; None: hashed n-grams, without any download.
         adapters: bottleneck width of adapters that are trained in the encoder; 0: it stays frozen, a masked layer on
             top learns.
@@ -57,6 +59,7 @@ class RunConfig:
     validation: float = 0.1
     test: float = 0.1
     max_rows: int | None = None
+    skip_bad: bool = False
     model: str | None = None
     adapters: int = 0
     hidden: int = 0

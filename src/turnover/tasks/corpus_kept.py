@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from turnover.errors import RunError
 
 from .corpus import Corpus
+from .folder import RunFolder
 from .token_data import Vocabulary
 
 FILE = "corpus.json.gz"
@@ -42,8 +44,8 @@ def open_corpus(folder: Path) -> Corpus:
             about["name"],
             tuple(about["notes"]),
         )
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zlib.error) as error:
         raise RunError(
             f"the text of {str(folder)!r} cannot be read ({type(error).__name__}: {error}): the folder is half written "
-            "or damaged. Run again into another folder."
+            f"or damaged. Run it again: {RunFolder(folder).again}"
         ) from error

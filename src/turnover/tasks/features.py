@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from turnover.errors import RunError
 from turnover.integrations.text_encoder import TextEncoder
 
 from .columns import ColumnInputs
@@ -29,14 +30,14 @@ def fit_inputs(config: RunConfig, rows: Rows, train: np.ndarray, folder: RunFold
         rows: all of them.
         train: numbers of the training rows.
         folder: for what an encoder makes of all rows.
-        watch: told how far the encoder is.
+        watch: told how far it is.
     """
     if rows.kind == "image":
         return PixelInputs.fit(rows.values[train])
     if rows.kind == "table":
         return ColumnInputs.fit(rows.values.iloc[train])
     if config.model is None:
-        return NgramInputs.fit([rows.values[place] for place in train], rows=len(rows))
+        return NgramInputs.fit([rows.values[place] for place in train], rows=len(rows), watch=watch)
     encoder = TextEncoder(config.model)
     if config.adapters:
         return TokenInputs.fit(encoder)
@@ -50,7 +51,12 @@ def fit_inputs(config: RunConfig, rows: Rows, train: np.ndarray, folder: RunFold
 def all_inputs(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
     """Return the inputs of all rows of a run."""
     if isinstance(inputs, EncodedInputs) and folder.features.exists():
-        return inputs.standardised(torch.from_numpy(np.load(folder.features)))
+        try:
+            return inputs.standardised(torch.from_numpy(np.load(folder.features)))
+        except (OSError, ValueError, RuntimeError, EOFError) as error:
+            raise RunError(
+                f"{str(folder.features)!r} is damaged ({type(error).__name__}: {error}). Run it again: {folder.again}"
+            ) from error
     return inputs(rows.values)
 
 

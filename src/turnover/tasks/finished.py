@@ -1,10 +1,17 @@
 """What a run of any kind has: its folder, its settings, how far it came and its learning curves."""
 
 import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from turnover.errors import RunError
+from torch import nn
+
+import turnover
+from turnover.errors import RunError, SavedModelError, TurnOverError
 
 from .config import RunConfig
 from .fitting import Curves
@@ -39,4 +46,35 @@ class FinishedRun:
     @cached_property
     def curves(self) -> Curves:
         """Return the learning curves, of several models their mean."""
-        return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
+        with self.reading(self.folder.curves):
+            return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
+
+    @contextmanager
+    def reading(self, file: Path) -> Iterator[None]:
+        """Say so where a file of the folder cannot be read, and how to make the run anew."""
+        try:
+            yield
+        except TurnOverError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise RunError(
+                f"{str(file)!r} is missing or damaged ({type(error).__name__}: {error}). Run it again: "
+                f"{self.folder.again}"
+            ) from error
+
+    def load_model(self, kept: Path, plain: nn.Module) -> nn.Module:
+        """Return a trained model of the run.
+
+        Args:
+            kept: where it is.
+            plain: the network, not trained.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        try:
+            return turnover.load(kept, model=plain).eval()
+        except SavedModelError as error:
+            # The last sentence is for those who saved the model themselves.
+            problem = str(error).rpartition(". ")[0] or str(error)
+            raise RunError(f"{problem}. Run it again: {self.folder.again}") from error

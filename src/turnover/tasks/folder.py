@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,11 @@ class RunFolder:
     def config(self) -> Path:
         """Return the file of settings."""
         return self.path / "config.toml"
+
+    @property
+    def again(self) -> str:
+        """Return the command that makes the run anew, in another folder."""
+        return f"turnover run --config {shlex.quote(str(self.config))} --out NEW"
 
     @property
     def about(self) -> Path:
@@ -118,23 +124,32 @@ def read_about(folder: RunFolder) -> About:
     """Read run.json; refuse what is no run folder, or of another format."""
     try:
         values: dict[str, Any] = json.loads(folder.about.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        there = "is no folder" if not folder.path.is_dir() else "holds no run"
-        raise RunError(
-            f"{str(folder.path)!r} {there}: run.json is missing. Make one: turnover run DATA --out {folder.path}"
-        ) from error
+        if not isinstance(values, dict):
+            raise ValueError(f"it holds a {type(values).__name__}")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise RunError(_no_run(folder.path)) from error
     except (ValueError, OSError) as error:
-        raise RunError(f"{str(folder.about)!r} cannot be read: {error}. Run again into another folder.") from error
+        raise RunError(f"{str(folder.about)!r} cannot be read: {error}. Run it again: {folder.again}") from error
     if values.pop("format", None) != FORMAT:
         made_by = values.get("versions", {}).get("turnover", "another version")
         raise RunError(
             f"{str(folder.path)!r} was made by turnover {made_by} in a format that this version "
-            f"({turnover.__version__}) does not read. Run it again: turnover run --config {folder.config} --out NEW"
+            f"({turnover.__version__}) does not read. Run it again: {folder.again}"
         )
     try:
         return About(**values)
     except TypeError as error:
-        raise RunError(f"{str(folder.about)!r} is damaged: {error}. Run again into another folder.") from error
+        raise RunError(f"{str(folder.about)!r} is damaged: {error}. Run it again: {folder.again}") from error
+
+
+def _no_run(path: Path) -> str:
+    """Return what is wrong with a path that holds no run, and how to make one."""
+    make = f"turnover run DATA --out {shlex.quote(str(path))}"
+    if not path.exists():
+        return f"there is no folder {str(path)!r}. Give that of a run, or make one: {make}"
+    if not path.is_dir():
+        return f"{str(path)!r} is a file, and the folder of a run is needed. Make one: turnover run DATA --out RUN"
+    return f"the folder {str(path)!r} holds no run: there is no run.json in it. Give that of a run, or make one: {make}"
 
 
 def write_whole(file: Path, text: str) -> None:

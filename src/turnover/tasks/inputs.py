@@ -8,6 +8,7 @@ from turnover.errors import RunError
 
 from .columns import ColumnInputs
 from .encoded import EncodedInputs
+from .folder import RunFolder
 from .ngrams import NgramInputs
 from .pixels import PixelInputs
 from .tokenised import TokenInputs
@@ -31,5 +32,6 @@ def read_inputs(file: Path) -> Inputs:
         return _KINDS[state.pop("kind")].from_state(state)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{str(file)!r} cannot be read ({type(error).__name__}: {error}). Run again into another folder."
+            f"{str(file)!r} cannot be read ({type(error).__name__}: {error}). Run it again: "
+            f"{RunFolder(file.parent).again}"
         ) from error

@@ -20,7 +20,7 @@ def keep_scores(file: Path, scores: Scores) -> None:
 
 def open_scores(file: Path) -> Scores:
     """Read scores [rows]."""
-    with np.load(file) as kept:
+    with file.open("rb") as opened, np.load(opened) as kept:
         parts = {name: kept[name] for name in kept.files if name not in ("unit", "path", "replicas")}
         return Scores(**parts, unit=str(kept["unit"]), path=str(kept["path"]), replicas=int(kept["replicas"]))
 
@@ -32,7 +32,7 @@ def keep_unseen(file: Path, unseen: OutOfSample) -> None:
 
 def open_unseen(file: Path) -> OutOfSample:
     """Read predictions of rows by the part that never saw them."""
-    with np.load(file) as kept:
+    with file.open("rb") as opened, np.load(opened) as kept:
         return OutOfSample(kept["replicas"], ids=kept["ids"], labels=kept["labels"])
 
 

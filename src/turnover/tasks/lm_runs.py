@@ -61,7 +61,7 @@ class LmRun(FinishedRun):
         found = []
         for number in range(self.config.replicas or MODELS):
             plain = language_model(self.config, len(self.words))
-            found.append(turnover.load(self.folder.model / str(number), model=plain).eval())
+            found.append(self.load_model(self.folder.model / str(number), plain))
         return found
 
     @cached_property
@@ -75,7 +75,8 @@ class LmRun(FinishedRun):
         file = self.folder.scores / "self.npz"
         if not file.exists():
             keep_scores(file, self.influence.self_influence(progress=False))
-        return open_scores(file)
+        with self.reading(file):
+            return open_scores(file)
 
     @cached_property
     def frequency(self) -> np.ndarray:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .watching import Watch, unwatched
+
 # All rows are held as one matrix, of at most this many numbers (2 GB).
 _MOST_NUMBERS = 2**29
 
@@ -29,13 +31,16 @@ class NgramInputs:
     kind = "ngrams"
 
     @classmethod
-    def fit(cls, texts: Sequence[str], *, rows: int | None = None, most: int = 4096) -> "NgramInputs":
+    def fit(
+        cls, texts: Sequence[str], *, rows: int | None = None, most: int = 4096, watch: Watch = unwatched
+    ) -> "NgramInputs":
         """Return what suits training texts.
 
         Args:
             texts: the training rows.
             rows: of all splits together; the more, the fewer buckets, so that they fit into memory.
             most: buckets.
+            watch: told of texts that are counted, which takes minutes where there are a million.
 
         Example:
             >>> inputs = NgramInputs.fit(["a good film", "a bad film"])
@@ -46,8 +51,11 @@ class NgramInputs:
         while buckets > 512 and buckets * (rows or len(texts)) > _MOST_NUMBERS:
             buckets //= 2
         counts = np.zeros(buckets)
+        _hashed(["a"], buckets)  # loads its library first, or how long the rest takes would be foretold from that
         for start in range(0, len(texts), 4096):
+            watch("counting pieces of words", start, len(texts))
             counts += (_hashed(texts[start : start + 4096], buckets) != 0).sum(axis=0).A1
+        watch("counting pieces of words", len(texts), len(texts))
         return cls(tuple((np.log((1 + len(texts)) / (1 + counts)) + 1).round(6).tolist()))
 
     @property

@@ -7,6 +7,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 
+from .bad_rows import BadRows
 from .config import RunConfig
 from .duplicates import copies_of
 from .reading_columns import nearest
@@ -61,8 +62,11 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     rows = _read(config, watch)
     trained = rows.fixed < 1 if len(rows.fixed) else np.ones(len(rows), bool)
     check_labels(rows.labels[trained], _present(rows, trained), column=rows.label_column, source=config.data)
-    _refuse_unseen(rows, trained)
-    notes = list(rows.notes)
+    unseen = _unseen(rows, trained, config)
+    notes = [*rows.notes, *unseen.notes()]
+    if unseen.notes():
+        rows = _fewer(rows, np.flatnonzero(np.isin(rows.labels, rows.labels[trained])))
+        trained = rows.fixed < 1
     if config.max_rows is not None and trained.sum() > config.max_rows:
         drawn = np.flatnonzero(trained)[draw_rows(rows.labels[trained], config.max_rows, seed=config.seed)]
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, classes in proportion.")
@@ -138,17 +142,18 @@ def _present(rows: Rows, chosen: np.ndarray) -> list[str]:
     return [rows.label_names[number] for number in np.unique(rows.labels[chosen])]
 
 
-def _refuse_unseen(rows: Rows, trained: np.ndarray) -> None:
-    """Refuse classes that stand in validation or test files only: nothing could predict them."""
+def _unseen(rows: Rows, trained: np.ndarray, config: RunConfig) -> BadRows:
+    """Return the rows of classes that stand in validation or test files only: nothing could predict them."""
     unseen = np.setdiff1d(rows.labels[~trained], rows.labels[trained])
-    if not len(unseen):
-        return
     places = np.flatnonzero(np.isin(rows.labels, unseen))
-    names = ", ".join(repr(rows.label_names[number]) for number in unseen[:5])
-    raise DataFileError(
-        f"the label {names} stands in {rows.names[places[0]]!r} and {len(places) - 1} more rows of validation or test "
-        "data, and in no training row. Correct or remove these rows, or add training rows of that class."
+    labels = ", ".join(repr(rows.label_names[number]) for number in unseen[:5])
+    bad = BadRows(
+        "the validation or test data",
+        config.skip_bad,
+        cure="Correct or remove them, add training rows of that class",
     )
+    bad.add([rows.names[place] for place in places], f"with a label that no training row has, {labels},")
+    return bad
 
 
 def _fewer(rows: Rows, places: np.ndarray) -> Rows:

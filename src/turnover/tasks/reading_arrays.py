@@ -10,6 +10,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 
+from .bad_rows import BadRows
 from .config import RunConfig
 from .reading_columns import nearest
 from .reading_images import SPLIT_NAMES
@@ -26,12 +27,13 @@ _NAMES = {"classes", "names"}
 
 @dataclass(frozen=True)
 class _Part:
-    """Images of one split, and their labels."""
+    """Images of one split, their labels, and which of them are whole."""
 
     images: np.ndarray
     labels: list[str]
     split: int
     name: str
+    whole: np.ndarray
 
 
 def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
@@ -45,7 +47,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         watch: told of every image.
 
     Raises:
-        DataFileError: arrays are missing or do not fit together.
+        DataFileError: arrays are missing or do not fit together, or images have no label or are not whole.
     """
     import pandas as pd
 
@@ -83,10 +85,14 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         fixed=fixed if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
         notes=tuple(notes),
     )
-    if (labels >= 0).all():
+    whole = np.concatenate([part.whole for part in parts])
+    kept = whole & (labels >= 0)
+    if kept.all() or not (labels >= 0).any():
         return rows
-    note = f"{int((labels < 0).sum()):,} images without a label left out."
-    return replace(rows.taken(np.flatnonzero(labels >= 0)), notes=(*notes, note))
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    bad.add([names[place] for place in np.flatnonzero(labels < 0)], "without a label")
+    bad.add([names[place] for place in np.flatnonzero(~whole)], "with pixels that are NaN or infinite")
+    return replace(rows.taken(np.flatnonzero(kept)), notes=(*notes, *bad.notes()))
 
 
 def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
@@ -158,7 +164,21 @@ def _part(
     # A file with one set of images only says nothing about splits, whatever its arrays are called.
     chosen = TO_BE_SPLIT if only and split is None else chosen
     name = "image" if chosen == TO_BE_SPLIT else SPLITS[chosen]
-    return _Part(_bytes(_channels_last(images, where), where), texts, chosen, name)
+    whole = _finite(images, where)
+    return _Part(_bytes(_channels_last(images, where), whole), texts, chosen, name, whole)
+
+
+def _finite(images: np.ndarray, where: str) -> np.ndarray:
+    """Tell which images [n] have only pixels that are finite numbers; refuse arrays without any such image."""
+    numbers = images.dtype == bool or np.issubdtype(images.dtype, np.number)
+    finite = np.zeros(len(images), bool)
+    if numbers:
+        finite[:] = np.isfinite(images).reshape(len(images), -1).all(1)
+    if len(finite) and not finite.any():
+        raise DataFileError(
+            f"{where} has pixels that are no numbers. Give bytes from 0 to 255, or numbers from 0 to 1."
+        )
+    return finite
 
 
 def _channels_last(images: np.ndarray, where: str) -> np.ndarray:
@@ -171,16 +191,14 @@ def _channels_last(images: np.ndarray, where: str) -> np.ndarray:
     raise DataFileError(f"{where} is {list(images.shape)}: the last dimension should be 1, 3 or 4 channels.")
 
 
-def _bytes(images: np.ndarray, where: str) -> np.ndarray:
-    """Return pixels from 0 to 255."""
+def _bytes(images: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Return pixels from 0 to 255; images that are not whole become black."""
     if images.dtype == np.uint8:
         return images
     if images.dtype == bool:
         return images.astype(np.uint8) * 255
-    if not (np.issubdtype(images.dtype, np.number) and np.isfinite(images).all()):
-        raise DataFileError(
-            f"{where} has pixels that are no numbers. Give bytes from 0 to 255, or numbers from 0 to 1."
-        )
+    if not whole.all():
+        images = np.where(whole[:, None, None, None], images, images.dtype.type(0))
     low, high = float(images.min(initial=0)), float(images.max(initial=0))
     if low >= 0 and high <= 1 and np.issubdtype(images.dtype, np.floating):
         return (images * 255).round().astype(np.uint8)

@@ -11,6 +11,7 @@ import numpy as np
 from turnover.errors import DataFileError
 from turnover.integrations.hub_data import HubData, load_hub_data
 
+from .bad_rows import BadRows
 from .config import RunConfig
 from .reading_columns import choose_label
 from .reading_files import Table, values_of
@@ -117,7 +118,10 @@ def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, n
     joined = pd.concat(list(frames.values()), ignore_index=True)
     labels, _ = number_labels(values_of(joined, label))
     kept = np.flatnonzero(labels >= 0)
-    notes = [] if len(kept) == len(labels) else [f"{len(labels) - len(kept):,} images without a label left out."]
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    if len(kept):
+        bad.add([names[place] for place in np.flatnonzero(labels < 0)], "without a label")
+    notes = bad.notes()
     encoded = values_of(joined, column)
     pixels, whole = open_images(
         [_file(encoded[place]) for place in kept], [names[place] for place in kept], config, notes, watch

@@ -10,6 +10,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 
+from .bad_rows import BadRows
 from .config import RunConfig
 from .reading_columns import choose_label, need_column
 from .reading_files import read_table, values_of
@@ -23,7 +24,7 @@ from .watching import Watch, unwatched
 SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.jsonl", "metadata.csv", "metadata.jsonl")
 _FILE_COLUMNS = ("file", "file_name", "filename", "image", "path", "image_path", "img", "name", "id")
-_MOST_DAMAGED = 0.01
+_MOST_DAMAGED = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         watch: told of every image.
 
     Raises:
-        DataFileError: there are no images or labels, or many images are damaged.
+        DataFileError: there are no images, or some have no label or are damaged.
     """
     need_pillow()
     found = _find(Path(config.data), config)
@@ -74,13 +75,14 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     present = [label_names[number] for number in np.unique(numbers[trained])]
     check_labels(numbers[trained], present, column=found.label_column, source=config.data)
     places, notes = np.flatnonzero(labelled), list(found.notes)
-    if not labelled.all():
-        notes.append(f"{int((~labelled).sum()):,} images without a label left out.")
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    bad.add([found.names[place] for place in np.flatnonzero(~labelled)], "without a label")
+    notes += bad.notes()
     if config.max_rows is not None and trained.sum() > config.max_rows:
         drawn = np.flatnonzero(trained)[draw_rows(numbers[trained], config.max_rows, seed=config.seed)]
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
         places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labelled)]))
-    names = [str(found.files[place]) for place in places]
+    names = [found.names[place] for place in places]
     pixels, whole = open_images([found.files[place] for place in places], names, config, notes, watch)
     return _rows(found, places[whole], pixels, config, notes)
 
@@ -219,12 +221,12 @@ def open_images(
     Args:
         files: paths or open files.
         names: of the images, for messages.
-        config: size of the images.
+        config: size of the images, and whether damaged ones are left out.
         notes: one is added if images are left out.
         watch: told of images that are read.
 
     Raises:
-        DataFileError: a hundredth of them or more are damaged.
+        DataFileError: some are damaged and may not be left out, or half of them are.
     """
     pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
     damaged: dict[int, str] = {}
@@ -237,14 +239,15 @@ def open_images(
             watch("reading images", place + 1, len(files))
     whole = np.array([place for place in range(len(files)) if place not in damaged], np.int64)
     if damaged:
-        listed = ", ".join(repr(names[place]) for place in list(damaged)[:5])
-        more = f" and {len(damaged) - 5:,} more" if len(damaged) > 5 else ""
-        if len(damaged) >= _MOST_DAMAGED * len(files):
+        if config.skip_bad and len(damaged) >= _MOST_DAMAGED * len(files):
             raise DataFileError(
-                f"{len(damaged):,} of {len(files):,} images cannot be opened: {listed}{more} "
-                f"({next(iter(damaged.values()))}). Replace or remove these files."
+                f"{len(damaged):,} of {len(files):,} images cannot be opened, {names[min(damaged)]} among them "
+                f"({damaged[min(damaged)]}): too many to leave out. Replace these files."
             )
-        notes.append(f"{len(damaged):,} damaged images left out: {listed}{more}.")
+        bad = BadRows(repr(config.data), config.skip_bad, "image", "Replace or remove these files")
+        problem = f"of {len(files):,} that cannot be opened"
+        bad.add([names[place] for place in damaged], problem, why=damaged[min(damaged)])
+        notes += bad.notes()
         pixels = pixels[whole]
     return grey_if_all_are(pixels), whole
 

@@ -79,15 +79,15 @@ def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, sourc
         raise DataFileError(
             f"no row of {source!r} has a label in column {column!r}. Name another column: --label NAME."
         )
+    if len(labels) < FEWEST_ROWS:
+        raise DataFileError(
+            f"{source!r} has {_counted(len(labels), 'row')} with a label. A run needs at least {FEWEST_ROWS} rows of "
+            "two classes, and hundreds to be worth looking at. Give a file with more rows."
+        )
     if len(names) == 1:
         raise DataFileError(
             f"{where} has one class only, {names[0]!r}, in {_counted(len(labels), 'row')}. Give rows of two classes or "
             "more, or name another column: --label NAME."
-        )
-    if len(labels) < FEWEST_ROWS:
-        raise DataFileError(
-            f"{source!r} has {_counted(len(labels), 'row')} with a label. A run needs at least {FEWEST_ROWS} rows of "
-            "two classes, and hundreds to be worth looking at."
         )
     example = f"such as {names[0]!r} and {names[-1]!r}"
     fractions = [name for name in names if _NUMBER.fullmatch(name) and not float(name).is_integer()]

@@ -9,6 +9,8 @@ import numpy as np
 
 from turnover.errors import DataFileError
 
+from .bad_rows import BadRows
+from .columns import MISSING
 from .config import RunConfig
 from .reading_columns import Chosen, choose_columns, looks_like_text, need_column
 from .reading_files import Table, column_of, values_of
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 TO_BE_SPLIT = -1
 """In `Rows.fixed`: no file said where the row belongs."""
 
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
+_FEW_WORDS = 0.1
 _NAMES_OF_IDS = ("id", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
 
 
@@ -39,7 +41,10 @@ class Part:
 
 
 def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Rows:
-    """Return the rows of one or more files with the same columns; rows without a label are left out.
+    """Return the rows of one or more files with the same columns.
+
+    Rows without a label or text are refused, or left out where that was asked for. Cells that a table is learned from
+    may be missing: a note says where, and the model is told.
 
     Args:
         parts: the data itself first, then files of validation and test rows.
@@ -47,7 +52,7 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
         name: what to call the data.
 
     Raises:
-        DataFileError: a column is missing or of no use.
+        DataFileError: a column is missing or of no use, or rows have no label or text.
     """
     import pandas as pd
 
@@ -67,8 +72,9 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
     notes = [note for part in parts for note in part.table.notes]
     labels, label_names = number_labels(values_of(frame, chosen.label))
     kept = labels >= 0
-    if not kept.all():
-        notes.append(f"{_rows(int((~kept).sum()))} without a label in column {chosen.label!r} left out.")
+    bad = BadRows(repr(config.data), config.skip_bad)
+    if kept.any():
+        bad.add(list(compress(names, ~kept)), f"without a label in column {chosen.label!r}")
     texts: list[str] = []
     if chosen.text is not None:
         texts = [label_text(value) for value in values_of(frame, chosen.text)]
@@ -77,9 +83,9 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
             raise DataFileError(
                 f"column {chosen.text!r} of {first.source!r} has no text in any row. Name another column: --text NAME."
             )
-        if not filled[kept].all():
-            notes.append(f"{_rows(int((~filled[kept]).sum()))} without text in column {chosen.text!r} left out.")
+        bad.add(list(compress(names, kept & ~filled)), f"without text in column {chosen.text!r}")
         kept &= filled
+    notes += bad.notes()
     if not kept.all():
         frame = frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
         names = list(compress(names, kept))
@@ -132,6 +138,7 @@ def _columns(
     filled_in: list[str] = []
     for name in asked or [str(name) for name in frame.columns if name not in (chosen.label, chosen.group)]:
         values = _numbers_or_categories(column_of(frame, name))
+        notes += _words_among_numbers(name, values)
         reason = _useless(name, values, asked=bool(asked))
         if reason:
             left_out.setdefault(reason, []).append(name)
@@ -164,11 +171,29 @@ def _numbers_or_categories(values: "pd.Series") -> "pd.Series":
         numbers = values.astype("float64")
         return numbers.where(np.isfinite(numbers))
     texts = values.map(label_text)
-    shown = texts.where(~texts.str.lower().isin(_MISSING), "")
+    shown = texts.where(~texts.str.lower().isin(MISSING), "")
     numbers = pd.Series(pd.to_numeric(shown.where(shown != "", None), errors="coerce"), dtype="float64")
     if bool((numbers.notna() | (shown == "")).all()):
         return numbers.where(np.isfinite(numbers))
     return texts.where(texts != "", None).astype(object)
+
+
+def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
+    """Return a note on a column that would be one of numbers but for a few cells: categories are rarely meant."""
+    import pandas as pd
+
+    if values.dtype != object:
+        return []
+    known = values.dropna()
+    numbers = pd.Series(pd.to_numeric(known, errors="coerce"))
+    words = [word for word, number in zip(known.tolist(), numbers.tolist(), strict=True) if np.isnan(number)]
+    if not 0 < len(words) <= _FEW_WORDS * len(known):
+        return []
+    some = ", ".join(map(repr, dict.fromkeys(words[:3])))
+    return [
+        f"Column {name!r} is taken as categories, because {len(words):,} of its {len(known):,} cells are no numbers "
+        f"({some}): correct or empty them if numbers are meant."
+    ]
 
 
 def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:

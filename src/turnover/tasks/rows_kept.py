@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from turnover.errors import RunError
 
+from .folder import RunFolder
 from .rows import Rows
 
 _ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
@@ -62,7 +65,8 @@ def open_rows(folder: Path) -> Rows:
             raise ValueError(f"{len(lines)} of {about['rows']} rows")
         values: Any = [line["value"] for line in lines]
         if about["kind"] == "image":
-            values = np.load(folder / _IMAGES)["images"]
+            with (folder / _IMAGES).open("rb") as opened, np.load(opened) as kept:
+                values = kept["images"]
         elif about["kind"] == "table":
             values = pd.DataFrame(values)
         return Rows(
@@ -78,10 +82,10 @@ def open_rows(folder: Path) -> Rows:
             tuple(about["groups"]),
             tuple(about["notes"]),
         )
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise RunError(
             f"the rows of {str(folder)!r} cannot be read ({type(error).__name__}: {error}): the folder is half written "
-            "or damaged. Run again into another folder."
+            f"or damaged. Run it again: {RunFolder(folder).again}"
         ) from error
 
 

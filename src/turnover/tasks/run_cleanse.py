@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from turnover.applications.cleanse import Cleansing, HarmfulRow, cleanse
+from turnover.applications.drop_amount import drop_amount
 from turnover.applications.proof import Proof, prove
 from turnover.errors import ApplicationError
 from turnover.influence.fingerprint import fingerprint_of
@@ -17,6 +18,9 @@ from .run_recipe import run_recipe
 from .runs import MOST_VALIDATION, Run
 
 REMOVED = "removed.csv"
+_NO_TEST_ROWS = (
+    "the proof needs test rows, which had no part in choosing, and this run has none. Run again with --test 0.1."
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,28 @@ class RemovedRow:
     label: str
     why: HarmfulRow
     reason: str
+
+
+def refuse_cleansing(run: Run, *, drop: str, level: float, proof: bool) -> None:
+    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written.
+
+    Args:
+        run: a finished run.
+        drop: how many to drop, as it was written.
+        level: share of the significant ones that may be noise.
+        proof: whether retraining is asked for.
+
+    Raises:
+        ApplicationError: an amount or level that does not fit, or a proof without test rows.
+    """
+    try:
+        drop_amount(drop, len(np.unique(run.train_data[2])))
+    except ApplicationError as error:
+        raise ApplicationError(f"--{error}") from error
+    if not 0 < level < 1:
+        raise ApplicationError(f"--level: {level:g} is no share between 0 and 1. Give one such as 0.05.")
+    if proof and not len(run.places("test")):
+        raise ApplicationError(_NO_TEST_ROWS)
 
 
 def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansing:
@@ -67,10 +93,7 @@ def prove_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = 
     """
     test = run.data("test")
     if not len(test[1]):
-        raise ApplicationError(
-            "the proof needs test rows, which had no part in choosing, and this run has none. "
-            "Run again with --test 0.1."
-        )
+        raise ApplicationError(_NO_TEST_ROWS)
     dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
     name = f"proof-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
     cache = run.folder.path / "evaluation" / name

@@ -1,5 +1,7 @@
 """What the network of a run memorised, with near-duplicates looked for."""
 
+import numpy as np
+
 from turnover.applications.memorized import Memorized, memorized
 from turnover.applications.near_duplicates import Duplicates, near_duplicates
 
@@ -7,6 +9,8 @@ from .runs import Run
 
 # Pixels and cells of different rows are alike by nature: only what is practically the same counts.
 _SAME_FEATURES = 0.999
+# All pairs of features are compared, so that time grows with the square of the rows; of more, only the same count.
+_MOST_COMPARED = 20_000
 
 
 def run_memorized(run: Run) -> Memorized:
@@ -15,13 +19,18 @@ def run_memorized(run: Run) -> Memorized:
         run.raw_influence,
         self_influence=run.self_influence,
         unseen=run.out_of_sample,
-        duplicates=run_duplicates(run),
+        duplicates=run_duplicates(run, run.places("train")),
     )
 
 
-def run_duplicates(run: Run) -> Duplicates:
-    """Return the training rows of a run that are nearly the same."""
-    places = run.places("train")
+def run_duplicates(run: Run, places: np.ndarray) -> Duplicates:
+    """Return which rows of a run are nearly the same.
+
+    Args:
+        run: a finished run.
+        places: numbers of the rows to compare; the result counts them from 0.
+    """
     if run.kind == "text":
         return near_duplicates([run.rows.values[place] for place in places])
-    return near_duplicates(features=run.x[places].flatten(1), threshold=_SAME_FEATURES)
+    threshold = _SAME_FEATURES if len(places) <= _MOST_COMPARED else 1.0
+    return near_duplicates(features=run.x[places].flatten(1), threshold=threshold)

@@ -64,7 +64,8 @@ class Run(FinishedRun):
     @cached_property
     def splits(self) -> np.ndarray:
         """Return which split each row is in, as index into SPLITS."""
-        return np.load(self.folder.splits)
+        with self.reading(self.folder.splits):
+            return np.load(self.folder.splits)
 
     def places(self, split: Split) -> np.ndarray:
         """Return the numbers of the rows of a split."""
@@ -115,7 +116,7 @@ class Run(FinishedRun):
     def model(self) -> nn.Module:
         """Return the trained model."""
         plain = plain_network(self.config, self.preparation, len(self.label_names))
-        return turnover.load(self.folder.model, model=plain).eval()
+        return self.load_model(self.folder.model, plain)
 
     @cached_property
     def influence(self) -> turnover.Influence:
@@ -165,7 +166,8 @@ class Run(FinishedRun):
         file = self.folder.scores / "self.npz"
         if not file.exists():
             keep_scores(file, self.raw_influence.self_influence(progress=False))
-        return open_scores(file)
+        with self.reading(file):
+            return open_scores(file)
 
     @cached_property
     def out_of_sample(self) -> OutOfSample:
@@ -173,7 +175,8 @@ class Run(FinishedRun):
         file = self.folder.scores / "unseen.npz"
         if not file.exists():
             keep_unseen(file, self.raw_influence.out_of_sample(progress=False))
-        return open_unseen(file)
+        with self.reading(file):
+            return open_unseen(file)
 
     @cached_property
     def mean_influence(self) -> turnover.Scores:
@@ -182,7 +185,8 @@ class Run(FinishedRun):
         if not file.exists():
             queries = self.data("validation", most=MOST_VALIDATION)
             keep_scores(file, self.influence_on_sets.mean(queries, progress=False))
-        return open_scores(file)
+        with self.reading(file):
+            return open_scores(file)
 
 
 def open_run(folder: str | os.PathLike[str]) -> Run:

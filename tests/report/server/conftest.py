@@ -24,6 +24,17 @@ def text_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
+def group_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return small_runs.group_run(tmp_path_factory.mktemp("group"))
+
+
+@pytest.fixture(scope="session")
+def adapter_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
+    return small_runs.adapter_run(tmp_path_factory.mktemp("adapter"))
+
+
+@pytest.fixture(scope="session")
 def image_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return small_runs.image_run(tmp_path_factory.mktemp("image"))
 

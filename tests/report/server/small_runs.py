@@ -42,6 +42,43 @@ def text_run(folder: Path) -> Run:
     return start_run(config, folder / "text-run")
 
 
+def group_run(folder: Path) -> Run:
+    """Return a run of texts whose instances are eight annotators."""
+    first, *lines = text_file(folder).read_text(encoding="utf-8").splitlines()
+    file = folder / "groups.csv"
+    rows = [f"{line},annotator {row % 8}" for row, line in enumerate(lines)]
+    file.write_text("\n".join([f"{first},who", *rows]) + "\n", encoding="utf-8")
+    config = RunConfig(
+        str(file), text="text", label="label", group="who", hidden=128, replicas=4, epochs=8, learning_rate=5e-3
+    )
+    return start_run(config, folder / "group-run")
+
+
+def adapter_run(folder: Path) -> Run:
+    """Return a run of texts with adapters in a tiny encoder that knows nothing."""
+    import torch
+    import transformers
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", *_WORDS[GOOD], *_WORDS[BAD], *_THINGS]
+    encoder = folder / "encoder"
+    transformers.BertTokenizerFast(vocab={word: place for place, word in enumerate(words)}).save_pretrained(encoder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **sizes)).save_pretrained(encoder)
+    config = RunConfig(
+        str(text_file(folder, 60)),
+        text="text",
+        label="label",
+        model=str(encoder),
+        adapters=8,
+        hidden=32,
+        epochs=2,
+        learning_rate=1e-2,
+    )
+    return start_run(config, folder / "adapter-run")
+
+
 def image_run(folder: Path) -> Run:
     """Return a run of small grey images: a light bar lies or stands."""
     from PIL import Image

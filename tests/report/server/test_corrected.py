@@ -85,7 +85,7 @@ def test_json_and_parquet_come_back_in_their_format(tmp_path):
 def test_rows_to_be_removed_are_left_out_and_rows_that_the_run_left_out_stay(tmp_path):
     text = "text,label\n" + "".join(f"{line},{'np'[n % 2]}\n" for n, line in enumerate(LINES)) + "no label here,\n"
     file = _written(tmp_path / "reviews.csv", text)
-    rows, found = _corrected(file, {0: None, 1: "n"}, text="text", label="label")
+    rows, found = _corrected(file, {0: None, 1: "n"}, text="text", label="label", skip_bad=True)
     assert len(rows) == 8
     lines = found.content.decode().splitlines()
     assert len(lines) == 9

@@ -83,8 +83,7 @@ class Answering:
             raise DataFileError(
                 f"this run is about {_NAMES[kind]}: give {wanted[kind]}; {' and '.join(given) or 'nothing'} was given."
             )
-        if question.examples_of not in (PREDICTED, ALL):
-            self._browsing.label_number(question.examples_of)
+        self._check_examples(question.examples_of)
         if question.text is not None:
             checked_text(question.text)
         if question.row is not None:
@@ -98,10 +97,20 @@ class Answering:
         """Return what is behind the prediction of an image that was sent."""
         if self._run.kind != "image":
             raise DataFileError(f"this run is about {_NAMES[self._run.kind]}, not images: nothing can be uploaded.")
-        if examples_of not in (PREDICTED, ALL):
-            self._browsing.label_number(examples_of)
+        self._check_examples(examples_of)
         pixels = read_upload(content, self._run)
         return self._answer(_Asked(pixels[None], image=as_data_uri(pixels)), examples_of, k)
+
+    def _check_examples(self, examples_of: str) -> None:
+        """Raise where no rows can be looked at that were asked for."""
+        if examples_of in (PREDICTED, ALL):
+            return
+        self._browsing.label_number(examples_of)
+        if self._run.rows.groups:
+            raise DataFileError(
+                "the examples of this run are groups, whose rows have several labels: there are none of one label. Ask "
+                "for examples of all labels."
+            )
 
     def _asked(self, question: Question) -> _Asked:
         run = self._run

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from turnover.errors import DataFileError
 from turnover.tasks.reading_encoding import text_encoding
-from turnover.tasks.reading_files import TABLE_ENDINGS, Table, quotes_are_text, read_table, separator_of
-from turnover.tasks.reading_labels import label_text
+from turnover.tasks.reading_files import Table, quotes_are_text, separator_of
 from turnover.tasks.row_files import WRITABLE, table_bytes
 from turnover.tasks.rows import Rows
+from turnover.tasks.same_table import same_table
 
 from .shapes import Mark
 
@@ -65,7 +64,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
     ending = Path(source).suffix.lower()
     told: dict[str, Any] = {"changed": len(labels), "removed": len(removed), "elsewhere": len(marks) - len(own)}
     stem = Path(source).stem or "data"
-    table = _same_table(rows, source, [mark.row for mark in own]) if rows.kind != "image" else None
+    table = same_table(rows, source, [mark.row for mark in own]) if rows.kind != "image" else None
     if table is None:
         ending = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
         note = "" if rows.kind == "image" else f"{source!r} is gone or was changed: this is what the run kept of it."
@@ -112,29 +111,6 @@ def _corrected_frame(rows: Rows, labels: dict[int, Any], removed: set[int]) -> "
 def _taken(frame: "pd.DataFrame", stays: np.ndarray) -> "pd.DataFrame":
     """Return some rows; a column whose values are all numbers is one of numbers again."""
     return frame.iloc[np.flatnonzero(stays)].infer_objects()
-
-
-def _same_table(rows: Rows, source: str, marked: Sequence[int]) -> Table | None:
-    """Return the file that the rows came from, if it still has the marked rows where they were."""
-    path = Path(source)
-    if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
-        return None
-    try:
-        table = read_table(path)
-    except DataFileError:
-        return None
-    if list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
-        return None
-    places = {name: place for place, name in enumerate(table.names)}
-    for row in marked:
-        place = places.get(rows.names[row])
-        if place is None or _texts(table.frame.iloc[place]) != _texts(rows.frame.iloc[row]):
-            return None
-    return table
-
-
-def _texts(values: Any) -> list[str]:
-    return [label_text(value) for value in values]
 
 
 def _corrected_lines(path: Path, table: Table, column: str, labels: dict[str, Any], gone: set[str]) -> bytes:

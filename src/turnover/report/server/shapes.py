@@ -152,6 +152,7 @@ class About(Shape):
     labels: list[str]
     label_column: str
     columns: list[str] = Field(description="columns that a table is learned from")
+    groups: int = Field(description="annotators, sources or users that were trained as one instance each; 0: rows were")
     results: dict[str, float] = Field(description="accuracy and the like")
     versions: dict[str, str]
     state: State

@@ -64,6 +64,7 @@ class Site:
             labels=list(run.label_names),
             label_column=run.rows.label_column,
             columns=list(self.browsing.columns),
+            groups=len(set(run.rows.groups)),
             results=run.about.results,
             versions=run.about.versions,
             state=self.state,

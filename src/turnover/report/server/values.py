@@ -1,11 +1,10 @@
 """What a user typed or edited, checked, as the run takes it."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from turnover.errors import DataFileError
-from turnover.tasks.columns import Column, ColumnInputs
+from turnover.tasks.columns import Column, ColumnInputs, checked_cells
 from turnover.tasks.reading_columns import nearest
 from turnover.tasks.reading_labels import label_text
 from turnover.tasks.runs import Run
@@ -51,24 +50,9 @@ def checked_values(run: Run, values: Mapping[str, Any], row: int | None) -> dict
         hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(map(repr, known[:12]))}."
         raise DataFileError(f"there is no column {unknown[0]!r} to learn from. {hint}")
     found = dict.fromkeys(known) if row is None else dict(run.rows.values.iloc[row])
-    return found | {column.name: _value(column, values[column.name]) for column in columns if column.name in values}
+    return found | checked_cells(columns, values)
 
 
 def as_cells(values: Mapping[str, Any]) -> list[Cell]:
     """Return values as they are shown."""
     return [Cell(name=name, value=label_text(value)) for name, value in values.items()]
-
-
-def _value(column: Column, value: Any) -> Any:
-    text = label_text(value)
-    if text == "":
-        return None
-    if column.categories is not None:
-        return text
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise DataFileError(f"{text!r} in column {column.name!r} is no number. Type one, or leave it empty.") from error
-    if not math.isfinite(number):
-        raise DataFileError(f"{text!r} in column {column.name!r} is not finite. Type a number, or leave it empty.")
-    return number
