@@ -12,6 +12,8 @@ import math
 import os
 import platform
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +64,9 @@ def run(name: str, size: str, out: Path) -> dict[str, Any]:
     done = out / "result.json"
     if done.exists():
         return json.loads(done.read_text(encoding="utf-8"))
-    start = time.perf_counter()
-    result = as_json(module_of(name, "run").run(config, out))
-    record = {**told, "seconds": round(time.perf_counter() - start, 1), "machine": _machine(), "result": result}
+    with _counted(out / "seconds.json") as seconds:
+        result = as_json(module_of(name, "run").run(config, out))
+    record = {**told, "seconds": round(seconds(), 1), "machine": _machine(), "result": result}
     write_json(done, record)
     return record
 
@@ -138,6 +140,21 @@ def _claim(out: Path, told: dict[str, Any]) -> None:
             f"{out} holds a run of another configuration ({'; '.join(_differences(there, told))}). "
             "Give another folder with --out DIR, or delete this one."
         )
+
+
+@contextmanager
+def _counted(file: Path) -> Iterator[Callable[[], float]]:
+    """Give the seconds that a run took, those of earlier calls that were cut off included."""
+    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else 0.0
+    start = time.perf_counter()
+
+    def seconds() -> float:
+        return before + time.perf_counter() - start
+
+    try:
+        yield seconds
+    finally:
+        write_json(file, seconds())
 
 
 def _differences(there: dict[str, Any], told: dict[str, Any]) -> list[str]:

@@ -40,10 +40,8 @@ def errors_of(run: Run) -> Errors:
 
 
 def shown_errors(run: Run, config: Config, errors: Errors) -> list[dict[str, Any]]:
-    """Return errors as a figure shows them: the surest, with the rows behind them."""
-    probabilities = run.probabilities(run.x[errors.rows])
-    surest = np.argsort(-probabilities.max(1), kind="stable")[: config.shown]
-    rows = errors.rows[surest]
+    """Return errors as a figure shows them, with the rows behind them: the first of the random order, none chosen."""
+    rows = errors.rows[: config.shown]
     found = explain(run.influence, (run.x[rows], run.y[rows]), k=config.behind)
     train = run.places("train")
     tokenizer = None if run.kind == "image" else _subwords(config)

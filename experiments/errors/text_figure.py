@@ -34,7 +34,7 @@ def text_figure(shown: list[dict[str, Any]], file: Path, *, salt: str) -> None:
         axis.text(6, y, left, fontsize=_SIZE - 1, color=colour, va="baseline", parse_math=False, weight=weight)
         for x, word, marked in words:
             if marked:
-                box = _width(word) + 1.0
+                box = _width(word, weight) + 1.0
                 axis.add_patch(_box(x - 0.5, y - _SIZE * 0.86, box, _SIZE * 1.16))
             axis.text(x, y, word, fontsize=_SIZE, va="baseline", parse_math=False, weight=weight)
     figure.savefig(file, metadata={"Date": None})
@@ -49,15 +49,16 @@ def _block(error: dict[str, Any], *, first: bool) -> list[Line]:
     lines: list[Line] = [] if first else [("", [], _GREY, "normal")]
     notes = [f"is {error['label']}", f"predicted {error['predicted']} ({error['probability']:.0%})"]
     lines += _beside(notes, error["text"], error["marks"], _QUERY, "bold")
+    lines.append((f"behind it, {error['predicted']}:", [], _GREY, "normal"))
     for row in error["behind"]:
         spread = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
-        notes = [f"{row['score']:+.2g}{spread}{' *' if row['stands_out'] else ''}", row["label"]]
+        notes = [f"{row['score']:+.2g}{spread}{' *' if row['stands_out'] else ''}"]
         lines += _beside(notes, row["text"], row["marks"], _GREY, "normal")
     return lines
 
 
 def _beside(notes: list[str], text: str, marks: list[tuple[int, int]], colour: str, weight: str) -> list[Line]:
-    rows = _broken(text, marks)
+    rows = _broken(text, marks, weight)
     return [
         (
             notes[place] if place < len(notes) else "",
@@ -69,20 +70,20 @@ def _beside(notes: list[str], text: str, marks: list[tuple[int, int]], colour: s
     ]
 
 
-def _broken(text: str, marks: list[tuple[int, int]]) -> list[list[Word]]:
+def _broken(text: str, marks: list[tuple[int, int]], weight: str) -> list[list[Word]]:
     """Return lines of pieces with their places; a piece is marked or not as a whole."""
     lines: list[list[Word]] = [[]]
     x, at = _INDENT, 0
     for word in text[:_LONGEST].split():
         start = text.index(word, at)
         at = start + len(word)
-        if x + _width(word) > _WIDTH - 8 and lines[-1]:
+        if x + _width(word, weight) > _WIDTH - 8 and lines[-1]:
             lines.append([])
             x = _INDENT
         for piece, marked in _pieces(word, start, marks):
             lines[-1].append((x, piece, marked))
-            x += _width(piece)
-        x += _width(" ")
+            x += _width(piece, weight)
+        x += 0.32 * _SIZE
     if len(text) > _LONGEST:
         lines[-1].append((x, "…", False))
     return lines
@@ -100,15 +101,13 @@ def _pieces(word: str, start: int, marks: list[tuple[int, int]]) -> list[tuple[s
     return pieces
 
 
-def _width(text: str) -> float:
-    """Return the width of letters in points; bold is a little wider, so that lines of both are measured as bold."""
+def _width(text: str, weight: str) -> float:
+    """Return the width of letters in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    if text == " ":
-        return 0.32 * _SIZE
-    wide, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_SIZE), ismath=False)
-    return float(wide)
+    font = FontProperties(size=_SIZE, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
 def _box(x: float, y: float, width: float, height: float) -> Any:

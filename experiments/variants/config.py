@@ -30,7 +30,7 @@ class Config:
     halves: int = 40
     retrainings: int = 2
     seeds: tuple[int, ...] = (0, 1, 2)
-    ids: int = 100_000
+    ids: int = 10_000
     repeats: int = 3
 
 
@@ -39,8 +39,8 @@ SIZES = {
         rows=120, hidden=32, epochs=6, short=3, queries=6, halves=4, retrainings=1, seeds=(0,), ids=512, repeats=1
     ),
     "small": Config(),
-    "medium": Config(halves=100, retrainings=4, seeds=tuple(range(10))),
+    "medium": Config(halves=100, retrainings=4, seeds=tuple(range(10)), ids=100_000),
     # The paper has no numbers for its footnotes, so no setting either: a wider network and more retrainings instead.
-    "full": Config(hidden=1024, halves=200, retrainings=5, seeds=tuple(range(10)), ids=1_000_000),
+    "full": Config(hidden=1024, halves=200, retrainings=5, seeds=tuple(range(10)), ids=100_000),
 }
 NEEDS = {"full": Needs(disk=0.5, memory=4.0, hours=8.0)}

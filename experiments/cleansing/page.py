@@ -1,0 +1,185 @@
+"""The results page."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.findings import Finding
+
+from .plot import gains, plot, standard_error
+from .wording import (
+    PAPER,
+    agreement,
+    best_sentence,
+    gain_told,
+    mean_and_sd,
+    name_of,
+    network,
+    noise_sentence,
+    percent,
+    power_sentence,
+    seeds_told,
+    source_sentence,
+    theirs,
+)
+
+_FIGURE = "cleansing.svg"
+
+
+def page(result: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as Markdown; the figure is drawn into the folder."""
+    plot(result, folder / _FIGURE)
+    share = result["setting"]["shown"]
+    lines = ["# Data cleansing: SST-2 without the rows that harm reviews of electronics", "", *_settings(result), ""]
+    lines += [f"## {percent(share)} removed", "", *_table(result), "", *_verdicts(result), ""]
+    lines += ["## Other shares", "", f"![Gain by the share that is removed]({_FIGURE})", "", *_shares(result), ""]
+    lines += ["## What is removed", "", *_why(result), "", *_examples(result), ""]
+    lines += ["## Settings", "", *_chosen(result), ""]
+    lines.append(
+        f"Trainings and scores took {result['spent']['seconds'] / 60:.1f} processor minutes, without features."
+    )
+    return "\n".join(lines)
+
+
+def findings(result: Mapping[str, Any]) -> list[Finding]:
+    """Return the paper's table beside ours."""
+    share, found = result["setting"]["shown"], []
+    for name in result["setting"]["estimates"]:
+        proof = result["proofs"][name][str(share)]
+        for measure in ("accuracy", "loss"):
+            arms = ("none", "random", "cleansed")
+            ours = ", ".join(f"{arm} {mean_and_sd(proof['arms'][arm][measure]['values'], measure)}" for arm in arms)
+            their_arms = ", ".join(f"{arm} {theirs(key, measure)}" for arm, key in zip(arms, PAPER, strict=True))
+            found.append(
+                Finding(
+                    what=f"Electronics, {percent(share)} of SST-2 removed, {name_of(name, result)}: {measure}",
+                    paper=their_arms if name == "paper" else "–",
+                    ours=ours,
+                    setting=f"{network(result)}, {result['rows']:,} rows, {len(result['seeds'])} seeds",
+                    agreement=agreement(name_of(name, result), measure, proof),
+                )
+            )
+    return found
+
+
+def _settings(result: Mapping[str, Any]) -> Iterable[str]:
+    setting = result["setting"]
+    yield (
+        f"A model with masks is trained on {result['rows']:,} rows of SST-2 ({network(result)}). The rows with the "
+        f"lowest mean influence on {setting['validation']} reviews of electronics are removed, and a model without "
+        f"masks is trained anew; it is tested with the other {result['test_rows']:,} reviews. For each of "
+        f"{len(result['seeds'])} seeds the reviews are split anew, masks, parameters and batches are others, and all "
+        "arms start from the same parameters. Reviews are written as SST-2 is (small letters, Penn Treebank tokens); "
+        "reviews that are the same or nearly so are on one side of the split."
+    )
+
+
+def _table(result: Mapping[str, Any]) -> Iterable[str]:
+    share = result["setting"]["shown"]
+    yield "| removed | accuracy | loss | the paper's accuracy | the paper's loss | accuracy on SST-2's dev rows |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    arms = {"none": [seed["none"] for seed in result["seeds"]]}
+    arms |= {
+        name: [seed["arms"][name][str(share)] for seed in result["seeds"]]
+        for name in ("random", *result["setting"]["estimates"])
+    }
+    for name, runs in arms.items():
+        cells = [mean_and_sd([one["test"][measure] for one in runs], measure) for measure in ("accuracy", "loss")]
+        cells += [theirs(name, measure) for measure in ("accuracy", "loss")]
+        cells.append(mean_and_sd([one["dev"]["accuracy"] for one in runs], "accuracy"))
+        title = "none" if name == "none" else f"{percent(share)} {name_of(name, result)}"
+        yield f"| {title} | {' | '.join(cells)} |"
+    yield ""
+    yield "Mean ± sd over seeds. Arms are compared seed by seed, which leaves out most of this spread:"
+
+
+def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
+    yield "| removed | measure | gain over none | gain over random | seeds needed to show them |"
+    yield "| --- | --- | ---: | ---: | ---: |"
+    for name in result["setting"]["estimates"]:
+        proof = result["proofs"][name][str(result["setting"]["shown"])]
+        for measure in ("accuracy", "loss"):
+            none, random = (one for one in proof["differences"] if one["measure"] == measure)
+            cells = [gain_told(one["gain"], one["stderr"], measure) for one in (none, random)]
+            needed = [one["seeds_needed"] for one in (none, random)]
+            cells.append("no gain" if None in needed else seeds_told(max(needed)))
+            yield f"| {name_of(name, result)} | {measure} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        "Gains are means ± standard errors; accuracy in points. Seeds needed: with so many, a gain of this size lies "
+        "beyond one standard error in 80 % of cases; chance alone lies there in one case of six. The "
+        "standard error is that of seeds, splits among them; the "
+        f"{result['test_rows']:,} test reviews of two seeds are mostly the same."
+    )
+    yield ""
+    yield from (f"- {one.agreement}" for one in findings(result))
+    yield ""
+    yield power_sentence(result)
+
+
+def _shares(result: Mapping[str, Any]) -> Iterable[str]:
+    shares = result["setting"]["shares"]
+    for measure in ("accuracy", "loss"):
+        yield f"| gain over none in {measure} | {' | '.join(map(percent, shares))} |"
+        yield f"| --- |{' ---: |' * len(shares)}"
+        for name in ("random", *result["setting"]["estimates"]):
+            each = [gains(result, name, share, measure) for share in shares]
+            cells = (gain_told(float(one.mean()), standard_error(one), measure) for one in each)
+            yield f"| {name_of(name, result)} | {' | '.join(cells)} |"
+        yield ""
+    yield best_sentence(result)
+    if {"ridge", "denoised"} <= set(result["setting"]["estimates"]):
+        yield ""
+        yield source_sentence(result)
+
+
+def _why(result: Mapping[str, Any]) -> Iterable[str]:
+    share = result["setting"]["shown"]
+    yield (
+        "How far the choice is more than chance: rows that two seeds both remove, with other masks and other "
+        f"validation reviews (by chance {percent(share)}); what the removal does to the loss on the validation "
+        "reviews, which it was chosen for; and how many of the removed rows are positive."
+    )
+    yield ""
+    yield "| removed | rows that two seeds share | validation loss saved | test loss saved | positive among them |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for name in ("random", *result["setting"]["estimates"]):
+        overlap = result["overlap"].get(name)
+        cells = [percent(share if overlap is None else overlap)]
+        for rows in ("validation", "test"):
+            each = gains(result, name, share, "loss", rows=rows)
+            cells.append(gain_told(float(each.mean()), standard_error(each), "loss"))
+        # Nothing is removed where no row has a negative mean.
+        known = [seed["arms"][name][str(share)]["positive"] for seed in result["seeds"]]
+        positive = [one for one in known if one is not None]
+        cells.append(percent(float(np.mean(positive))) if positive else "–")
+        yield f"| {name_of(name, result)} | {' | '.join(cells)} |"
+    yield ""
+    yield noise_sentence(result)
+
+
+def _examples(result: Mapping[str, Any]) -> Iterable[str]:
+    name = result["setting"]["estimates"][-1]
+    yield f"Rows that most seeds remove ({name_of(name, result)}):"
+    yield ""
+    yield "| row of SST-2 | label | removed by |"
+    yield "| --- | --- | ---: |"
+    for one in result["examples"][name]:
+        text = one["text"].replace("|", "\\|").replace("`", "'")
+        label = "positive" if one["label"] else "negative"
+        yield f"| {text} | {label} | {one['seeds']} of {len(result['seeds'])} seeds |"
+
+
+def _chosen(result: Mapping[str, Any]) -> Iterable[str]:
+    yield "Rate and epochs have the least loss on dev rows of SST-2; no review was looked at."
+    yield ""
+    yield "| training | rate | epochs | tried: loss |"
+    yield "| --- | ---: | ---: | --- |"
+    for name, title in (("plain", "without masks"), ("masked", "with masks")):
+        chosen = result["chosen"][name]
+        tried = ", ".join(
+            f"{one['rate']:g} × {one['epochs']}: {one['loss']:.3f}" for one in chosen["tried"] if "loss" in one
+        )
+        yield f"| {title} | {chosen['rate']:g} | {chosen['epochs']} | {tried or 'nothing else'} |"

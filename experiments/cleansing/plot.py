@@ -1,0 +1,76 @@
+"""The figure: gain in accuracy and in loss over all rows, by the share that is removed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NAMES = {
+    "random": "at random",
+    "paper": "by one model, as in the paper",
+    "replicas": "by {replicas} replicas",
+    "ridge": "by {replicas} replicas, ridge regression",
+    "denoised": "by {replicas} replicas, ridge regression and influence functions",
+}
+_STYLES = {
+    "random": ("#888888", "v"),
+    "paper": ("#1b7fa6", "o"),
+    "replicas": ("#7b3fa0", "s"),
+    "ridge": ("#2e8b57", "^"),
+    "denoised": ("#d95f02", "D"),
+}
+_MEASURES = {"accuracy": ("accuracy gained (points)", 100.0), "loss": ("loss saved", -1.0)}
+
+
+def gains(result: Mapping[str, Any], name: str, share: float, measure: str, *, rows: str = "test") -> np.ndarray:
+    """Return by how much an arm is better than all rows, seed by seed; positive: more accurate, or less loss.
+
+    Args:
+        result: of the run.
+        name: "random" or an estimate.
+        share: that is removed.
+        measure: "accuracy" or "loss".
+        rows: "test", "validation" or "dev".
+    """
+    sign = 1 if measure == "accuracy" else -1
+    return np.array(
+        [
+            sign * (seed["arms"][name][str(share)][rows][measure] - seed["none"][rows][measure])
+            for seed in result["seeds"]
+        ]
+    )
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Return the standard error of the mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def plot(result: Mapping[str, Any], file: Path) -> None:
+    """Write the figure; the kind of file follows its name."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    shares = result["setting"]["shares"]
+    # Fixed ids and no date: the same numbers give the same file.
+    with mpl.rc_context({"svg.hashsalt": "cleansing", "font.size": 10, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(11, 4.2), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for panel, (measure, (title, scale)) in zip(panels, _MEASURES.items(), strict=True):
+            for place, name in enumerate(("random", *result["setting"]["estimates"])):
+                each = [abs(scale) * gains(result, name, share, measure) for share in shares]
+                colour, marker = _STYLES[name]
+                # Side by side, so that the bars can be told apart.
+                x = np.array(shares) * 100 * 1.05 ** (place - 1.5)
+                means, errors = [one.mean() for one in each], [standard_error(one) for one in each]
+                label = NAMES[name].format(**result["setting"])
+                panel.errorbar(x, means, errors, color=colour, marker=marker, markersize=5, capsize=2, label=label)
+            panel.axhline(0, color="black", linewidth=0.8, linestyle=":")
+            panel.set_xscale("log")
+            panel.set_xticks([100 * share for share in shares], [f"{100 * share:g}" for share in shares], minor=False)
+            panel.set_xticks([], minor=True)
+            panel.set(xlabel="removed (% of the training rows)", ylabel=title)
+            panel.spines[["top", "right"]].set_visible(False)
+        panels[1].legend(frameon=False, title="rows chosen", fontsize=9, loc="lower left", alignment="left")
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)

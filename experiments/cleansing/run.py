@@ -1,0 +1,180 @@
+"""Find the rows that harm, remove them, and train again without masks; what is finished is not measured again."""
+
+from dataclasses import asdict
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+import turnover
+from experiments.datasets.electronics import split_reviews
+from experiments.one_thread import one_thread
+from experiments.real_models.kept import kept, spent
+from turnover.applications.cleanse import cleanse
+from turnover.applications.proof import Proof
+from turnover.influence import Ridge
+
+from .config import Config
+from .data import Domains, labelled, load_domains, part
+from .trainings import Setting, choose, judge, recipe_of
+
+MEASURES = ("accuracy", "loss")
+# The retrained models must not start from the parameters of the one that chose the rows.
+_FIRST_SEED = 1_000_000
+_EXAMPLES = 8
+
+
+def run(config: Config, out: Path) -> dict[str, Any]:
+    """Return accuracy and loss on reviews for every seed and arm, and what follows from them.
+
+    Args:
+        config: how large.
+        out: folder of the run.
+
+    Raises:
+        MissingDataError: SST-2, electronics or MiniLM is not there.
+    """
+    with one_thread():
+        domains, parts = load_domains(config, out.parent / "cache"), out / "parts"
+        settings = {
+            name: kept(parts / f"settings-{name}.json", partial(choose, config, domains, masked=name == "masked"))
+            for name in ("plain", "masked")
+        }
+        seeds = _seeds(config, domains, settings, parts)
+        proofs = {
+            name: {str(share): _proof(config, domains, seeds, name, share) for share in config.shares}
+            for name in config.estimates
+        }
+        return {
+            "setting": asdict(config),
+            "chosen": settings,
+            "rows": len(domains.labels),
+            "test_rows": seeds[0]["test_rows"],
+            "seeds": seeds,
+            "proofs": proofs,
+            "shown": {name: _shown(proofs[name][str(config.shown)]) for name in config.estimates},
+            "overlap": {name: _overlap(seeds, name) for name in config.estimates},
+            "examples": {name: _examples(domains, seeds, name) for name in config.estimates},
+            "spent": spent(parts),
+        }
+
+
+def _seeds(config: Config, domains: Domains, settings: dict[str, Any], parts: Path) -> list[dict[str, Any]]:
+    """Return every seed's arms; each way to choose rows is a part of its own, which may be cut off and taken up."""
+    ways = ("none", "random", *config.estimates)
+    found: list[dict[str, Any]] = []
+    with tqdm(total=len(config.seeds) * len(ways), desc="cleansing") as bar:
+        for seed in config.seeds:
+            arms: dict[str, Any] = {}
+            for way in ways:
+                measure = partial(_measured, config, domains, settings, seed, way)
+                arms[way] = kept(parts / f"seed-{seed}-{way}.json", measure)
+                bar.update()
+            none = arms.pop("none")
+            found.append(
+                {
+                    "test_rows": none["test_rows"],
+                    "none": none["arms"]["0"],
+                    "arms": {way: one["arms"] for way, one in arms.items()},
+                    "removed": {way: arms[way]["removed"] for way in config.estimates},
+                }
+            )
+    return found
+
+
+def _measured(config: Config, domains: Domains, settings: dict[str, Any], seed: int, way: str) -> dict[str, Any]:
+    """Return what models trained without the rows that were chosen in one way do on validation, test and dev rows."""
+    validation, test = split_reviews(domains.reviews, validation=config.validation, seed=seed)
+    order = _chosen(config, domains, _setting(settings["masked"]), validation, seed, way)
+    plain = recipe_of(config, domains, _setting(settings["plain"]), masked=False)
+
+    def arm(removed: list[int]) -> dict[str, Any]:
+        rows = np.ones(len(domains.labels), bool)
+        rows[removed] = False
+        model = plain.fit(torch.from_numpy(rows), seed=_FIRST_SEED + seed)
+        return {
+            "removed": len(removed),
+            "positive": float(domains.labels[removed].float().mean()) if removed else None,
+            "test": judge(model, part(domains.review_inputs, test), domains.review_labels[test]),
+            "validation": judge(model, part(domains.review_inputs, validation), domains.review_labels[validation]),
+            "dev": judge(model, domains.dev_inputs, domains.dev_labels),
+        }
+
+    shares = (0,) if way == "none" else config.shares
+    return {
+        "test_rows": len(test),
+        "arms": {str(share): arm(order[: _count(config, share)]) for share in shares},
+        "removed": order[: _count(config, config.shown)],
+    }
+
+
+def _count(config: Config, share: float) -> int:
+    return round(share * config.rows)
+
+
+def _chosen(
+    config: Config, domains: Domains, setting: Setting, validation: np.ndarray, seed: int, way: str
+) -> list[int]:
+    """Return places of rows in the order in which they go: those with the lowest mean influence on reviews first."""
+    if way == "none":
+        return []
+    if way == "random":
+        return np.random.default_rng(seed).permutation(len(domains.labels)).tolist()
+    replicas = 1 if way == "paper" else config.replicas
+    recipe = recipe_of(config, domains, setting, masked=True, replicas=replicas, seed=seed)
+    ridges = {
+        "ridge": Ridge(scale="query", projection=config.projection),
+        "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
+    }
+    rows = labelled(domains.inputs, domains.labels, ids=True)
+    influence = turnover.Influence(recipe.fit(seed=seed), train=rows, denoise=ridges.get(way))
+    queries = labelled(part(domains.review_inputs, validation), domains.review_labels[validation])
+    worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
+    return [row.position for row in worst]
+
+
+def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: str, share: float) -> dict[str, Any]:
+    """Return whether an estimate's rows do better than none and random ones, and how many seeds would show it."""
+    arms = [
+        [seed["none"] for seed in seeds],
+        [seed["arms"]["random"][str(share)] for seed in seeds],
+        [seed["arms"][name][str(share)] for seed in seeds],
+    ]
+    accuracy, loss = (np.array([[one["test"][what] for one in runs] for runs in arms]) for what in MEASURES)
+    proof = Proof(accuracy, loss, config.seeds, arms[2][0]["removed"], len(domains.labels), seeds[0]["test_rows"])
+    return proof.as_dict()
+
+
+def _shown(proof: dict[str, Any]) -> dict[str, float]:
+    """Return the means and gains of one proof under names without dots, for the expected values."""
+    means = {f"{arm}_{what}": proof["arms"][arm][what]["mean"] for arm in proof["arms"] for what in MEASURES}
+    return means | {f"{one['measure']}_over_{one['against']}": one["gain"] for one in proof["differences"]}
+
+
+def _overlap(seeds: list[dict[str, Any]], name: str) -> float | None:
+    """Return which share of the removed rows two seeds have in common, on average."""
+    removed = [set(seed["removed"][name]) for seed in seeds]
+    shares = [len(one & other) / max(1, len(one)) for one, other in combinations(removed, 2)]
+    return float(np.mean(shares)) if shares else None
+
+
+def _examples(domains: Domains, seeds: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """Return the rows that most seeds remove."""
+    places, counts = np.unique([place for seed in seeds for place in seed["removed"][name]], return_counts=True)
+    first = np.lexsort((places, -counts))[:_EXAMPLES]
+    return [
+        {
+            "text": domains.train.texts[places[one]],
+            "label": int(domains.labels[places[one]]),
+            "seeds": int(counts[one]),
+        }
+        for one in first
+    ]
+
+
+def _setting(chosen: dict[str, Any]) -> Setting:
+    return Setting(chosen["rate"], chosen["epochs"])

@@ -1,0 +1,177 @@
+"""The results page."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.findings import Finding, spread
+
+from .plot import TITLES, plot
+
+_FIGURE = "self_influence.svg"
+_MEASURES = {
+    "self_influence": "self-influence",
+    "unseen_probability": "probability of the label, by the part that never saw the image",
+    "full_loss": "loss of the whole network (for comparison)",
+    "null": "never-trained ids on the same images",
+}
+_CAPTION = "Histograms of the first seed; about 2 % of the values lie beyond the edges. C-scores: means over seeds."
+# A rank correlation that is no more than this is not worth calling one.
+_WEAK = 0.1
+
+
+def page(result: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as Markdown; the figure is drawn into the folder."""
+    plot(result, folder / _FIGURE)
+    lines = ["# Self-influence on SST-2 and CIFAR-10, beside never-trained ids and C-scores", ""]
+    lines += [*_settings(result), "", f"![Histograms and C-scores]({_FIGURE})", "", _CAPTION, ""]
+    lines += ["## How much is positive", "", *_shares(result), ""]
+    lines += ["## C-scores", "", *_consistency(result), ""]
+    lines += [*(f"- {one.agreement}" for one in findings(result)), "", *_notes(result)]
+    return "\n".join(lines)
+
+
+def findings(result: Mapping[str, Any]) -> list[Finding]:
+    """Return the paper's statements beside ours."""
+    found = []
+    for name, task in result["tasks"].items():
+        runs = task["runs"]["1"]
+        found.append(
+            Finding(
+                what=f"{TITLES[name]}: share of rows with positive self-influence",
+                paper="“most” (histogram, appendix)" if name == "sst2" else "“a similar distribution” (appendix)",
+                ours=f"{_percent(runs, 'positive')} (never-trained ids: {_percent(runs, 'null_positive')})",
+                setting=f"{network(name, result['setting'])}, {task['rows']:,} rows, {len(runs)} seeds",
+                agreement=agreement(TITLES[name], runs),
+            )
+        )
+    task = result["tasks"]["cifar10"]
+    ours = {replicas: [one["cscores"]["self_influence"] for one in runs] for replicas, runs in task["runs"].items()}
+    told = ", ".join(f"{_who(replicas)} {spread(values, '.2f')}" for replicas, values in ours.items())
+    found.append(
+        Finding(
+            what="CIFAR-10: rank correlation of self-influence with C-scores",
+            paper="–",
+            ours=told,
+            setting=f"{network('cifar10', result['setting'])}, {task['rows']:,} images",
+            agreement=cscore_sentence(ours),
+        )
+    )
+    return found
+
+
+def agreement(title: str, runs: list[Mapping[str, Any]]) -> str:
+    """Return in a sentence whether most rows help themselves, and more of them than noise would show."""
+    trained, null = _mean(runs, "positive"), _mean(runs, "null_positive")
+    told = f"{trained:.0%} of the rows, against {null:.0%} of ids that were never trained"
+    # Two binomial shares of the same many rows: five points are far outside what chance gives.
+    if trained > 0.5 and trained > null + 0.05:
+        return f"{title}: agrees with the paper, most rows have a positive influence on themselves ({told})."
+    if trained > 0.5:
+        return (
+            f"{title}: most rows are above zero, as in the paper, but hardly more than never-trained ids are ({told}): "
+            "the sign is not shown to be learned."
+        )
+    return f"{title}: does not agree with the paper, most rows do not have a positive influence on themselves ({told})."
+
+
+def cscore_sentence(ours: Mapping[str, list[float]]) -> str:
+    """Return in a sentence whether consistent images have less influence on themselves."""
+    means = {replicas: sum(values) / len(values) for replicas, values in ours.items()}
+    told = " and ".join(f"{value:.2f} for {_who(replicas)}" for replicas, value in means.items())
+    if all(value < -_WEAK for value in means.values()):
+        return f"Images with a high C-score have less influence on themselves, as expected: rank correlation {told}."
+    if any(value < -_WEAK for value in means.values()):
+        return f"That images with a high C-score have less influence on themselves is seen in part only: {told}."
+    return f"Self-influence does not fall with the C-score: rank correlation {told}."
+
+
+def network(name: str, setting: Mapping[str, Any]) -> str:
+    """Return which network learns a data set, in words."""
+    if name == "sst2":
+        text = setting["text"]
+        if text["encoder"] is not None:
+            return f"masked adapters in {text['encoder']}"
+        return f"MiniLM features and a masked layer of {text['hidden']}"
+    image = setting["image"]
+    if image["vgg"]:
+        return f"VGG19 of {image['vgg']:g} times the usual width"
+    first, second, width = image["hidden"]
+    return f"two convolutions ({first} and {second} channels) and a masked layer of {width}, 16 × 16 pixels"
+
+
+def _settings(result: Mapping[str, Any]) -> Iterable[str]:
+    setting = result["setting"]
+    yield (
+        "Self-influence is the loss of a training row under its flipped mask minus that under its own: positive where "
+        "having learned the row helps to predict it. As in the paper nothing is subtracted. Beside every row stands an "
+        "id that was never trained, on the same row: what it shows is noise."
+    )
+    yield ""
+    for name, task in result["tasks"].items():
+        part = setting["text" if name == "sst2" else "image"]
+        rate = task["rate"]
+        tried = ", ".join(f"{one}: {loss:.3f}" for one, loss in rate["loss"].items())
+        chosen = f" (loss on held-out training rows by rate: {tried})" if tried else ""
+        yield (
+            f"- {TITLES[name]}: {task['rows']:,} rows, {network(name, setting)}; {part['epochs']} epochs, rate "
+            f"{rate['best']:g}{chosen}."
+        )
+
+
+def _shares(result: Mapping[str, Any]) -> Iterable[str]:
+    yield (
+        "| data | network | test accuracy | above 0 | never-trained ids above 0 | beyond 95 % of these | mean | of "
+        "never-trained ids | rank correlation of two seeds |"
+    )
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for name, task in result["tasks"].items():
+        for replicas, runs in task["runs"].items():
+            cells = [_percent(runs, what) for what in ("accuracy", "positive", "null_positive", "beyond_null")]
+            cells += [spread([one[what] for one in runs], ".4f") for what in ("mean", "null_mean")]
+            between = task["agreement"][replicas]
+            cells.append("–" if between is None else f"{between:.2f}")
+            yield f"| {TITLES[name]} | {_who(replicas)} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        "Mean ± sd over seeds. The last column says how alike the order of rows is between trainings with other masks, "
+        "parameters and batches; where it is low, single values are mostly noise although their mean is not."
+    )
+
+
+def _consistency(result: Mapping[str, Any]) -> Iterable[str]:
+    runs = result["tasks"]["cifar10"]["runs"]
+    yield (
+        "The C-score of an image (Jiang et al. 2021) is how often networks that were not trained on it recognise it. "
+        "An image that others explain needs not be memorised: expected is a negative rank correlation with "
+        "self-influence, and a positive one with the probability that the flipped part gives its label."
+    )
+    yield ""
+    yield f"| rank correlation with the C-score | {' | '.join(map(_who, runs))} |"
+    yield f"| --- |{' ---: |' * len(runs)}"
+    for measure, title in _MEASURES.items():
+        cells = [spread([one["cscores"][measure] for one in found], ".3f") for found in runs.values()]
+        yield f"| {title} | {' | '.join(cells)} |"
+
+
+def _notes(result: Mapping[str, Any]) -> Iterable[str]:
+    if not result["setting"]["image"]["vgg"]:
+        yield (
+            "The convolutions are shared by all masks and learn every image: part of an image's influence on itself "
+            "is in both views and cancels. So it is below the 12th layer of the paper's VGG19."
+        )
+        yield ""
+    spent = result["spent"]
+    yield f"Trainings and scores took {spent['seconds'] / 60:.1f} processor minutes."
+
+
+def _who(replicas: str) -> str:
+    return "one model" if replicas == "1" else f"{replicas} replicas"
+
+
+def _mean(runs: list[Mapping[str, Any]], what: str) -> float:
+    return sum(one[what] for one in runs) / len(runs)
+
+
+def _percent(runs: list[Mapping[str, Any]], what: str) -> str:
+    return f"{spread([100 * one[what] for one in runs], '.1f')} %"

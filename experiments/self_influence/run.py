@@ -1,0 +1,152 @@
+"""Train, ask every row about itself, and compare with never-trained ids and with C-scores."""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from tqdm import tqdm
+
+import turnover
+from experiments.cleansing.data import Inputs, labelled, part
+from experiments.one_thread import one_thread
+from experiments.real_models.kept import kept, spent
+from turnover.evaluation.correlation import spearman
+
+from .config import Config
+from .tasks import Task, image_task, text_task
+
+_BINS = 81
+_DECILES = 10
+# Of the training rows, while a rate is chosen.
+_HELD_OUT = 5
+_CHOOSING_SEED = 99
+
+
+def run(config: Config, out: Path) -> dict[str, Any]:
+    """Return shares of positive self-influence, histograms and correlations, for every data set, seed and network.
+
+    Args:
+        config: how large.
+        out: folder of the run.
+
+    Raises:
+        MissingDataError: SST-2, CIFAR-10, its C-scores or MiniLM is not there.
+    """
+    with one_thread():
+        images = image_task(config.image, test_rows=config.test_rows)  # first: missing files are told before any work
+        texts = text_task(config.text, out.parent / "cache", test_rows=config.test_rows)
+        tasks = {"sst2": texts, "cifar10": images}
+        parts, found = out / "parts", {}
+        count = len(tasks) * (1 + len(config.seeds) * len(config.replicas))
+        with tqdm(total=count, desc="self-influence") as bar:
+            for name, task in tasks.items():
+                rate = kept(parts / f"{name}-rate.json", partial(_choose, task))
+                bar.update()
+                found[name] = {"rate": rate, "rows": len(task.labels), "test_rows": len(task.test_labels), "runs": {}}
+                for replicas in config.replicas:
+                    runs = found[name]["runs"][str(replicas)] = []
+                    for seed in config.seeds:
+                        measure = partial(_measured, task, rate["best"], replicas, seed, out / f"{name}-{replicas}")
+                        runs.append(kept(parts / f"{name}-{replicas}-{seed}.json", measure))
+                        bar.update()
+                found[name]["agreement"] = {
+                    str(replicas): _between_seeds(out / f"{name}-{replicas}", config.seeds)
+                    for replicas in config.replicas
+                }
+        return {"setting": asdict(config), "tasks": found, "spent": spent(parts)}
+
+
+def _choose(task: Task) -> dict[str, Any]:
+    """Return the rate with the least loss on a fifth of the training rows that is not trained."""
+    first = len(task.labels) - len(task.labels) // _HELD_OUT
+    if len(task.rates) == 1:
+        return {"best": task.rates[0], "loss": {}}
+    losses = {}
+    for rate in task.rates:
+        recipe = task.recipe(
+            part(task.inputs, slice(first)),
+            task.labels[:first],
+            rate=rate,
+            epochs=task.epochs,
+            replicas=1,
+            seed=_CHOOSING_SEED,
+        )
+        loss, _ = _judged(recipe.fit(seed=_CHOOSING_SEED), part(task.inputs, slice(first, None)), task.labels[first:])
+        losses[f"{rate:g}"] = float(loss.mean())
+    return {"best": float(min(losses, key=lambda name: losses[name])), "loss": losses}
+
+
+def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Return what one network says of its rows; the scores themselves are kept in the folder."""
+    recipe = task.recipe(task.inputs, task.labels, rate=rate, epochs=task.epochs, replicas=replicas, seed=seed)
+    model = recipe.fit(seed=seed)
+    rows = labelled(task.inputs, task.labels, ids=True)
+    # As in the paper: nothing is subtracted. What never-trained ids show stands beside it.
+    influence = turnover.Influence(model, train=rows, center=False)
+    own = influence.self_influence(progress=False)
+    unseen = influence.out_of_sample(progress=False).label_quality
+    loss, _ = _judged(model, task.inputs, task.labels)
+    _, right = _judged(model, task.test_inputs, task.test_labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / f"self-{seed}.npy", own.values)
+    assert own.null is not None
+    found = {
+        "accuracy": float(right.mean()),
+        "positive": float((own.values > 0).mean()),
+        "null_positive": float((own.null > 0).mean()),
+        "mean": float(own.values.mean()),
+        "null_mean": float(own.null.mean()),
+        "null_sd": float(own.null.std()),
+        "beyond_null": float((own.values > np.quantile(own.null, 0.95)).mean()),
+        "histogram": _histogram(own.values, own.null),
+    }
+    if task.consistency is not None:
+        measures = {"self_influence": own.values, "unseen_probability": unseen, "full_loss": loss, "null": own.null}
+        found["cscores"] = {name: _rank_correlation(values, task.consistency) for name, values in measures.items()}
+        found["deciles"] = _by_decile(task.consistency, own.values, own.null)
+    return found
+
+
+def _judged(model: nn.Module, inputs: Inputs, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return the full network's loss on each row, and whether it is right."""
+    losses, right = [], []
+    with torch.no_grad():
+        for places in torch.arange(len(labels)).split(500):
+            given = part(inputs, places)
+            outputs = model(given) if isinstance(given, Tensor) else model(**given).logits
+            losses.append(functional.cross_entropy(outputs, labels[places], reduction="none"))
+            right.append(outputs.argmax(1) == labels[places])
+    return torch.cat(losses).numpy(), torch.cat(right).numpy()
+
+
+def _histogram(values: np.ndarray, null: np.ndarray) -> dict[str, Any]:
+    """Return counts of rows and of never-trained ids in the same bins; the outermost hold what is beyond."""
+    most = float(np.quantile(np.abs(np.concatenate([values, null])), 0.98)) or 1.0
+    edges = np.linspace(-most, most, _BINS)
+    counts = [np.histogram(np.clip(some, -most, most), edges)[0].tolist() for some in (values, null)]
+    return {"edges": edges.tolist(), "trained": counts[0], "never_trained": counts[1]}
+
+
+def _by_decile(consistency: np.ndarray, values: np.ndarray, null: np.ndarray) -> dict[str, list[float]]:
+    """Return mean C-score and mean self-influence of ten groups of rows, from the least consistent on."""
+    groups = np.array_split(np.argsort(consistency, kind="stable"), _DECILES)
+    return {
+        name: [float(some[group].mean()) for group in groups]
+        for name, some in (("consistency", consistency), ("trained", values), ("never_trained", null))
+    }
+
+
+def _between_seeds(folder: Path, seeds: tuple[int, ...]) -> float | None:
+    """Return the mean rank correlation of self-influence between two seeds: how much of it is not noise."""
+    scores = [np.load(folder / f"self-{seed}.npy") for seed in seeds]
+    pairs = [(one, other) for place, one in enumerate(scores) for other in scores[place + 1 :]]
+    return float(np.mean([_rank_correlation(one, other) for one, other in pairs])) if pairs else None
+
+
+def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    return float(spearman(one[:, None], other[:, None])[0])

@@ -1,0 +1,113 @@
+"""The two tasks: rows, held-out rows, and the masked training as a function of rate, replicas and seed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from experiments.cleansing.data import Inputs
+from experiments.cleansing.encoder import encoder_inputs, encoder_recipe
+from experiments.datasets.cifar10 import load_cifar10
+from experiments.datasets.cscores import load_cscores
+from experiments.datasets.minilm import text_features
+from experiments.datasets.sst2 import load_sst2
+from experiments.runner import ExperimentError
+from turnover.training import TrainingRecipe
+
+from .config import ImageConfig, TextConfig
+from .networks import masked_convolutions, masked_head, masked_vgg, pixels_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows and how a masked network learns them.
+
+    Attributes:
+        inputs: of the training rows.
+        labels: of the training rows.
+        test_inputs: of rows that are not trained.
+        test_labels: of these.
+        rates: from which one is chosen.
+        epochs: of a training.
+        recipe: (inputs, labels, rate, epochs, replicas, seed of masks) -> training.
+        consistency: C-scores of the training rows; None: there are none.
+    """
+
+    inputs: Inputs
+    labels: Tensor
+    test_inputs: Inputs
+    test_labels: Tensor
+    rates: tuple[float, ...]
+    epochs: int
+    recipe: Callable[..., TrainingRecipe]
+    consistency: np.ndarray | None = None
+
+
+def text_task(config: TextConfig, cache: Path, *, test_rows: int | None = None) -> Task:
+    """Return sentences of SST-2, tested with its dev rows."""
+    train, dev = load_sst2("train", rows=config.rows), load_sst2("dev", rows=test_rows)
+    labels = torch.from_numpy(train.labels), torch.from_numpy(dev.labels)
+    if config.encoder is not None:
+        inputs = [encoder_inputs(config.encoder, some.texts) for some in (train, dev)]
+        make = partial(encoder_recipe, config.encoder, batch_size=config.batch_size, masked=True)
+        return Task(inputs[0], labels[0], inputs[1], labels[1], config.rates, config.epochs, make)
+    x, held = (text_features(some.texts, cache=cache) for some in (train, dev))
+    mean, spread = x.mean(0), x.std(0)
+    x, held = (x - mean) / spread, (held - mean) / spread
+    build = partial(masked_head, x.shape[1], config.hidden)
+    make = partial(_recipe, build, optimiser=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
+    return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make)
+
+
+def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
+    """Return images of CIFAR-10 with their C-scores.
+
+    Raises:
+        ExperimentError: the C-scores are of other images.
+    """
+    train, test = load_cifar10("train", rows=config.rows), load_cifar10("test", rows=test_rows)
+    scores, theirs = load_cscores(rows=len(train))
+    if not np.array_equal(theirs, train.labels):
+        raise ExperimentError(
+            "the labels in cifar10_cscores.npz are not those of the images. Give C-scores in the original order of "
+            "CIFAR-10's training images."
+        )
+    x, held = (pixels_of(torch.from_numpy(some.pixels), halved=not config.vgg) for some in (train, test))
+    mean, spread = x.mean((0, 2, 3), keepdim=True), x.std((0, 2, 3), keepdim=True)
+    x, held = (x - mean) / spread, (held - mean) / spread
+    build = partial(masked_vgg, config.vgg) if config.vgg else partial(masked_convolutions, config.hidden)
+    optimiser = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
+    make = partial(_recipe, build, optimiser=optimiser, size=config.batch_size, milestones=config.milestones)
+    labels = torch.from_numpy(train.labels), torch.from_numpy(test.labels)
+    return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make, scores)
+
+
+def _recipe(
+    build: Callable[..., nn.Module],
+    inputs: Tensor,
+    labels: Tensor,
+    *,
+    rate: float,
+    epochs: int,
+    replicas: int,
+    seed: int,
+    optimiser: Any,
+    size: int,
+    milestones: tuple[int, ...] = (),
+) -> TrainingRecipe:
+    steps = -(-len(labels) // size)
+    falls = [epoch * steps for epoch in milestones]
+    return TrainingRecipe(
+        partial(build, seed=seed, replicas=replicas),
+        inputs,
+        labels,
+        optimiser=partial(optimiser, lr=rate),
+        schedule=partial(torch.optim.lr_scheduler.MultiStepLR, milestones=falls) if falls else None,
+        epochs=epochs,
+        batch_size=size,
+    )

@@ -1,0 +1,231 @@
+"""Cleansing: reviews are written as SST-2 is, a toy run measures every arm once, and the page tells what was found."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+
+from experiments.cleansing.config import SIZES, Config
+from experiments.cleansing.data import labelled, part
+from experiments.cleansing.page import findings, page
+from experiments.cleansing.plot import gains
+from experiments.cleansing.run import run as measure
+from experiments.cleansing.wording import agreement, best_sentence, noise_sentence, power_sentence, source_sentence
+from experiments.datasets import MissingDataError
+from experiments.datasets.electronics import Reviews, load_electronics, split_reviews, tokenised
+from experiments.real_models.text import encoder_folder
+from experiments.runner import HERE, outside, run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cleansing") / "run"
+
+
+@pytest.fixture(scope="module")
+def toy(folder):
+    try:
+        return run("cleansing", "toy", folder)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("I can't, don't AND won't!", "i ca n't , do n't and wo n't !"),
+        ('He said "no way" twice.', "he said `` no way '' twice ."),
+        ("It's 5.1 inches; costs $1,000 (used)...", "it 's 5.1 inches ; costs $ 1,000 ( used ) ..."),
+        ("The U.S. version cannot play it.Very bad", "the u.s. version can not play it . very bad"),
+        ("my friends' well-made radio -- or 'toy'", "my friends ' well-made radio -- or ` toy '"),
+        ("a &quot;deal&quot; &amp; more", "a `` deal '' & more"),
+    ],
+)
+def test_a_review_is_written_as_sst2_is(text, tokens):
+    assert tokenised(text) == tokens
+    assert tokenised(tokens) == tokens  # what is cut already stays as it is
+
+
+def test_equal_and_nearly_equal_reviews_are_on_one_side_of_every_split():
+    long = " ".join(f"word{number}" for number in range(60))
+    texts = [f"a review of its own number {number} {number**2}" for number in range(36)]
+    texts += ["the same words", "the same words", long, f"{long} more"]
+    reviews = Reviews(texts, np.arange(40) % 2)
+    sides = set()
+    for seed in range(12):
+        validation, test = split_reviews(reviews, validation=12, seed=seed)
+        assert sorted([*validation, *test]) == list(range(40))
+        assert np.bincount(reviews.labels[validation]).tolist() == [6, 6]
+        chosen = set(validation.tolist())
+        assert len(chosen & {36, 37}) != 1
+        assert len(chosen & {38, 39}) != 1
+        sides.add(bool(chosen & {36, 37}))
+    assert sides == {True, False}  # they are not always on the same side
+
+
+def test_electronics_has_its_known_size_and_as_many_of_both_labels(monkeypatch, data_file):
+    monkeypatch.setenv("TURNOVER_DATA", str(data_file("electronics/electronics.tsv").parents[1]))
+    reviews = load_electronics()
+    assert len(reviews) == 2000
+    assert reviews.labels.sum() == 1000
+    assert len(set(reviews.texts)) <= 1965
+    assert all(text == text.lower() for text in reviews.texts)
+    assert load_electronics(rows=10).labels.tolist() == [0] * 5 + [1] * 5
+
+
+def test_missing_reviews_are_named_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingDataError, match=r"electronics.tsv.*https://.*export TURNOVER_DATA"):
+        run("cleansing", "toy", tmp_path / "run")
+    assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_a_toy_run_measures_every_arm_of_every_seed(toy):
+    result, config = toy["result"], SIZES["toy"]
+    assert [len(seed["arms"]) for seed in result["seeds"]] == [1 + len(config.estimates)] * len(config.seeds)
+    for seed in result["seeds"]:
+        for name, arms in seed["arms"].items():
+            counts = [arm["removed"] for arm in arms.values()]
+            assert counts == sorted(counts)
+            assert name != "random" or counts == [round(share * config.rows) for share in config.shares]
+            assert all(0 <= arm["test"]["accuracy"] <= 1 < 1 + arm["test"]["loss"] for arm in arms.values())
+        assert seed["test_rows"] + config.validation == config.reviews
+
+
+def test_gains_and_proofs_come_from_the_same_numbers(toy):
+    result = toy["result"]
+    for name, proofs in result["proofs"].items():
+        for share, proof in proofs.items():
+            over_none = {one["measure"]: one["gain"] for one in proof["differences"] if one["against"] == "none"}
+            for what in ("accuracy", "loss"):
+                assert gains(result, name, float(share), what).mean() == pytest.approx(over_none[what])
+
+
+def test_rate_and_epochs_have_the_least_loss_on_dev_rows(toy):
+    chosen = toy["result"]["chosen"]["plain"]
+    best = min(chosen["tried"], key=lambda one: one["loss"])
+    assert (chosen["rate"], chosen["epochs"]) == (best["rate"], best["epochs"])
+    assert toy["result"]["chosen"]["masked"]["tried"] == [{"rate": 3e-3, "epochs": 2}]  # nothing to choose from
+
+
+def test_finished_seeds_are_not_measured_again(toy, folder):
+    file = folder / "parts" / "seed-1-none.json"
+    there = file.read_text(encoding="utf-8")
+    changed = json.loads(there)
+    changed["found"]["arms"]["0"]["test"]["accuracy"] = 0.123
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    again = measure(SIZES["toy"], folder)
+    file.write_text(there, encoding="utf-8")
+    assert again["seeds"][1]["none"]["test"]["accuracy"] == 0.123
+    assert again["seeds"][0] == toy["result"]["seeds"][0]
+
+
+def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
+    del toy  # its fixture skips where data is missing
+    encoder = str(encoder_folder(2, tmp_path))
+    config = replace(
+        SIZES["toy"],
+        rows=24,
+        reviews=12,
+        validation=4,
+        encoder=encoder,
+        estimates=("paper",),
+        rates=(1e-3,),
+        epochs=(1,),
+        shares=(0.1,),
+    )
+    result = measure(config, tmp_path / "run")
+    assert list(result["seeds"][0]["arms"]) == ["random", "paper"]
+    assert encoder in page(result, tmp_path)
+
+
+def test_the_page_shows_the_table_and_draws_the_figure(toy, tmp_path):
+    text = page(toy["result"], tmp_path)
+    accuracy = [100 * seed["none"]["test"]["accuracy"] for seed in toy["result"]["seeds"]]
+    assert f"| none | {np.mean(accuracy):.1f} ± {np.std(accuracy, ddof=1):.1f} |" in text
+    assert "78.3 ± 0.2" in text
+    assert (tmp_path / "cleansing.svg").read_text(encoding="utf-8").count("<svg") == 1
+    found = findings(toy["result"])
+    assert len(found) == 2 * len(SIZES["toy"].estimates)
+    assert all(one.agreement in text for one in found)
+
+
+def proof(gain, needed):
+    stderr = 0.002
+    beyond = gain > stderr
+    one = {"measure": "loss", "gain": gain, "stderr": stderr, "beyond": beyond, "seeds_needed": needed}
+    return {"differences": [{**one, "against": "none"}, {**one, "against": "random"}]}
+
+
+def test_a_gain_beyond_one_standard_error_agrees_with_the_paper():
+    told = agreement("by X", "loss", proof(0.01, 2))
+    assert "better than both beyond one standard error, as in the paper" in told
+    assert "+0.0100 ± 0.0020 over none" in told
+
+
+def test_a_gain_within_one_standard_error_says_how_many_seeds_it_takes():
+    assert "about 40 seeds" in agreement("by X", "loss", proof(0.001, 40))
+    assert "more than 1,000 seeds" in agreement("by X", "loss", proof(0.0001, 50_000))
+    assert "not seen" in agreement("by X", "loss", proof(0.001, 40))
+    assert "no gain that more seeds" in agreement("by X", "loss", proof(-0.01, None))
+
+
+def test_the_best_shares_are_named(toy):
+    result = json.loads(json.dumps(toy["result"]))
+    for proofs in result["proofs"].values():
+        for one in proofs.values():
+            one["helps"] = {"accuracy": False, "loss": False}
+    assert best_sentence(result).endswith("In accuracy: none. In loss: none.")
+    result["proofs"]["paper"]["0.02"]["helps"]["loss"] = True
+    assert best_sentence(result).endswith("In loss: by one model, as in the paper (2 %).")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"), [(0.001, "would have shown in accuracy"), (0.02, "would not have shown in a")]
+)
+def test_the_papers_gain_would_show_only_with_small_standard_errors(stderr, said):
+    each = [{"measure": measure, "against": "none", "stderr": stderr} for measure in ("accuracy", "loss")]
+    result = {"setting": {"shown": 0.01}, "proofs": {"paper": {"0.01": {"differences": each}}}}
+    assert said in power_sentence(result)
+
+
+@pytest.mark.parametrize(("ridge", "said"), [(0.702, "comes from the influence functions"), (0.706, "at least half")])
+def test_the_gain_without_influence_functions_is_told(ridge, said):
+    arms = {name: {"0.01": {"test": {"accuracy": value}}} for name, value in (("ridge", ridge), ("denoised", 0.71))}
+    seeds = [{"none": {"test": {"accuracy": 0.7}}, "arms": arms}]
+    assert said in source_sentence({"setting": {"shown": 0.01}, "seeds": seeds})
+
+
+def test_a_choice_that_seeds_do_not_share_is_called_noise():
+    setting = {"shown": 0.01, "replicas": 8}
+    told = noise_sentence({"setting": setting, "overlap": {"paper": 0.012, "denoised": 0.3}})
+    assert "mostly noise where they are chosen by one model, as in the paper." in told
+    assert "influence functions (30 times)" in told
+    assert "noise" not in noise_sentence({"setting": setting, "overlap": {"paper": 0.2}})
+    assert noise_sentence({"setting": setting, "overlap": {"paper": None}}) == ""  # one seed shares nothing
+
+
+def test_rows_for_the_engine_have_ids_where_asked_for():
+    inputs = {"input_ids": torch.zeros(3, 2)}
+    assert set(labelled(inputs, torch.zeros(3), ids=True)) == {"input_ids", "labels", "instance_id"}
+    assert len(labelled(torch.zeros(3, 2), torch.zeros(3))) == 2
+    first = part(inputs, [0])
+    assert not isinstance(first, torch.Tensor)
+    assert first["input_ids"].shape == (1, 2)
+
+
+def test_sizes_are_the_four_and_full_is_the_papers():
+    assert list(SIZES) == ["toy", "small", "medium", "full"]
+    assert isinstance(SIZES["full"], Config)
+    assert (SIZES["full"].shares, SIZES["full"].validation, len(SIZES["full"].seeds)) == ((0.01,), 200, 4)
+
+
+def test_expected_values_have_names_that_results_have_and_ranges(toy):
+    expected = json.loads((HERE / "cleansing" / "expected.json").read_text(encoding="utf-8"))
+    assert expected
+    assert all(low < high for low, high in expected.values())
+    assert [one for one in outside(toy) if "is None" in one] == []
