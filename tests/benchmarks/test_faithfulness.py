@@ -20,7 +20,7 @@ from benchmarks.faithfulness.run import explore, publish, run
 from benchmarks.faithfulness.table import collected
 from benchmarks.faithfulness.tasks import prepare
 from benchmarks.faithfulness.trainings import Trainings
-from experiments.runner import ExperimentError
+from experiments.runner import ROOT, ExperimentError
 
 # A few rows are few for the engine's check that they were trained under these ids, and for subsets of them.
 pytestmark = [
@@ -303,3 +303,24 @@ def test_missing_data_leaves_the_other_tasks_alone(tmp_path, monkeypatch, capsys
 def test_an_unknown_method_is_told_which_there_are(tmp_path):
     with pytest.raises(SystemExit, match=r"no method nothing is reported; there are paper"):
         run(SIZES["toy"], tmp_path, tasks=["digits"], methods_wanted=["nothing"], seeds=None)
+
+
+def test_the_table_of_what_to_use_has_the_published_figures():
+    numbers = json.loads((ROOT / "docs" / "results" / "faithfulness.json").read_text(encoding="utf-8"))
+    keys = {title: key for key, title in numbers["titles"].items()}
+    lines = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8").splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("| LDS plain / LDS masked / AUC"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
+    shown = 0
+    for title, *cells in rows[: [len(row) for row in rows].index(1)]:
+        for task, cell in zip(("digits", "sst2", "cifar10"), cells, strict=True):
+            known = numbers["chosen_on"][task] | numbers["explored"].get(task, {})
+            figures = known.get(keys.get(title, title))
+            if not cell:
+                assert figures is None
+                continue
+            measured = [figures[name]["mean"] for name in ("lds_plain", "lds_full", "mean_auc")]
+            told = [float(part.replace("−", "-")) for part in cell.split(" / ")]
+            assert told == pytest.approx(measured, abs=0.0051), (title, task)
+            shown += 1
+    assert shown > 15
