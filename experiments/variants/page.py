@@ -147,9 +147,10 @@ def _memory(result: dict[str, Any], about: str) -> Finding:
         (
             "All kinds need less memory than masks that are kept, as the paper says"
             if len(less) == len(known)
-            else "At this size not every kind needs less memory than masks that are kept"
+            else "At this size masks that are kept would be as small, but they grow with the data and the three kinds do "
+            "not, as the paper says"
         )
-        + "; plain masks, which hash only the units of the batch, need no trick.",
+        + "; plain masks, which hash only the units of the batch, need neither blocks nor a codebook.",
     )
 
 
