@@ -147,8 +147,8 @@ def _memory(result: dict[str, Any], about: str) -> Finding:
         (
             "All kinds need less memory than masks that are kept, as the paper says"
             if len(less) == len(known)
-            else "At this size masks that are kept would be as small, but they grow with the data and the three kinds do "
-            "not, as the paper says"
+            else "At this size masks that are kept would be as small, but they grow with the data, and the three kinds "
+            "do not, as the paper says"
         )
         + "; plain masks, which hash only the units of the batch, need neither blocks nor a codebook.",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments import runner
-from experiments.__main__ import main
-from experiments.index import write_index
+from experiments.__main__ import RESULTS, main
+from experiments.index import PAPER, write_index
 from experiments.needs import Needs, TooSmallError, check
 from experiments.runner import ExperimentError, experiments, find, outside, publish, run
 from experiments.side_by_side import run_side_by_side
@@ -75,7 +75,8 @@ def test_a_run_that_was_cut_off_goes_on_in_its_folder(doubled, tmp_path):
     out = tmp_path / "out"
     run("doubled_rows", "small", out)
     (out / "result.json").unlink()
-    run("doubled_rows", "small", out)
+    (out / "seconds.json").write_text("100.0")  # of the call that was cut off
+    assert run("doubled_rows", "small", out)["seconds"] >= 100
     assert (out / "calls").read_text() == "xx"
 
 
@@ -192,3 +193,22 @@ def test_an_experiment_has_all_its_parts(name):
     for part in ("README.md", "config.py", "run.py", "page.py", "expected.json"):
         assert (folder / part).exists(), part
     assert list(importlib.import_module(f"experiments.{name}.config").SIZES) == list(runner.SIZES)
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_expected_values_are_ranges_and_what_is_published_lies_within(name):
+    ranges = json.loads((Path(runner.__file__).parent / name / "expected.json").read_text())
+    assert ranges
+    assert all(low < high for low, high in ranges.values())
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    assert record["size"] == "small"
+    assert outside(record) == []
+
+
+def test_every_result_of_the_paper_is_an_experiment_that_says_what_it_found():
+    assert set(PAPER) <= set(experiments())
+    for name in PAPER:
+        record = json.loads((RESULTS / f"{name}.json").read_text())
+        for found in runner.module_of(name, "page").findings(record["result"]):
+            assert all(vars(found).values())
+            assert found.agreement.endswith(".")
