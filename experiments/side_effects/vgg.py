@@ -1,0 +1,130 @@
+"""VGG19 on CIFAR-10: without masks, with them on late or on all layers, and with ordinary dropout beside them."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import turnover
+from experiments.datasets import MissingDataError
+from experiments.datasets.cifar10 import load_cifar10
+from turnover.tasks.vgg import FIRST_MASKED, VGG19, vgg_sites
+
+from .config import VggConfig
+
+MOMENTUM, DECAY = 0.9, 5e-4
+_RISE = 0.2
+_TOGETHER = 500
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where masks are, and whether ordinary dropout is there too.
+
+    Attributes:
+        first: convolution that is masked, with all after it; None: no masks.
+        dropout: ordinary dropout at convolutions 12 to 16 and before the classifier.
+    """
+
+    first: int | None = None
+    dropout: bool = False
+
+
+NETWORKS = {
+    "plain": Network(),
+    "masks": Network(FIRST_MASKED),
+    "masks and dropout": Network(FIRST_MASKED, dropout=True),
+    "masks on all layers": Network(1),
+}
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images [n, 3, 32, 32] from -1 to 1, and their labels."""
+
+    x: Tensor
+    y: Tensor
+
+    def part(self, start: int, stop: int | None = None) -> "Images":
+        """Return the images from `start` to `stop`."""
+        return Images(self.x[start:stop], self.y[start:stop])
+
+
+def load_images(split: Literal["train", "test"], rows: int | None) -> Images:
+    """Return the first images of a split.
+
+    Raises:
+        MissingDataError: the file is not there, or has fewer images.
+    """
+    found = load_cifar10(split, rows=rows)
+    if rows is not None and len(found) < rows:
+        raise MissingDataError(
+            f"cifar10/cifar10_12k.npz has {len(found):,} {split} images and this size needs {rows:,}. Put all of "
+            "CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) into it, or take SIZE=medium."
+        )
+    x = torch.from_numpy(found.pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return Images(x.contiguous(memory_format=torch.channels_last), torch.from_numpy(found.labels))
+
+
+def train_vgg(
+    network: Network, images: Images, config: VggConfig, *, rate: float, seed: int, tell: Callable[[], object]
+) -> nn.Module:
+    """Return a trained network in eval mode.
+
+    Args:
+        network: where its masks are.
+        images: place in them is the instance id.
+        config: width, epochs, batch, schedule.
+        rate: at its height.
+        seed: of weights, masks, order and ordinary dropout.
+        tell: called after every step.
+    """
+    torch.manual_seed(seed)
+    model: nn.Module = VGG19(width=config.width, dropout=config.dropout if network.dropout else 0.0)
+    model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] - faster on a CPU
+    if network.first is not None:
+        at = vgg_sites(first=network.first, classifier_input=config.classifier_input)
+        model = turnover.wrap(model, at=at, seed=seed)
+    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, weight_decay=DECAY)
+    steps = len(images.y) // config.batch
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: factor(step / steps, config))
+    model.train()
+    for _ in range(config.epochs):
+        # The last batch, which may be too small for BatchNorm, is left out.
+        for places in torch.randperm(len(images.y))[: steps * config.batch].view(steps, config.batch):
+            with turnover.instances(places) if network.first is not None else nullcontext():
+                functional.cross_entropy(model(images.x[places]), images.y[places]).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            schedule.step()
+            tell()
+    return model.eval()
+
+
+def factor(epoch: float, config: VggConfig) -> float:
+    """Return the share of the rate after so many epochs: falling at the milestones, or up and down once."""
+    if config.milestones:
+        return 0.1 ** sum(epoch >= milestone for milestone in config.milestones)
+    done = epoch / config.epochs
+    # Never quite zero: the very first and last steps would be for nothing.
+    return max(0.01, min(done / _RISE, (1 - done) / (1 - _RISE)))
+
+
+@torch.no_grad()
+def answers(model: nn.Module, x: Tensor, *, view: Any = None, ids: Tensor | None = None) -> Tensor:
+    """Return the predicted classes, in the full network or in a view of instances."""
+    found: list[Tensor] = []
+    for start in range(0, len(x), _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        with nullcontext() if ids is None else turnover.instances(ids[some], view=view):
+            found.append(model(x[some]).argmax(1))
+    return torch.cat(found)
+
+
+def accuracy(model: nn.Module, images: Images, **view: Any) -> float:
+    """Return the share of right answers."""
+    return float((answers(model, images.x, **view) == images.y).float().mean())

