@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.electronics import split_reviews
+from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from experiments.real_models.kept import kept, spent
 from turnover.applications.cleanse import cleanse
 from turnover.applications.proof import Proof
 from turnover.influence import Ridge

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from .folder import MissingDataError, data_file, read_tsv
 
 LABELS = ("entailment", "neutral", "contradiction")
+_PLACES = {name: place for place, label in enumerate(LABELS) for name in (label, str(place))}
 
 _SOURCE = (
     "MNLI belongs to GLUE (https://gluebenchmark.com/tasks); on the Hugging Face hub it is nyu-mll/multi_nli. Wanted "
-    "are train.tsv and validation.tsv, a header and then premise<TAB>hypothesis<TAB>label, the label as a word."
+    "are train.tsv and validation.tsv, a header and then premise<TAB>hypothesis<TAB>label, the label as a word or its "
+    "number, 0 to 2."
 )
 
 
@@ -47,11 +49,11 @@ def load_mnli(split: Literal["train", "validation"], *, rows: int | None = None)
     """
     path = data_file(f"mnli/{split}.tsv", source=_SOURCE)
     found = read_tsv(path)[:rows]
-    strange = sorted({row["label"] for row in found} - set(LABELS))
+    strange = sorted({row["label"] for row in found} - set(_PLACES))
     if strange:
         raise MissingDataError(f"{path} has labels {strange}. Wanted are {', '.join(LABELS)}. {_SOURCE}")
     return Pairs(
         [row["premise"].strip() for row in found],
         [row["hypothesis"].strip() for row in found],
-        np.array([LABELS.index(row["label"]) for row in found], np.int64),
+        np.array([_PLACES[row["label"]] for row in found], np.int64),
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.kept import kept
 from experiments.one_thread import one_thread
-from experiments.real_models.kept import kept
 from turnover.tasks.networks import REPLICAS
 
 from .config import Config

@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from experiments.datasets.sst2 import load_sst2
+from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from experiments.real_models.kept import kept, spent
 from experiments.real_models.text import BATCH, Rows, train
 from experiments.side_effects.adapters import adapter_network, load_rows, open_encoder
 from turnover.ids import INSTANCE_ID

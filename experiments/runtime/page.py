@@ -1,0 +1,229 @@
+"""The results page: seconds and ratios, how they grow, and on what they depend."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.findings import Finding
+
+from .config import HEADLINE
+from .plot import plot
+from .verdicts import equal_verdict, fast_verdict, loop_verdict
+from .wording import koh_title, network_title, time_of, times
+
+_PAPER = "35 s against 10 min, 17 times (App. “Runtime”, BERT-base, one GPU)"
+_FAR_OFF = 0.25  # by how much the extrapolation may miss what is measured from end to end
+
+
+def page(result: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as Markdown and write its plot into `folder`."""
+    plot(result, folder / "runtime.svg")
+    parts = [_head(result), _ratios(result), _growth(result), _depends(result), _equal(result), _peer(result)]
+    return "\n".join(line for part in (*parts, _counted(result)) for line in part)
+
+
+def findings(result: Mapping[str, Any]) -> list[Finding]:
+    """Return the paper's ratio beside ours: for its own loop, the engine's fastest way, and on equal parameters."""
+    here = result["at"]
+    ratios, equal = here["ratio"][HEADLINE], here["equal_ratio"]
+    fastest = max((name for name in ratios if name != "loop"), key=lambda name: ratios[name])
+    what = f"MNLI, {here['instances']:,} instances on one target: influence functions against turn-over dropout"
+    setting = f"{_encoder(result)} with adapters, one processor thread, influence functions extrapolated from a part"
+    loop = f"{time_of(here['ours']['loop'])} against {time_of(here['koh'][HEADLINE])}, {times(ratios['loop'])} times"
+    best = f"{time_of(here['ours'][fastest])} against {time_of(here['koh'][HEADLINE])}, {times(ratios[fastest])} times"
+    return [
+        Finding(f"{what}, two passes an instance", _PAPER, loop, setting, loop_verdict(ratios["loop"])),
+        Finding(f"{what}, {network_title(fastest)}", _PAPER, best, setting, fast_verdict(ratios)),
+        Finding(
+            "the same, influence functions restricted to the parameters that the masks belong to",
+            "–",
+            f"{times(min(equal.values()))} to {times(max(equal.values()))} times",
+            setting,
+            equal_verdict(equal, result["head_alone"]["seconds"] / here["ours"]["0"]),
+        ),
+    ]
+
+
+def _head(result: Mapping[str, Any]) -> Iterable[str]:
+    here, tokens = result["at"], result["tokens"]
+    yield "# Runtime: 10,000 instances of MNLI on one target"
+    yield ""
+    yield (
+        f"{_encoder(result)} with adapters of {result['setting']['adapter']} units; the influence of "
+        f"{here['instances']:,} training instances on one target of {tokens['target']} tokens (the instances have "
+        f"{tokens['mean']:.0f} on average). Trained parameters, for both methods: "
+        f"{result['costs']['parameters']['all']:,}. Processor seconds of one thread; all methods took turns in the "
+        f"same run{_rounds(result['setting']['rounds'])}."
+    )
+    yield ""
+    for one in findings(result):
+        yield f"- {one.agreement}"
+    yield ""
+
+
+def _ratios(result: Mapping[str, Any]) -> Iterable[str]:
+    here, costs = result["at"], result["costs"]
+    koh = here["koh"][HEADLINE]
+    yield f"Influence functions (Koh+, in the setting of Han et al.) take {time_of(koh)} for one target."
+    yield from ["", "| turn-over dropout | seconds | times faster | rank correlation with all masks |"]
+    yield "| --- | --- | --- | --- |"
+    for name, seconds in here["ours"].items():
+        agreement = "–" if name == "loop" else f"{costs['agreement'][name]:.3f}"
+        yield f"| {network_title(name)} | {time_of(seconds)} | {times(here['ratio'][HEADLINE][name])} | {agreement} |"
+    yield ""
+    yield (
+        "With fewer masks the scores are others: those of the part of the network above. The rank correlation tells "
+        "how near they are, of "
+        f"{result['setting']['engine']:,} instances on this target; [real models](real_models.md) shows how much "
+        "of such scores is signal."
+    )
+    yield ""
+
+
+def _growth(result: Mapping[str, Any]) -> Iterable[str]:
+    names = list(result["at"]["ours"])
+    yield "## How the ratio grows"
+    yield ""
+    yield "![seconds and ratios against the number of instances](runtime.svg)"
+    yield from ["", f"| instances | Koh+ | {' | '.join(map(network_title, names))} |"]
+    yield f"| --- | --- |{' --- |' * len(names)}"
+    for one in result["growth"]:
+        cells = (f"{times(one['ratio'][HEADLINE][name])}" for name in names)
+        yield f"| {one['instances']:,} | {time_of(one['koh'][HEADLINE])} | {' | '.join(cells)} |"
+    yield ""
+    first, last = result["growth"][0], result["growth"][-1]
+    grown = [name for name in names if _ratio(last, name) > 2 * _ratio(first, name)]
+    yield (
+        "Both methods are linear in the instances, so that ratios grow only as far as fixed costs are spread, such as "
+        f"the {result['never_trained']:,} never-trained ids that the engine scores besides. From "
+        f"{first['instances']:,} to {last['instances']:,} instances they grow more than twofold for "
+        f"{_listed_titles(grown)}."
+    )
+    yield ""
+
+
+def _depends(result: Mapping[str, Any]) -> Iterable[str]:
+    here = result["at"]
+    yield "## How much work influence functions do"
+    yield ""
+    yield (
+        "Their seconds are those of r·t steps with b rows each, and of one gradient a training row. The ten minutes "
+        "of the paper are those of Han et al. 2020, whose published script has t = |D| / 4, r = 1, b = 8; the paper's "
+        "Table 1 says that rt is about |D|. Without any inverse the gradients alone remain."
+    )
+    yield from [
+        "",
+        "| influence functions | seconds | against the loop | against all masks | against the output layer |",
+    ]
+    yield "| --- | --- | --- | --- | --- |"
+    for name, seconds in here["koh"].items():
+        cells = (times(here["ratio"][name][mine]) for mine in ("loop", "all", "0"))
+        yield f"| {koh_title(name)} | {time_of(seconds)} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _equal(result: Mapping[str, Any]) -> Iterable[str]:
+    here, parameters, alone = result["at"], result["costs"]["parameters"], result["head_alone"]
+    yield "## Equal parameters"
+    yield ""
+    yield (
+        "Scores by the masks of the top blocks tell of these blocks' parameters alone. Influence functions can be "
+        "restricted to the same ones, and are faster then too, since they need no gradient below."
+    )
+    yield from [
+        "",
+        "| parameters of | how many | Koh+ on them | engine | times faster |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, seconds in here["equal_koh"].items():
+        cells = (
+            f"{parameters[name]:,}",
+            time_of(seconds),
+            time_of(here["ours"][name]),
+            times(here["equal_ratio"][name]),
+        )
+        yield f"| {_part(name)} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        "For the output layer alone there is a cheaper way yet: if the features below it are kept from training, "
+        f"influence functions of {here['instances']:,} instances take {time_of(alone['seconds'])}, "
+        f"{times(alone['seconds'] / here['ours']['0'])} times the engine's seconds; if they are not, computing them "
+        f"takes {time_of(alone['features'])} more. The engine needs no feature of a training instance, only its id."
+    )
+    yield ""
+
+
+def _peer(result: Mapping[str, Any]) -> Iterable[str]:
+    yield "## A peer's influence functions"
+    yield ""
+    peer, here = result["peer"], result["at"]
+    if "missing" in peer:
+        yield from [f"Not measured: {peer['missing']}.", ""]
+        return
+    sizes = _sizes([size for size, _ in peer["points"]])
+    cells = "; ".join(f"{times(ratio)} for {network_title(name)}" for name, ratio in here["peer_ratio"].items())
+    yield (
+        f"{peer['name']} fits factors of the curvature once for all targets, in place of a recursion for each; "
+        f"fitting and one target take {time_of(here['peer'])} for {here['instances']:,} instances, extrapolated from "
+        f"{sizes}. Ratio to ours: {cells}."
+    )
+    yield ""
+
+
+def _counted(result: Mapping[str, Any]) -> Iterable[str]:
+    setting, check, costs = result["setting"], result["check"], result["costs"]["koh"]["all"]
+    good = "it holds" if abs(check["ratio"] - 1) <= _FAR_OFF else "it is off by more than a quarter"
+    yield "## How it is counted"
+    yield ""
+    yield (
+        f"- Influence functions: {setting['koh_rows']} gradients and {setting['koh_steps']} steps a round are timed, "
+        f"of rows whose lengths are spread as those of all, and multiplied: {1e3 * costs['row']:.0f} ms a gradient, "
+        f"{1e3 * costs['step 8']:,.0f} ms a step of 8 rows. From end to end, {check['instances']} instances took "
+        f"{check['ratio']:.2f} times what this says: {good}."
+    )
+    yield (
+        "- Their rows are padded to the longest of a batch only; Han et al. padded all to 128 tokens, which is slower."
+    )
+    yield (
+        f"- The authors' loop: the target repeated {setting['loop_batch']} times, once with the masks of as many "
+        f"instances and once with them flipped; {setting['loop_batches']} times a round, and multiplied."
+    )
+    yield (
+        f"- The engine is timed as users call it: it scores {result['never_trained']:,} never-trained ids besides, for "
+        f"standard errors, which the loop has not. It is timed at {setting['engine']:,} instances and multiplied by "
+        f"the number of ids; with masks of the output layer alone, at {_sizes(setting['engine_last'])} instances."
+    )
+    yield (
+        f"- The model was trained on {min(setting['trained'], setting['instances']):,} instances for one epoch; "
+        "seconds do not depend on what was learned. All parts together took "
+        f"{result['spent']['seconds'] / 60:.1f} processor minutes, without training."
+    )
+
+
+def _listed_titles(names: Sequence[str]) -> str:
+    return "; ".join(map(network_title, names)) if names else "none"
+
+
+def _rounds(rounds: int) -> str:
+    return "" if rounds == 1 else f", and the smallest of {rounds} rounds counts"
+
+
+def _ratio(one: Mapping[str, Any], name: str) -> float:
+    return one["ratio"][HEADLINE][name]
+
+
+def _encoder(result: Mapping[str, Any]) -> str:
+    setting = result["setting"]
+    if setting["blocks"] is not None:
+        return f"An untrained encoder of {setting['blocks']} blocks"
+    return setting["model"] or "MiniLM (6 blocks of 384)"
+
+
+def _part(name: str) -> str:
+    return {"all": "all adapters and output layer", "0": "output layer"}.get(
+        name, f"top {'block' if name == '1' else f'{name} blocks'} and output layer"
+    )
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)

@@ -1,0 +1,133 @@
+"""MNLI for an encoder with masked adapters: tokens, the model, its training, one target."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+import turnover
+from experiments.datasets.mnli import LABELS, load_mnli
+from experiments.real_models.text import BATCH, Rows, encoder_folder, train
+
+from .config import Config
+
+LONGEST = 128
+_CANDIDATES = 500  # validation pairs among which the target is found
+
+
+@dataclass(frozen=True)
+class PairRows(Rows):
+    """Tokenised pairs of sentences.
+
+    Attributes:
+        types: of the tokens of each pair: 0 in the premise, 1 in the hypothesis.
+    """
+
+    types: list[list[int]]
+
+    def batch(self, places: list[int]) -> dict[str, Tensor]:
+        """Return these pairs, padded to the longest of them."""
+        found = super().batch(places)
+        types = torch.zeros_like(found["input_ids"])
+        for row, place in enumerate(places):
+            types[row, : len(self.types[place])] = torch.tensor(self.types[place])
+        return {**found, "token_type_ids": types}
+
+    @property
+    def lengths(self) -> Tensor:
+        """Return the number of tokens of every pair."""
+        return torch.tensor([len(one) for one in self.tokens])
+
+    def of(self, places: list[int]) -> "PairRows":
+        """Return some of the pairs, in the order given."""
+        some = torch.tensor(places)
+        return PairRows([self.tokens[one] for one in places], self.labels[some], [self.types[one] for one in places])
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything that all methods share.
+
+    Attributes:
+        train: the instances.
+        target: one pair of the validation set.
+        model: wrapped and trained.
+    """
+
+    train: PairRows
+    target: PairRows
+    model: nn.Module
+
+
+def load_rows(config: Config, folder: Path | str) -> tuple[PairRows, PairRows]:
+    """Return the instances, and as target the first validation pair that is as long as their median.
+
+    Raises:
+        MissingDataError: MNLI is not there.
+    """
+    train = _tokenised("train", folder, config.instances)
+    held_out = _tokenised("validation", folder, _CANDIDATES)
+    median = int(train.lengths.median())
+    # Both methods' seconds grow with length: a target of usual length favours none.
+    place = int((held_out.lengths - median).abs().argmin())
+    return train, held_out.of([place])
+
+
+def encoder_of(config: Config, out: Path) -> Path | str:
+    """Return the folder of the encoder, or its name on the hub."""
+    return encoder_folder(config.blocks, out) if config.model is None else config.model
+
+
+def _base(config: Config, folder: Path | str) -> nn.Module:
+    """Return an encoder with a new output layer for three classes."""
+    from transformers import AutoModelForSequenceClassification
+
+    torch.manual_seed(config.seed)
+    options: dict[str, Any] = {"num_labels": len(LABELS), "ignore_mismatched_sizes": True}
+    return AutoModelForSequenceClassification.from_pretrained(folder, **options)
+
+
+def trained(config: Config, folder: Path | str, rows: PairRows, file: Path) -> nn.Module:
+    """Return the trained model; one that was trained before is opened."""
+    base = _base(config, folder)
+    if file.exists():
+        return turnover.load(file, model=base).eval()
+    model = turnover.wrap(base, adapters=config.adapter, seed=config.seed)
+    some = rows.of(list(range(min(config.trained, len(rows)))))
+    with tqdm(total=-(-len(some) // BATCH), desc="training") as bar:
+        train(model, some, masked=True, rate=config.rate, epochs=1, seed=config.seed, tell=bar.update)
+    turnover.save(model, file)
+    return model.eval()
+
+
+class Trimmed(nn.Module):
+    """A classifier of padded pairs that computes no padding beyond the longest pair of a batch."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, types: Tensor, real: Tensor) -> Tensor:
+        """Return the scores of the classes."""
+        longest = int(real.sum(1).max())
+        tokens, types, real = (one[:, :longest] for one in (tokens, types, real))
+        return self.model(input_ids=tokens, token_type_ids=types, attention_mask=real).logits
+
+
+def padded(rows: PairRows) -> tuple[Tensor, Tensor, Tensor]:
+    """Return tokens, types and which tokens are real, all rows as long as the longest."""
+    found = rows.batch(list(range(len(rows))))
+    return found["input_ids"], found["token_type_ids"], found["attention_mask"]
+
+
+def _tokenised(split: Any, folder: Path | str, rows: int | None) -> PairRows:
+    from transformers import AutoTokenizer
+
+    found = load_mnli(split, rows=rows)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    options: dict[str, Any] = {"max_length": LONGEST, "truncation": True, "return_token_type_ids": True}
+    encoded = tokenizer(found.premises, found.hypotheses, **options)
+    return PairRows(encoded["input_ids"], torch.from_numpy(found.labels), encoded["token_type_ids"])

@@ -1,0 +1,241 @@
+"""Language model: a toy run trains, scores and trains again; the page says what its numbers say."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from experiments.datasets import MissingDataError
+from experiments.datasets.wikitext2 import load_wikitext2
+from experiments.lm.changes import change, mean_and_error, verdict
+from experiments.lm.config import SIZES
+from experiments.lm.corpus import Corpus, Positions, load_corpus
+from experiments.lm.drawn_text import draw_text
+from experiments.lm.page import findings, page
+from experiments.lm.pattern import by_frequency, rare_names, with_frequency
+from experiments.lm.removal import VARIANTS, weights_for
+from experiments.lm.run import run as measure
+from experiments.lm.verdicts import (
+    coloured_names,
+    frequency_verdict,
+    names_verdict,
+    perplexity_verdict,
+    question_verdict,
+)
+from experiments.runner import HERE, outside, run
+from turnover.applications.coloured_text import coloured_text
+from turnover.tasks.token_data import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("lm") / "run"
+
+
+@pytest.fixture(scope="module")
+def toy(folder):
+    try:
+        return run("lm", "toy", folder)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingDataError, match=r"wikitext-2/train.txt.*https://.*export TURNOVER_DATA"):
+        run("lm", "toy", tmp_path / "run")
+    with pytest.raises(MissingDataError, match=r"wikitext-2/valid.txt"):
+        load_wikitext2("valid")
+
+
+def test_lines_are_those_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    (tmp_path / "wikitext-2").mkdir()
+    (tmp_path / "wikitext-2/test.txt").write_text(" = Title = \n \n some words \n", encoding="utf-8")
+    assert load_wikitext2("test") == [" = Title = ", " ", " some words "]
+
+
+def test_the_text_lies_around_the_passage_and_positions_are_its_words(toy):
+    corpus = load_corpus(SIZES["toy"])
+    words = [corpus.vocabulary.words[number] for number in corpus.train.words.tolist()]
+    assert words[corpus.passage : corpus.passage + 6] == ["The", "cast", "was", ":", "<eos>", "John"]
+    assert len(corpus.train) == 2_000 - SIZES["toy"].network.context
+    assert corpus.train.contexts[10, -1] == corpus.train.words[9]
+    assert corpus.counts.sum() == len(corpus.train)
+    assert corpus.frequencies[0] == corpus.counts[corpus.train.words[0]]
+
+
+def test_a_toy_run_measures_every_part(toy):
+    result, config = toy["result"], SIZES["toy"]
+    assert len(result["masked"]) == config.models
+    assert all(len(one["curve"]) == config.network.epochs for one in result["masked"])
+    assert len(result["passage"]["words"]) == len(result["passage"]["values"]) == config.shown
+    assert "cast" in result["passage"]["words"]
+    for name in ("frequency", "frequency_one_model", "frequency_never_trained"):
+        found = result["pattern"][name]
+        assert -1 <= found["low"] <= found["spearman"] <= found["high"] <= 1
+    assert 0 <= result["pattern"]["positive"] <= 1
+    highest = [one["value"] for one in result["highest"]]
+    assert highest == sorted(highest, reverse=True)
+    assert highest[0] >= max(result["passage"]["values"])
+    assert set(result["removal"]["shares"][0]) == {"share", *VARIANTS}
+    runs = [one for name in VARIANTS for one in result["removal"]["shares"][0][name]]
+    assert all(one["known"] > 1 for one in (*runs, *result["removal"]["everything"]))
+
+
+def test_the_best_rate_is_the_one_with_the_lowest_validation_perplexity(toy):
+    for one in toy["result"]["rates"].values():
+        assert one["perplexity"][f"{one['best']:g}"] == min(one["perplexity"].values())
+
+
+def test_finished_parts_are_not_measured_again(toy, folder):
+    file = folder / "parts" / "everything-0.json"
+    there = file.read_text(encoding="utf-8")
+    changed = json.loads(there)
+    changed["found"]["all"] = 12345.0
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    again = measure(SIZES["toy"], folder)
+    file.write_text(there, encoding="utf-8")
+    assert again["removal"]["everything"][0]["all"] == 12345.0
+    assert again["masked"] == toy["result"]["masked"]
+
+
+def test_the_page_shows_the_numbers_and_draws_the_text(toy, tmp_path):
+    text = page(toy["result"], tmp_path)
+    assert text.startswith("# Language model")
+    assert all(one.agreement in text for one in findings(toy["result"]))
+    drawn = (tmp_path / "lm.svg").read_text(encoding="utf-8")
+    assert drawn.count("<svg") == 1
+    for word in ("Worthing", "Moncrieff", "[eos]"):
+        assert f">{word}</text>" in drawn
+    assert (tmp_path / "lm-pattern.svg").exists()
+
+
+def test_expected_values_have_names_that_results_have_and_ranges(toy):
+    expected = json.loads((HERE / "lm" / "expected.json").read_text(encoding="utf-8"))
+    assert expected
+    assert all(low < high for low, high in expected.values())
+    assert [problem for problem in outside(toy) if "is None" in problem] == []
+
+
+def test_drawn_text_escapes_words_breaks_lines_and_underlines_the_strongest(tmp_path):
+    words = ["<unk>", "&", "<eos>", *["longer-word"] * 20]
+    draw_text(coloured_text(words, [0, 9, 0, *[0] * 20], limits=(0, 5)), tmp_path / "x.svg", title="a < b")
+    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert "&lt;unk&gt;</text>" in text
+    assert "&amp;</text>" in text
+    assert "a &lt; b" in text
+    assert text.count("<line ") == 1
+    heights = {part.split('"')[0] for part in text.split(' y="')[1:] if "textLength" in part}
+    assert len(heights) == 4  # the first line, and three for twenty long words
+
+
+def _corpus(words):
+    vocabulary = Vocabulary.of([" ".join(words)])
+    train = Positions.of(vocabulary.encode([" ".join(words)]), 2)
+    return Corpus(vocabulary, train, train, train, passage=0, first=0)
+
+
+def test_correlation_with_frequency_is_minus_one_where_rare_words_score_highest():
+    frequencies = np.array([1, 2, 4, 8, 16] * 60)
+    found = with_frequency(-np.log(frequencies), frequencies, draws=10)
+    assert found["spearman"] == found["low"] == found["high"] == pytest.approx(-1)
+    noise = np.random.default_rng(0).normal(size=300)
+    null = with_frequency(noise, frequencies, draws=50)
+    assert null["low"] < 0 < null["high"]
+
+
+def test_names_are_compared_with_words_of_the_same_frequency():
+    corpus = _corpus(("a b Ann went and Bob ran " * 1 + "on and on and on ").split())
+    names = np.array([corpus.vocabulary.words[number] in ("Ann", "Bob") for number in corpus.train.words])
+    rare = corpus.frequencies == 1
+    scores = np.where(names, 3.0, np.where(rare, 1.0, -5.0))
+    assert rare_names(scores, corpus, draws=5)["difference"] == pytest.approx(2.0)
+    assert by_frequency(scores, corpus)[0]["names"] == {"positions": 2, "words": 2, "mean": 3.0}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_as_many_positions_are_left_out_in_every_variant(variant):
+    rng = np.random.default_rng(0)
+    frequencies = rng.integers(1, 50, 400)
+    scores = -np.log(frequencies) + 0.1 * rng.normal(size=400)
+    options = {"share": 0.1, "weight": 0.5, "seed": 1}
+    weights = weights_for(variant, scores, frequencies, **options)
+    assert int((weights < 1).sum()) == 40
+    assert set(weights.tolist()) == {1.0, 0.5 if variant == "weighted" else 0.0}
+    highest = torch.zeros(400, dtype=torch.bool)
+    highest[torch.from_numpy(np.argsort(-scores)[:40].copy())] = True
+    assert torch.equal(weights < 1, highest) == (variant in ("removed", "weighted"))
+
+
+def test_matched_positions_have_words_of_the_same_frequency():
+    rng = np.random.default_rng(0)
+    frequencies = 2 ** rng.integers(0, 6, 600)
+    scores = -np.log(frequencies) + 0.5 * rng.normal(size=600)
+    options = {"share": 0.1, "weight": 0.5, "seed": 1}
+    left, drawn = (
+        np.sort(frequencies[weights_for(name, scores, frequencies, **options).numpy() == 0])
+        for name in ("removed", "matched")
+    )
+    assert left.tolist() == drawn.tolist()
+
+
+def test_changes_are_by_seed_and_judged_by_two_standard_errors():
+    runs = [{"known": 110.0}, {"known": 231.0}]
+    assert change(runs, [{"known": 100.0}, {"known": 220.0}], "known") == [10.0, 5.0]
+    assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
+    assert mean_and_error([1.0]) == (1.0, 0.0)
+    assert (verdict([1.0, 1.1]), verdict([-1.0, -1.1]), verdict([1.0, -1.0]), verdict([5.0])) == (
+        "higher",
+        "lower",
+        "",
+        "",
+    )
+
+
+def test_sentences_on_perplexity_follow_the_number():
+    assert "cannot be compared" in perplexity_verdict(176, whole=False, unknown=0.2)
+    assert "agrees with" in perplexity_verdict(180, whole=True, unknown=0.0)
+    assert "does not agree" in perplexity_verdict(250, whole=True, unknown=0.0)
+
+
+def test_sentences_on_frequency_follow_the_intervals():
+    none = {"spearman": 0.0, "low": -0.1, "high": 0.1}
+    rare, frequent = {"spearman": -0.5, "low": -0.6, "high": -0.4}, {"spearman": 0.5, "low": 0.4, "high": 0.6}
+    assert frequency_verdict(rare, none).startswith("Agrees")
+    assert "never trained there is no such" in frequency_verdict(rare, none)
+    assert "masks' own doing" in frequency_verdict(rare, rare)
+    assert frequency_verdict(frequent, none).startswith("Does not agree: the more frequent")
+    assert "includes 0" in frequency_verdict(none, none)
+
+
+def test_sentences_on_names_follow_the_numbers():
+    passage = {"words": ["Worthing", "Fairfax", "Worthing", "x"], "values": [5.0, 0.0, 0.0, 9.0], "limits": [1.0, 4.0]}
+    names = coloured_names(passage)
+    assert names == {"all": ["Worthing", "Fairfax"], "coloured": ["Worthing"]}
+    above, below, none = (
+        {"difference": (low + high) / 2, "low": low, "high": high} for low, high in ((1, 2), (-2, -1), (-1, 1))
+    )
+    assert names_verdict(names, none).startswith("Agrees in part: 1 of 2")
+    assert "score 1.50 nats above" in names_verdict({"all": ["a"], "coloured": ["a"]}, above)
+    assert names_verdict({"all": ["a"], "coloured": []}, below).startswith("Does not agree")
+    assert "below other words" in names_verdict(names, below)
+    assert "score like" in names_verdict(names, none)
+
+
+def test_sentences_on_the_open_question_follow_the_differences():
+    def runs(*values, known=None):
+        return [{"all": value, "known": other} for value, other in zip(values, known or values, strict=True)]
+
+    base = {"share": 0.1, "random": runs(100, 101, 99), "matched": runs(100, 101, 99)}
+    worse = question_verdict({"shares": [{**base, "removed": runs(110, 111, 110)}]})
+    assert worse.startswith("4 of 4 comparisons are clear, where such rows are worth more than others")
+    assert worse.count("(clear)") == 4
+    better = question_verdict({"shares": [{**base, "removed": runs(90, 91, 89.5)}]})
+    assert "worth less than others" in better
+    none = question_verdict({"shares": [{**base, "removed": runs(90, 111, 100)}]})
+    assert none.startswith("No clear difference")
+    assert "(clear)" not in none
+    mixed = runs(110, 111, 110, known=(90, 91, 89.5))
+    assert question_verdict({"shares": [{**base, "removed": mixed}]}).startswith("No single answer")
