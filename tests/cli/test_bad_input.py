@@ -213,6 +213,7 @@ def test_without_a_display_the_report_is_written_and_its_path_told(turnover_, te
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))  # no browser is found there
     shutil.copytree(text_run, tmp_path / "RUN")
+    assert set(turnover_("report", "RUN", "--open", "--json").data) == {"error", "exit_code"}  # and nothing else
     said = turnover_("report", "RUN", "--open")
     assert said.code == 2
     assert "no browser" in said.err

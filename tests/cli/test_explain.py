@@ -106,10 +106,20 @@ def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_firs
     assert all(reason["text"]["word"] == said.data["items"][0]["predicted"] for reason in reasons)
 
 
+def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_, text_run):
+    by_number, by_name = (
+        turnover_("explain", text_run, "--row", row, "--json").data["items"][0] for row in ("3", "line 5")
+    )
+    assert by_name == by_number
+    assert by_number["name"] == "line 5"
+    assert "row 3, line 5," in turnover_("explain", text_run, "--row", "line 5").words
+
+
 BAD = {
     "nothing": ([], ["nothing to explain", "--errors"]),
     "two things": (["--row", "1", "--errors"], ["--row and --errors", "Give one"]),
-    "no such row": (["--row", "999"], ["from 0 to 59"]),
+    "no such row": (["--row", "999"], ["from 0 to 59", "--row 'line 2'"]),
+    "no such name": (["--row", "line 999"], ["there is no row line 999"]),
     "an empty text": (["--query", "  "], ["is empty"]),
     "an image for texts": (["--image", "a.png"], ["--query"]),
 }

@@ -1,13 +1,19 @@
 """`turnover run`: from a file to a report; replayed, resumed, refused."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.cli.conftest import SMALL_OPTIONS, reviews
+from tests.cli.test_bad_input import refused
+from turnover.cli.finished_run import print_next
 from turnover.cli.run_folders import folder_for
+from turnover.cli.terminal import Terminal
 from turnover.tasks.config import RunConfig
+from turnover.tasks.runs import open_run
 
 
 @pytest.fixture
@@ -101,3 +107,35 @@ def test_data_of_every_kind_ends_with_a_report(turnover_, runs, kind):
     assert said.code == 0, said.err
     assert said.data["kind"] == kind
     assert Path(said.data["report"]).is_file()
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])
+def test_nothing_is_not_taken_for_the_default(turnover_, csv, option):
+    refused(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option}: give more than 0")
+
+
+def test_a_run_that_is_taken_up_again_says_so(turnover_, csv):
+    asked = ("run", csv, "--text", "text", "--label", "label", "--out", "R", "--epochs", "1", "--hidden", "16")
+    assert "taken up" not in turnover_(*asked).err
+    assert "There is a run in R: it is taken up where it was left." in turnover_(*asked).err
+
+
+def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv, monkeypatch):
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("turnover.cli.run.start_any", stopped)
+    said = turnover_("run", csv, "--text", "text", "--label", "label", "--out", "R")
+    assert said.code == 130
+    assert "nothing is kept. The same command starts it again" in said.err
+
+
+def test_commands_stay_whole_where_they_do_not_fit_beside_what_they_are_for(text_run):
+    run, narrow = open_run(text_run), Terminal(as_json=False)
+    for width in (60, 200):
+        narrow.words = Console(width=width, file=io.StringIO(), highlight=False)
+        print_next(run, narrow)
+        assert isinstance(narrow.words.file, io.StringIO)
+        text = narrow.words.file.getvalue()
+        assert "rows that harm, and a file without them" in text
+        assert ("without them:" in text) == (width == 60)

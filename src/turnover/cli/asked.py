@@ -103,11 +103,16 @@ def ask_image(run: Run, file: Path) -> Asked:
     return Asked(run.inputs(pixels[None]), None, [pixels], [file.name], [None])
 
 
-def ask_row(run: Run, row: int) -> Asked:
-    """Return a row of the run."""
-    if not 0 <= row < len(run.rows):
-        raise ApplicationError(f"there is no row {row}: the rows of this run go from 0 to {len(run.rows) - 1}.")
-    return _rows(run, np.array([row]))
+def ask_row(run: Run, row: str) -> Asked:
+    """Return a row of the run, by its number or by the name that the report gives it."""
+    named = list(run.rows.names).index(row) if row in run.rows.names else None
+    number = int(row) if named is None and row.strip().isdecimal() else named
+    if number is None or number >= len(run.rows):
+        raise ApplicationError(
+            f"there is no row {row}: the rows of this run go from 0 to {len(run.rows) - 1}. Names as in the report "
+            f"will do too: --row {run.rows.names[0]!r}"
+        )
+    return _rows(run, np.array([number]))
 
 
 def ask_errors(run: Run, most: int) -> Asked:

@@ -23,6 +23,7 @@ from .terminal import Terminal
 _SHOWN, _PICTURES = 10, 4
 _BARS = "▁▂▃▄▅▆▇█"
 _USUAL = DigitsConfig()
+_STOPPED = "stopped. What is finished is kept; the same command takes it up again."
 
 
 def demo(
@@ -46,7 +47,7 @@ def demo(
     terminal = Terminal(as_json=as_json)
     if not as_json:
         _introduce(terminal)
-    with resumable("stopped. What is finished is kept; the same command takes it up again."), terminal.bars() as watch:
+    with resumable(_STOPPED), terminal.bars() as watch:
         result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
         began = time.perf_counter()
         watch("writing the report", 0, 1)

@@ -24,7 +24,10 @@ def explain(
     query: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A new text; for a table 'column=value, column=value' or JSON.")
     ] = None,
-    row: Annotated[int | None, typer.Option(metavar="N", help="A row of the run, by its number from 0.")] = None,
+    row: Annotated[
+        str | None,
+        typer.Option(metavar="ROW", help="A row of the run: its number from 0, or its name in the report (line 12)."),
+    ] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="A new image.")] = None,
     errors: Annotated[bool, typer.Option("--errors", help="The wrong predictions it is surest of.")] = False,
     most: Annotated[int, typer.Option(min=1, help="How many errors to explain.")] = 3,
@@ -77,7 +80,7 @@ def explain(
         print_explanations(found, asked, run, terminal)
 
 
-def _asked(run: Run, query: str | None, row: int | None, image: Path | None, errors: int | None) -> Asked:
+def _asked(run: Run, query: str | None, row: str | None, image: Path | None, errors: int | None) -> Asked:
     """Return what is asked about; exactly one of the options must be given."""
     given = [
         name

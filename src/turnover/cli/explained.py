@@ -13,7 +13,7 @@ from turnover.tasks.runs import Run
 
 from .asked import Asked, value_of
 from .gallery import gallery
-from .phrases import decimals_for, percent, plain, score
+from .phrases import decimals_for, percent, plain, score, shown
 from .shown_rows import shown_value, spreads_of
 from .terminal import Terminal
 
@@ -73,7 +73,7 @@ def _question(found: Explanation, value: Any, row: int | None, run: Run, termina
         style = "bold yellow" if found.wrong else "green"
         said.append_text(Text.assemble(", the data says ", (_label(run, found.given), style)))
     if row is not None:
-        said.append(f"   row {row}, {_split(run, row)}", style="dim")
+        said.append(f"   row {row}, {shown(run.rows.names[row])}, {_split(run, row)}", style="dim")
     return Group(shown_value(value, terminal.words, cells=_MOST_CELLS), Text("The network ").append_text(said))
 
 
@@ -122,8 +122,8 @@ def _shown_reason(
         rows = sum(group == _groups(run)[reason.id] for group in run.rows.groups)
         return plain(f"{_groups(run)[reason.id]}: {rows} rows", style)
     theirs = value_of(run, reason.id)
-    shown = shown_value(theirs, terminal.words, style=style, beside=value, spreads=spreads_of(run))
-    return Group(Text("the row itself", style="italic"), shown) if reason.id == row else shown
+    drawn = shown_value(theirs, terminal.words, style=style, beside=value, spreads=spreads_of(run))
+    return Group(Text("the row itself", style="italic"), drawn) if reason.id == row else drawn
 
 
 def _legend(found: Explanations, run: Run) -> str:

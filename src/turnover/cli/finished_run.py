@@ -64,11 +64,18 @@ def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
 
 def print_next(run: Run | LmRun, terminal: Terminal) -> None:
     """Print what to type next."""
+    commands = next_commands(run)
+    # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
+    wide = max(len(command) for command, _ in commands) + max(len(purpose) for _, purpose in commands) + 6
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="cyan")
-    table.add_column(style="dim")
-    for command, purpose in next_commands(run):
-        table.add_row(command, purpose)
+    table.add_column(style="cyan")
+    if wide <= terminal.words.width:
+        table.add_column(style="dim")
+        for command, purpose in commands:
+            table.add_row(command, purpose)
+    else:
+        for command, purpose in commands:
+            table.add_row(Text.assemble((f"{purpose}:\n", "dim"), command))
     terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
 
 

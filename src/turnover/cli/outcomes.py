@@ -23,16 +23,16 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def resumable(sentence: str) -> Iterator[None]:
+def resumable(sentence: str | Callable[[], str]) -> Iterator[None]:
     """Let Ctrl-C end what is within with a sentence.
 
     Args:
-        sentence: what is kept and how to go on.
+        sentence: what is kept and how to go on; a function is asked when Ctrl-C comes.
     """
     try:
         yield
     except KeyboardInterrupt as error:
-        raise Stopped(sentence) from error
+        raise Stopped(sentence if isinstance(sentence, str) else sentence()) from error
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:

@@ -29,9 +29,10 @@ def report(
     run = open_any(folder)
     with terminal.aside.status("writing the report"):
         page = write_report(run)
-    if as_json:
-        terminal.result({"report": str(page), "data": str(page.with_suffix(".json"))})
-    else:
+    if not as_json:
         terminal.words.print(f"The report: [bold]{page}[/bold]", soft_wrap=True)
     if show:
         open_page(page)
+    # Last, so that where no browser opens the error is the only JSON.
+    if as_json:
+        terminal.result({"report": str(page), "data": str(page.with_suffix(".json"))})

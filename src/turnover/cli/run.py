@@ -12,6 +12,7 @@ from . import run_options as options
 from .finished_run import finish
 from .options import AsJson, Debug
 from .outcomes import resumable
+from .phrases import shown
 from .run_folders import folder_for
 from .terminal import Terminal
 
@@ -75,9 +76,17 @@ def run(
     terminal = Terminal(as_json=as_json)
     settings = options.settings_of(ctx.params, config)
     folder = folder_for(settings, config, out)
-    settings_file = shlex.quote(str(folder / "config.toml"))
-    go_on = f"stopped. What is finished is kept; this takes it up again: turnover run --config {settings_file}"
     advice = "Fewer rows take less: --max-rows."
-    with resumable(go_on), terminal.bars(advice=advice) as watch:
+    if (folder / "run.json").exists():
+        terminal.aside.print(f"There is a run in {shown(str(folder))}: it is taken up where it was left.", style="dim")
+    with resumable(lambda: _go_on(folder)), terminal.bars(advice=advice) as watch:
         done = start_any(settings, folder, watch=watch)
         finish(done, terminal, watch)
+
+
+def _go_on(folder: Path) -> str:
+    settings = folder / "config.toml"
+    if not settings.exists():
+        return "stopped while the data was read, so that nothing is kept. The same command starts it again."
+    file = shlex.quote(str(settings))
+    return f"stopped. What is finished is kept; this takes it up again: turnover run --config {file}"

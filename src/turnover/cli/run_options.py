@@ -12,6 +12,8 @@ from turnover.tasks.config import Kind, RunConfig
 
 _DATA, _MODEL, _TRAINING = "What to learn from", "Model", "Training"
 _DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
+# Settings that 0 leaves open, which is not what somebody means who types it.
+_OPEN = ("epochs", "hidden", "replicas", "learning_rate")
 # Settings that name a file or folder of this machine.
 _PATHS = ("data", "validation_data", "test_data", "model")
 
@@ -53,8 +55,8 @@ ValidationData = Annotated[
     str | None, _option("validation_data", "File of validation rows, in place of a share.", _DATA, metavar="FILE")
 ]
 TestData = Annotated[str | None, _option("test_data", "File of test rows, in place of a share.", _DATA, metavar="FILE")]
-Validation = Annotated[float | None, _option("validation", "Share of the rows for validation.", _DATA)]
-Test = Annotated[float | None, _option("test", "Share of the rows for the test.", _DATA)]
+Validation = Annotated[float | None, _option("validation", "Share of the rows for validation.", _DATA, metavar="SHARE")]
+Test = Annotated[float | None, _option("test", "Share of the rows for the test.", _DATA, metavar="SHARE")]
 MaxRows = Annotated[int | None, _option("max_rows", "Use only so many rows, drawn at random.", _DATA)]
 SkipBad = Annotated[
     bool | None,
@@ -114,6 +116,9 @@ def settings_of(given: Mapping[str, Any], config: Path | None) -> RunConfig:
     """
     known = {part.name for part in fields(RunConfig)}
     chosen = {name: value for name, value in given.items() if name in known and value not in (None, [], ())}
+    zero = [f"--{name.replace('_', '-')}" for name in _OPEN if chosen.get(name) == 0]
+    if zero:
+        raise RunError(f"{' and '.join(zero)}: give more than 0, or leave it out, and it goes by the kind of data.")
     former = {} if config is None else RunConfig.read(config).as_dict()
     if "data" not in {**former, **chosen}:
         raise RunError(
