@@ -84,7 +84,7 @@ def _own(result: Figures, found: Figures) -> Iterator[str]:
         if rival not in found:
             continue
         other = found[rival]["unseen_found" if rival == "cleanlab" else "self_found"]
-        for name in ("paper", "replicas", "flipped_checkpoints"):
+        for name in ("paper", "replicas", "two_views"):
             kinds = {kind: found[name][key] for key, kind in _KINDS.items() if key in found.get(name, {})}
             if not kinds:
                 continue

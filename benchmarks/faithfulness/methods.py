@@ -8,12 +8,12 @@ from functools import partial
 from . import (
     captum_tracin,
     cleanlab_folds,
-    flipped_checkpoints,
     kronfluence_ekfac,
     ours,
     subsets,
     training_loss,
     trak_models,
+    two_views,
 )
 from .answers import Answers
 from .config import Config
@@ -120,11 +120,11 @@ def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
     """
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
     own = Method(
-        f"{flipped_checkpoints.REPLICAS} replicas, flipped loss over {flipped_checkpoints.CHECKPOINTS} checkpoints",
-        flipped_checkpoints.answer,
+        f"{two_views.REPLICAS} replicas, flipped and whole loss over {two_views.CHECKPOINTS} checkpoints",
+        two_views.answer,
         more_seeds=True,
     )
-    return our_methods(config, ours.REPORTED | chosen) | {"flipped_checkpoints": own} | rivals(config)
+    return our_methods(config, ours.REPORTED | chosen) | {"two_views": own} | rivals(config)
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:
