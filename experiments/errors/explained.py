@@ -15,6 +15,8 @@ from turnover.tasks.runs import Run
 
 from .config import Config
 
+_SHORT = 140  # letters of a text that is shown
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -40,8 +42,9 @@ def errors_of(run: Run) -> Errors:
 
 
 def shown_errors(run: Run, config: Config, errors: Errors) -> list[dict[str, Any]]:
-    """Return errors as a figure shows them, with the rows behind them: the first of the random order, none chosen."""
-    rows = errors.rows[: config.shown]
+    """Return errors as a figure shows them, with the rows behind them: the first of the file that fit into it."""
+    fitting = [row for row in np.sort(errors.rows) if run.kind == "image" or len(run.rows.values[row]) <= _SHORT]
+    rows = np.array(fitting[: config.shown])
     found = explain(run.influence, (run.x[rows], run.y[rows]), k=config.behind)
     train = run.places("train")
     tokenizer = None if run.kind == "image" else _subwords(config)

@@ -32,8 +32,8 @@ def error_page(result: dict[str, Any], folder: Path, *, name: str) -> str:
         "",
         f"{result['train_rows']:,} training rows, {_network(how)}, {result['replicas']} replicas; of "
         f"{result['test_rows']:,} test rows {result['wrong']:,} are predicted wrongly (accuracy "
-        f"{result['accuracy']:.1%}). Shown are {len(result['shown'])} of them, drawn at random, each with the "
-        f"{how['behind']} training rows of the predicted label that pushed it there most (denoised score ± "
+        f"{result['accuracy']:.1%}). Shown are the first {len(result['shown'])} of them in the file{_short(how)}, each "
+        f"with the {how['behind']} training rows of the predicted label that pushed it there most (denoised score ± "
         "standard error, in units of the loss; * stands out from noise)"
         + ("." if how["data"] == "cifar10" else "; subwords that both texts have are marked."),
         "",
@@ -121,6 +121,10 @@ def _difference(repair: dict[str, Any], name: str) -> tuple[float, float]:
         return -1.0, 1.0
     interval = mean_interval(each, Bootstrap())
     return interval.low, interval.high
+
+
+def _short(how: dict[str, Any]) -> str:
+    return "" if how["data"] == "cifar10" else " whose texts are short"
 
 
 def _several(count: int, what: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 _WIDTH, _SIZE, _LINE = 620.0, 8.0, 12.0  # points: of the page, of letters, from line to line
-_INDENT, _LONGEST = 118.0, 260  # of texts beside what is said of them; letters of a text that are shown
+_LONGEST = 200  # letters of a text that are shown
 _MARK, _QUERY, _GREY = "#f6d55c", "#b03a2e", "#5d6d7e"
 
 
@@ -22,7 +22,8 @@ def text_figure(shown: list[dict[str, Any]], file: Path, *, salt: str) -> None:
     matplotlib.rcParams["svg.hashsalt"] = salt
     from matplotlib.figure import Figure
 
-    lines = [line for number, error in enumerate(shown) for line in _block(error, first=number == 0)]
+    indent = max(_width(note, "bold") for error in shown for note in _notes(error)) + 14
+    lines = [line for number, error in enumerate(shown) for line in _block(error, indent, first=number == 0)]
     height = (len(lines) + 1) * _LINE
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     axis = figure.add_axes((0, 0, 1, 1))
@@ -44,21 +45,26 @@ Word = tuple[float, str, bool]
 Line = tuple[str, list[Word], str, str]
 
 
-def _block(error: dict[str, Any], *, first: bool) -> list[Line]:
+def _notes(error: dict[str, Any]) -> list[str]:
+    return [f"is {error['label']}", f"predicted {error['predicted']} ({error['probability']:.0%})"]
+
+
+def _block(error: dict[str, Any], indent: float, *, first: bool) -> list[Line]:
     """Return the lines of one error: what is said of it at the left, its words with their places at the right."""
     lines: list[Line] = [] if first else [("", [], _GREY, "normal")]
-    notes = [f"is {error['label']}", f"predicted {error['predicted']} ({error['probability']:.0%})"]
-    lines += _beside(notes, error["text"], error["marks"], _QUERY, "bold")
+    lines += _beside(_notes(error), error["text"], error["marks"], indent, _QUERY, "bold")
     lines.append((f"behind it, {error['predicted']}:", [], _GREY, "normal"))
     for row in error["behind"]:
         spread = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
         notes = [f"{row['score']:+.2g}{spread}{' *' if row['stands_out'] else ''}"]
-        lines += _beside(notes, row["text"], row["marks"], _GREY, "normal")
+        lines += _beside(notes, row["text"], row["marks"], indent, _GREY, "normal")
     return lines
 
 
-def _beside(notes: list[str], text: str, marks: list[tuple[int, int]], colour: str, weight: str) -> list[Line]:
-    rows = _broken(text, marks, weight)
+def _beside(
+    notes: list[str], text: str, marks: list[tuple[int, int]], indent: float, colour: str, weight: str
+) -> list[Line]:
+    rows = _broken(text, marks, indent, weight)
     return [
         (
             notes[place] if place < len(notes) else "",
@@ -70,16 +76,16 @@ def _beside(notes: list[str], text: str, marks: list[tuple[int, int]], colour: s
     ]
 
 
-def _broken(text: str, marks: list[tuple[int, int]], weight: str) -> list[list[Word]]:
+def _broken(text: str, marks: list[tuple[int, int]], indent: float, weight: str) -> list[list[Word]]:
     """Return lines of pieces with their places; a piece is marked or not as a whole."""
     lines: list[list[Word]] = [[]]
-    x, at = _INDENT, 0
+    x, at = indent, 0
     for word in text[:_LONGEST].split():
         start = text.index(word, at)
         at = start + len(word)
         if x + _width(word, weight) > _WIDTH - 8 and lines[-1]:
             lines.append([])
-            x = _INDENT
+            x = indent
         for piece, marked in _pieces(word, start, marks):
             lines[-1].append((x, piece, marked))
             x += _width(piece, weight)

@@ -93,7 +93,7 @@ def test_words_are_cut_where_marks_begin_and_end():
 
 
 def test_a_long_text_is_broken_into_lines_and_cut():
-    lines = _broken("word " * 200, [(0, 4)], "normal")
+    lines = _broken("word " * 200, [(0, 4)], 100.0, "normal")
     assert len(lines) > 1
     assert lines[0][0][1:] == ("word", True)
     assert lines[-1][-1][1] == "…"
