@@ -56,7 +56,7 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
         ),
         findings=(
             Finding("50 %", "of 4 validation and test rows are predicted rightly.", "classes"),
-            Finding(str(rows - 4), f"labels are likely wrong, among them {HOSTILE}.", "doubtful", "look"),
+            Finding(str(rows - 4), f"labels are doubtful, among them {HOSTILE}.", "doubtful", "look"),
         ),
         counts=Counts(2, 4, rows - 8, rows - 4, 3, 5, 7, 2),
         making=Making(

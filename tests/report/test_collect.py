@@ -1,6 +1,7 @@
 """From real runs to what their reports say."""
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from tests.report.conftest import CHANGED
 from turnover.report import collect
 from turnover.report.data import ReportData
+from turnover.report.overview import settings_of
 from turnover.report.sections import sections_of
+from turnover.tasks.config import RunConfig
+from turnover.tasks.starting import start_run
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,9 @@ def test_findings_name_figures_of_the_report(text_data):
 
 def test_the_making_says_how_to_make_it_again(text_data, text_run):
     assert str(text_run.folder.config) in text_data.making.command
-    assert text_data.making.config == text_run.config.as_toml()
+    assert text_data.making.config == text_run.config.as_toml().replace(
+        "learning_rate = 0.0\n", "learning_rate = 0.001  # by the kind of data\n"
+    )
     assert text_data.making.seconds["training"] > 0
 
 
@@ -148,3 +154,24 @@ def test_groups_take_the_place_of_rows_where_groups_were_trained(group_run):
     assert sum(group.rows for group in data.groups) == data.overview.rows["train"]
     assert all(entry.group for one in data.mistakes for entry in one.pushed)
     assert next(finding for finding in data.findings if finding.section == "groups")
+
+
+def test_settings_that_were_left_open_are_shown_as_they_were_used(tmp_path):
+    lines = [f"{number},{'large' if number > 20 else 'small'}" for number in range(40)]
+    (tmp_path / "things.csv").write_text("\n".join(["size,kind", *lines]), encoding="utf-8")
+    run = start_run(RunConfig(str(tmp_path / "things.csv"), label="kind", replicas=3), tmp_path / "run")
+    settings = settings_of(run)
+    assert "\nreplicas = 3\n" in settings
+    for name, value in {"epochs": 30, "hidden": 512, "learning_rate": 0.002}.items():
+        assert f"\n{name} = {value}  # by the kind of data\n" in settings
+        assert tomllib.loads(settings)[name] == value
+    assert len(run.curves.keep) == 30
+
+
+def test_there_is_one_baseline_the_one_that_the_run_names(text_data, text_run):
+    assert text_data.overview.baseline == pytest.approx(text_run.about.results["most_frequent_share"])
+
+
+def test_mean_influence_says_its_unit(text_data, text_run):
+    assert text_data.mean_unit == text_run.mean_influence.unit == "the usual loss of each query"
+    assert [one.unit for one in text_data.trust.of] == ["loss", text_data.mean_unit, "loss"]

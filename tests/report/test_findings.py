@@ -3,11 +3,12 @@
 import pytest
 
 from turnover.report.data import Counts, Overview
-from turnover.report.findings import findings_of
+from turnover.report.data_rows import DoubtfulLabel, ShownRow
+from turnover.report.findings import doubts_words, findings_of
 from turnover.report.overview import NGRAMS
 
 
-def said(section, *, model="two convolutions", kind="image", **counts):
+def said(section, *, model="two convolutions", kind="image", doubts=(), baseline=None, **counts):
     overview = Overview(
         title="data",
         kind=kind,
@@ -16,9 +17,12 @@ def said(section, *, model="two convolutions", kind="image", **counts):
         facts=(("model", f"{model}, then a layer"),),
         notes=(),
         results={},
-        baseline=None,
+        baseline=baseline,
     )
-    found = findings_of(overview, Counts(**counts), doubtful=(), harmful=(), groups=(), leaks=None, trust=None, rows={})
+    rows = {one.row: ShownRow(one.row, f"line {one.row}", "train", one.given) for one in doubts}
+    found = findings_of(
+        overview, Counts(**counts), doubtful=doubts, harmful=(), groups=(), leaks=None, trust=None, rows=rows
+    )
     return next(finding for finding in found if finding.section == section)
 
 
@@ -41,3 +45,36 @@ def test_near_duplicates_on_both_sides_of_a_split_come_with_advice():
     assert "remove one side of each" in both
     assert "--group" in both
     assert "--group" not in said("duplicates", duplicates=5).sentence
+
+
+DOUBTS = (DoubtfulLabel(3, "a", "b", 0.1, 0.9, True),)
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "disbelieved", "follows"),
+    [
+        (20, 5, "5 of the training rows: at most about 5 of the 20 can be wrong, unless training labels are worse."),
+        (20, 15, "at most about 15 of the 20 can be wrong, unless training labels are worse."),
+        (20, 0, "hardly any of the 20 can be wrong, unless training labels are worse."),
+        (20, 30, "errors of its own may explain all of these."),
+    ],
+)
+def test_a_doubted_label_is_not_called_wrong_and_the_card_says_how_many_can_be(doubtful, disbelieved, follows):
+    # Of 100 training rows; the part that never saw them was asked about 200 others.
+    found = said("doubtful", doubts=DOUBTS, doubtful=doubtful, asked=200, asked_disbelieved=2 * disbelieved)
+    assert found.figure == str(doubtful)
+    assert "labels are doubtful" in found.sentence
+    assert "look wrong" not in found.sentence
+    assert found.sentence.endswith(follows)
+
+
+def test_without_unseen_rows_nothing_is_said_of_how_many_doubts_to_expect():
+    assert doubts_words(Counts(doubtful=3), 100) == ""
+    assert doubts_words(Counts(asked=10, asked_disbelieved=1), 100) == ""
+
+
+def test_the_baseline_is_named():
+    found = said("classes", baseline=0.6, unseen=20, mistakes=2)
+    assert "60.0\xa0%, the share of the most frequent label among the training rows" in found.sentence
+    assert found.tone == "plain"
+    assert said("classes", baseline=0.95, unseen=20, mistakes=2).tone == "look"

@@ -163,3 +163,53 @@ def test_the_longest_report_stays_below_five_megabytes():
     report = replace(data, rows=long, duplicates=data.duplicates * 50, mistakes=data.mistakes * 12, **lists)
     assert len(render(report).encode()) < 5_000_000
     assert len(report.as_json().encode()) < 5_000_000
+
+
+def test_labels_are_called_doubtful_and_not_wrong():
+    data = made_data("text")
+    text = render(replace(data, counts=replace(data.counts, doubtful=20, asked=100, asked_disbelieved=25)))
+    assert '<h2 id="doubtful">Doubtful labels</h2>' in text
+    assert (
+        "A doubt is no proof, as this part errs, too. It does not believe 25.0\xa0% of validation and test labels"
+        in text
+    )
+    assert text.count('<span class="flag">doubtful label</span>') == 2
+    assert "Doubtful labels</button>" in text
+    assert "ikely wrong" not in text
+
+
+def test_the_unit_of_mean_influence_is_in_its_column_its_caption_and_the_trust_section():
+    plain = render(made_data("text"))
+    assert plain.count("Mean influence (loss) (×") >= 2
+    assert "the most harmful first; in units of loss</caption>" in plain
+    scaled = render(replace(made_data("text"), mean_unit="the usual loss of each query"))
+    assert scaled.count("Mean influence (usual = 1) (×") >= 2
+    assert "the most harmful first; 1 being what a training row usually" in scaled
+    assert "that of mean influence has another unit, 1 being what a training row usually" in scaled
+    assert "another unit" not in plain
+
+
+def test_standard_errors_and_p_values_are_said_to_answer_two_questions():
+    data = made_data("text")
+    text = render(data)
+    # Below the list of rows and below that of groups.
+    assert text.count("from how far the 8 replicas disagree. The p-value answers another question") == 2
+    assert "the smallest p-value must lie below 0.05 / 36 = 0.00139, the second smallest below twice that" in text
+    assert data.trust is not None
+    one = render(replace(data, trust=replace(data.trust, replicas=1)))
+    assert "± and the p-value both come from ids that were never trained" in one
+    unknown = replace(
+        data,
+        harmful=tuple(replace(row, p_value=None) for row in data.harmful),
+        groups=tuple(replace(group, p_value=None) for group in data.groups),
+    )
+    assert "smallest p-value" not in render(unknown)
+
+
+def test_columns_that_are_left_out_are_told():
+    data = made_data("table")
+    wide = replace(data, groups=(), rows=tuple(replace(row, more_cells=18) for row in data.rows))
+    text = render(wide)
+    assert "and 18 more columns" in text
+    assert "The first 3 of 21 columns; the others were learned from, too." in text
+    assert "more column" not in render(data)

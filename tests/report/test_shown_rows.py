@@ -8,6 +8,8 @@ import pytest
 from PIL import Image
 
 from turnover.report.shown_rows import ShownRows, cell_text, picture, shortened
+from turnover.tasks.config import RunConfig
+from turnover.tasks.starting import start_run
 
 
 def test_long_texts_end_between_words_and_say_so():
@@ -47,3 +49,17 @@ def test_rows_are_shown_once_with_their_split_and_label(table_run):
     assert dict(row.cells)["weight"] == "missing"
     assert row.label == table_run.rows.frame["kind"].iloc[3]
     assert 3 in table_run.places(row.split)
+
+
+def test_columns_that_are_left_out_are_counted(tmp_path):
+    wide = [f"column{number}" for number in range(30)]
+    lines = [",".join([str(row * 37 % (place + 7)) for place in range(30)] + ["ab"[row % 2]]) for row in range(40)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join([*wide, "kind"]), *lines]), encoding="utf-8")
+    config = RunConfig(str(tmp_path / "wide.csv"), label="kind", hidden=16, replicas=1, epochs=1)
+    row = ShownRows(start_run(config, tmp_path / "run"))(0)
+    assert len(row.cells) == 12
+    assert row.more_cells == 18
+
+
+def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, text_run):
+    assert ShownRows(table_run)(0).more_cells == ShownRows(text_run)(0).more_cells == 0

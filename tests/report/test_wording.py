@@ -39,6 +39,12 @@ def test_units_are_said_only_where_there_is_one():
     assert wording.unit(-3) == " (×\xa010⁻³)"
 
 
+def test_small_p_values_are_told_apart():
+    assert wording.chance(1.2e-5) == "1.2 × 10⁻⁵"
+    assert wording.chance(6.2e-5) == "6.2 × 10⁻⁵"
+    assert wording.chance(0.00123) == "0.0012"
+
+
 def test_rows_are_found_by_all_labels_that_are_named():
     data = made_data()
     assert wording.label_numbers(data, data.rows[0], ("positive", None, "unknown")) == "0 1"

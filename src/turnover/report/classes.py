@@ -20,7 +20,7 @@ def classes_of(run: "Run", unseen: Unseen, doubted: np.ndarray) -> tuple[LabelSu
     Args:
         run: whose labels they are.
         unseen: validation and test rows with predictions.
-        doubted: training rows whose label is likely wrong.
+        doubted: training rows whose label is firmly doubted.
     """
     labels = run.rows.labels[run.places("train")]
     return tuple(

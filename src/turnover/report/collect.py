@@ -13,10 +13,11 @@ from .data import Counts, Overview, ReportData
 from .data_measures import LearningCurves
 from .findings import findings_of
 from .language import language_report
-from .mistakes import Unseen, mistakes_of, unseen_of
+from .mistakes import mistakes_of, unseen_of
 from .overview import facts_of, making_of
 from .row_lists import (
     MOST_DUPLICATES,
+    disbelieved_unseen,
     doubtful_of,
     duplicate_groups,
     firmly_doubted,
@@ -69,6 +70,7 @@ def _labels_report(run: Run) -> ReportData:
     memorised = memorised_of(run, doubted, shown)
     trust, leaks = trust_of(run, mistakes, stands_self, stands_mean, level=LEVEL), leaks_of(run.model, run.train_data)
     margins = label_margins(run.out_of_sample, run.rows.labels[run.places("train")])
+    asked, asked_disbelieved = disbelieved_unseen(run, unseen.rows)
     counts = Counts(
         mistakes=len(unseen.wrong),
         unseen=len(unseen.rows),
@@ -80,8 +82,10 @@ def _labels_report(run: Run) -> ReportData:
         duplicates=len(twins),
         contradictions=sum(not group.labels_agree for group in twins),
         across_splits=sum(group.splits_differ for group in twins),
+        asked=asked,
+        asked_disbelieved=asked_disbelieved,
     )
-    overview = _overview(run, unseen)
+    overview = _overview(run)
     return ReportData(
         overview=overview,
         findings=findings_of(
@@ -109,11 +113,12 @@ def _labels_report(run: Run) -> ReportData:
         curves=LearningCurves(**{name: tuple(values) for name, values in run.curves.as_dict().items()}),
         leaks=leaks,
         trust=trust,
+        mean_unit=mean.unit,
     )
 
 
-def _overview(run: Run, unseen: Unseen) -> Overview:
-    counts = np.bincount(unseen.given) if len(unseen.given) else np.zeros(1)
+def _overview(run: Run) -> Overview:
+    counts = np.bincount(run.rows.labels[run.places("train")])
     return Overview(
         title=run.rows.name,
         kind=run.kind,
@@ -122,5 +127,5 @@ def _overview(run: Run, unseen: Unseen) -> Overview:
         facts=facts_of(run),
         notes=tuple(run.about.notes),
         results=dict(run.about.results),
-        baseline=float(counts.max() / counts.sum()) if counts.sum() else None,
+        baseline=float(counts.max() / counts.sum()),
     )

@@ -64,7 +64,7 @@ class Overview:
         facts: names and values for the reader.
         notes: what was found while reading, a sentence each.
         results: accuracy and the like.
-        baseline: share of the most frequent class among validation and test rows; None: not known.
+        baseline: share of the most frequent label among the training rows; None: not known.
     """
 
     title: str
@@ -105,7 +105,7 @@ class Counts:
     Attributes:
         mistakes: wrong predictions among validation and test rows.
         unseen: validation and test rows.
-        doubtful: training labels that are likely wrong: firmly doubted by the part that never saw the row.
+        doubtful: training labels that are firmly doubted by the part that never saw the row; right ones are among them.
         disbelieved: training labels that this part does not find the most probable, firmly or not.
         harmful: training rows (or groups) that harm, beyond noise.
         helpful: those that help, beyond noise.
@@ -113,6 +113,8 @@ class Counts:
         duplicates: groups of near-duplicates.
         contradictions: those whose labels disagree.
         across_splits: those of which some rows are for training and some are not.
+        asked: validation and test rows that parts of the network which never saw them were asked about, too.
+        asked_disbelieved: how many of their labels those parts do not find the most probable.
     """
 
     mistakes: int = 0
@@ -125,6 +127,12 @@ class Counts:
     duplicates: int = 0
     contradictions: int = 0
     across_splits: int = 0
+    asked: int = 0
+    asked_disbelieved: int = 0
+
+    def expected_disbelieved(self, rows: int) -> int | None:
+        """Return how many of some rows would not be believed if their labels were as good as those of unseen rows."""
+        return round(rows * self.asked_disbelieved / self.asked) if self.asked else None
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,7 @@ class ReportData:
         findings: headlines.
         rows: every row that something below speaks of, once.
         mistakes: wrong predictions, the surest first, with the rows behind them.
-        doubtful: likely wrong labels, the most doubtful first.
+        doubtful: labels that are not believed, the most doubtful first.
         harmful: training rows by mean influence, the most harmful first.
         memorised: training rows by self-influence, the largest first.
         self_influence: of all training rows.
@@ -150,6 +158,7 @@ class ReportData:
         coloured: passages of a language model's corpus.
         words: words of that corpus by self-influence, the largest first.
         frequencies: self-influence by how often a word occurs.
+        mean_unit: of mean influence: "loss", or "the usual loss of each query" where each validation row counts alike.
         counts: of what is shown only in part.
         making: how it was made.
     """
@@ -174,6 +183,7 @@ class ReportData:
     coloured: tuple[ColouredPassage, ...] = ()
     words: tuple[MemorisedWord, ...] = ()
     frequencies: tuple[FrequencyBand, ...] = ()
+    mean_unit: str = "loss"
 
     @cached_property
     def by_number(self) -> dict[int, ShownRow]:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+MEAN = "mean influence"
+"""How `TrustOf.scores` calls the mean influence on validation rows."""
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -28,7 +31,7 @@ class LabelSummary:
         unseen: validation and test rows.
         right: how many of these are predicted rightly.
         predicted: how many validation and test rows are taken for it.
-        doubtful: training labels of this class that are likely wrong.
+        doubtful: training labels of this class that are firmly doubted.
     """
 
     label: str
@@ -118,6 +121,7 @@ class TrustOf:
         stderr: typical (median) standard error; None: not known.
         stand_out: how many stand out from noise; None: not known.
         reading: what follows, in a sentence.
+        unit: of the standard error.
     """
 
     scores: str
@@ -127,6 +131,7 @@ class TrustOf:
     stderr: float | None
     stand_out: int | None
     reading: str
+    unit: str = "loss"
 
 
 @dataclass(frozen=True)

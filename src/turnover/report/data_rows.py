@@ -17,8 +17,9 @@ class ShownRow:
         label: its label as it stands in the data; None: it has none.
         text: its text, shortened where it is long.
         image: its picture as a data URI.
-        cells: names and values of its columns.
+        cells: names and values of its first columns.
         group: its annotator, source or user.
+        more_cells: how many columns it has beyond those.
     """
 
     row: int
@@ -29,6 +30,7 @@ class ShownRow:
     image: str | None = None
     cells: tuple[Cell, ...] = ()
     group: str | None = None
+    more_cells: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class HarmfulRow:
         stderr: standard error; None: not known.
         p_value: how probable such a score is for a row that was never trained; None: not known.
         stands_out: distinguishable from noise.
-        doubtful: its label is likely wrong, too.
+        doubtful: its label is firmly doubted, too.
     """
 
     row: int
@@ -138,7 +140,7 @@ class MemorisedRow:
         score: self-influence: how much worse the network would know it, had it not seen it.
         stderr: standard error; None: not known.
         unseen_probability: of its label, by the part of the network that never saw it; None: not known.
-        doubtful: its label is likely wrong, too.
+        doubtful: its label is firmly doubted, too.
     """
 
     row: int
@@ -157,7 +159,8 @@ class DuplicateGroup:
         size: how many there are.
         exact: all are the same, but for case, signs and spaces.
         labels_agree: whether all have one label.
-        splits_differ: some are for training and some are not, so that the network is tested on what it has seen.
+        splits_differ: at least one is for training and one for validation or test, so that the network is tested on
+            what it has seen.
     """
 
     rows: tuple[int, ...]
@@ -178,7 +181,7 @@ class GroupInfluence:
         stderr: standard error; None: not known.
         p_value: None: not known.
         stands_out: distinguishable from noise.
-        doubtful: how many of its labels are likely wrong.
+        doubtful: how many of its labels are firmly doubted.
     """
 
     group: str

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 
 from .data import Counts, Finding, Overview
-from .data_measures import Leaks, Trust
+from .data_measures import MEAN, Leaks, Trust
 from .data_rows import DoubtfulLabel, GroupInfluence, HarmfulRow, ShownRow
 from .overview import NGRAMS
 from .shown_rows import shortened
 from .wording import count, percent
 
 _QUOTED = 70
-_SURE = 0.9
 # From this share on, a reader may take what is usual for an alarm.
 _MOST_ROWS = 0.5
 
@@ -30,7 +29,7 @@ def findings_of(
     accuracy = 1 - counts.mistakes / counts.unseen if counts.unseen else None
     found = [
         _accuracy(overview, counts, accuracy),
-        _doubtful(overview, counts, doubtful, accuracy, rows),
+        _doubtful(overview, counts, doubtful, rows),
         _groups(groups) if groups else _harmful(counts, harmful, rows),
         _memorised(overview, counts),
         _duplicates(counts, grouped=bool(groups)),
@@ -46,32 +45,52 @@ def _accuracy(overview: Overview, counts: Counts, accuracy: float | None) -> Fin
     if overview.baseline is None:
         return Finding(percent(accuracy), f"{sentence}.", "mistakes")
     better = accuracy > overview.baseline
-    sentence += f"; always saying the most frequent label would get {percent(overview.baseline)}."
+    sentence += (
+        f"; to beat: {percent(overview.baseline)}, the share of the most frequent label among the training rows."
+    )
     return Finding(percent(accuracy), sentence, "classes", "plain" if better else "look")
 
 
 def _doubtful(
-    overview: Overview,
-    counts: Counts,
-    doubtful: tuple[DoubtfulLabel, ...],
-    accuracy: float | None,
-    rows: Mapping[int, ShownRow],
+    overview: Overview, counts: Counts, doubtful: tuple[DoubtfulLabel, ...], rows: Mapping[int, ShownRow]
 ) -> Finding:
-    # A network that errs often doubts many labels that are right.
-    unsure = accuracy is not None and accuracy < _SURE
-    share = counts.doubtful / max(overview.rows.get("train", 1), 1)
+    trained = max(overview.rows.get("train", 1), 1)
     if not counts.doubtful or not doubtful:
         return Finding(
-            "0", "training labels look wrong to the part of the network that never saw them.", "doubtful", "good"
+            "0",
+            "training labels are firmly doubted by the part of the network that never saw them.",
+            "doubtful",
+            "good",
         )
-    first = doubtful[0]
+    first, are = doubtful[0], "label is" if counts.doubtful == 1 else "labels are"
     sentence = (
-        f"training {'label' if counts.doubtful == 1 else 'labels'} {'may be' if unsure else 'look'} wrong "
-        f"({percent(share)}), {_called(rows[first.row])} first: labelled {first.given}, rather {first.suggested}."
+        f"training {are} doubtful ({percent(counts.doubtful / trained)}) to the part of the network that never saw the "
+        f"row, {_called(rows[first.row])} first: labelled {first.given}, rather {first.suggested}."
     )
-    if accuracy is not None and unsure:
-        sentence += f" As the network errs on {percent(1 - accuracy, 0)} of unseen rows, many of them will be right."
-    return Finding(count(counts.doubtful), sentence, "doubtful", "look")
+    return Finding(count(counts.doubtful), f"{sentence} {doubts_words(counts, trained)}".strip(), "doubtful", "look")
+
+
+def doubts_words(counts: Counts, trained: int) -> str:
+    """Return how many of the doubts one must expect of right labels; nothing where that is not known.
+
+    The part of the network that never saw a row errs, too. What it does not believe of validation and test rows are its
+    own errors and wrong labels, so that their share is a bound on both.
+
+    Args:
+        counts: of the report.
+        trained: training rows.
+    """
+    expected = counts.expected_disbelieved(trained)
+    if expected is None or not counts.doubtful:
+        return ""
+    words = (
+        f"It does not believe {percent(counts.asked_disbelieved / counts.asked)} of validation and test labels either, "
+        f"which would be {count(expected)} of the training rows"
+    )
+    if counts.doubtful <= expected:
+        return f"{words}: errors of its own may explain {'this' if counts.doubtful == 1 else 'all of these'}."
+    most = f"at most about {count(expected)}" if expected else "hardly any"
+    return f"{words}: {most} of the {count(counts.doubtful)} can be wrong, unless training labels are worse."
 
 
 def _harmful(counts: Counts, harmful: tuple[HarmfulRow, ...], rows: Mapping[int, ShownRow]) -> Finding | None:
@@ -87,7 +106,8 @@ def _harmful(counts: Counts, harmful: tuple[HarmfulRow, ...], rows: Mapping[int,
     sentence = f"training {verb} validation rows beyond noise, {_called(rows[harmful[0].row])} most"
     of_whom = "them" if shown == counts.harmful else f"the first {shown}"
     which = "all of them" if also == counts.harmful else f"{also} of {of_whom}"
-    sentence += f"; {which} also look wrongly labelled." if also else "."
+    which = "it also has" if also == counts.harmful == 1 else f"{which} also {'has' if also == 1 else 'have'}"
+    sentence += f"; {which} a doubtful label." if also else "."
     return Finding(count(counts.harmful), sentence, "harmful", "look")
 
 
@@ -138,7 +158,7 @@ def _duplicates(counts: Counts, *, grouped: bool) -> Finding | None:
 def _trusted(trust: Trust | None, leaks: Leaks | None) -> Finding | None:
     if trust is None:
         return None
-    mean = next((kind for kind in trust.of if kind.scores == "mean influence"), None)
+    mean = next((kind for kind in trust.of if kind.scores == MEAN), None)
     if mean is None or mean.signal is None:
         return None
     leak = (

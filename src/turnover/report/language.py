@@ -1,5 +1,6 @@
 """What the report of a language model says: which words and passages it learned by heart."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -103,13 +104,9 @@ def _findings(
     run: "LmRun", overview: Overview, memorised: int, bands: tuple[FrequencyBand, ...]
 ) -> tuple[Finding, ...]:
     found: list[Finding] = []
-    perplexity = run.about.results.get("test_perplexity", run.about.results.get("validation_perplexity"))
+    perplexity = perplexity_finding(run.about.results)
     if perplexity is not None:
-        sentence = (
-            f"is the perplexity on text that was not read: as unsure as between {digits(perplexity)} words that are "
-            "equally likely."
-        )
-        found.append(Finding(digits(perplexity), sentence, "data-and-model"))
+        found.append(perplexity)
     positions = max(overview.rows.get("train", 1), 1)
     sentence = (
         f"of the words read were learned by heart ({count(memorised)} of {count(positions)}): the model expects them "
@@ -120,9 +117,31 @@ def _findings(
         ratio = bands[0].mean / bands[-1].mean
         if ratio > 1:
             often, rare = _times(bands[-1]), _times(bands[0])
-            sentence = f"the self-influence of words that occur {often} is that of words that occur {rare}."
+            sentence = (
+                f"Words that occur {rare} have, on average, {digits(ratio)} times the self-influence of words that "
+                f"occur {often}."
+            )
             found.append(Finding(f"{digits(ratio)} ×", sentence, "memorised"))
     return tuple(found)
+
+
+def perplexity_finding(results: Mapping[str, float]) -> Finding | None:
+    """Return how good the model is on every text that was not read, each named; None: there is none.
+
+    Example:
+        >>> perplexity_finding({"validation_perplexity": 203.6, "test_perplexity": 90.5}).figure
+        '204 and 90.5'
+    """
+    known = {split: results.get(f"{split}_perplexity") for split in ("validation", "test")}
+    known = {split: digits(value) for split, value in known.items() if value is not None}
+    if not known:
+        return None
+    what = "is the perplexity" if len(known) == 1 else "are the perplexities"
+    sentence = (
+        f"{what} on {' and on '.join(known)} text, which was not read: the model is as unsure there as between so many "
+        "words that are equally likely."
+    )
+    return Finding(" and ".join(known.values()), sentence, "data-and-model")
 
 
 def _times(band: FrequencyBand) -> str:

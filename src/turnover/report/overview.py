@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from turnover.tasks.runs import Run
+from turnover.tasks.starting import fitting_of
+
 from .data import Making
 from .data_rows import Cell
 from .wording import count, percent
 
 if TYPE_CHECKING:
     from turnover.tasks.lm_runs import LmRun
-    from turnover.tasks.runs import Run
 
 NGRAMS = "hashed words and n-grams"
 """How the fact "model" begins where no encoder reads the texts."""
@@ -19,7 +21,7 @@ NGRAMS = "hashed words and n-grams"
 _MOST_LABELS = 8
 
 
-def facts_of(run: "Run") -> tuple[Cell, ...]:
+def facts_of(run: Run) -> tuple[Cell, ...]:
     """Return names and values for the reader, in the order they are read."""
     rows, config = run.rows, run.config
     split = ", ".join(
@@ -49,16 +51,50 @@ def making_of(run: "Run | LmRun") -> Making:
     return Making(
         created=run.about.created,
         command=f"turnover run --config {run.folder.config} --out NEW",
-        config=run.config.as_toml(),
+        config=settings_of(run),
         versions=dict(run.about.versions),
         seconds=dict(run.about.seconds),
         run=str(run.folder.path),
     )
 
 
-def _model(run: "Run") -> str:
+def settings_of(run: "Run | LmRun") -> str:
+    """Return the settings of a run as TOML, with what they leave open as it was used, or said to be open.
+
+    Args:
+        run: of any kind.
+    """
+    used = _used(run)
+    lines: list[str] = []
+    for line in run.config.as_toml().splitlines():
+        name = line.partition(" = ")[0]
+        if name not in used or getattr(run.config, name):
+            lines.append(line)
+        elif used[name] is None:
+            lines.append(f"# {name}: by the kind of data")
+        else:
+            lines.append(f"{name} = {used[name]}  # by the kind of data")
+    return "\n".join(lines) + "\n"
+
+
+def _used(run: "Run | LmRun") -> dict[str, float | None]:
+    """Return the values of settings that may be left open; None: not known, or without meaning for this kind."""
+    if not isinstance(run, Run):
+        epochs, replicas = len(run.curves.keep), run.self_influence.replicas
+        return {"epochs": epochs, "replicas": replicas, "hidden": None, "learning_rate": None}
+    how = fitting_of(run.config, run.preparation.kind)
+    width = None if run.config.adapters else _width(run)
+    replicas = run.mean_influence.replicas
+    return {"epochs": how.epochs, "replicas": replicas, "hidden": width, "learning_rate": how.learning_rate}
+
+
+def _width(run: Run) -> int:
+    return int(list(run.model.parameters())[-1].shape[-1])
+
+
+def _model(run: Run) -> str:
     kind = run.preparation.kind
-    width = int(list(run.model.parameters())[-1].shape[-1])
+    width = _width(run)
     before = {
         "ngrams": NGRAMS,
         "encoder": f"features of the frozen encoder {_short(run.config.model)}",
@@ -72,7 +108,7 @@ def _model(run: "Run") -> str:
     )
 
 
-def _labels(run: "Run") -> str:
+def _labels(run: Run) -> str:
     counts = np.bincount(run.rows.labels[run.rows.labels >= 0], minlength=len(run.label_names))
     return _listed([f"{name} ({count(int(counts[number]))})" for number, name in enumerate(run.label_names)])
 

@@ -1,14 +1,16 @@
-"""Lists of training rows: likely wrong labels, harmful and memorised rows, near-duplicates, groups."""
+"""Lists of training rows: doubtful labels, harmful and memorised rows, near-duplicates, groups."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from turnover.applications.label_margins import doubtful_first, label_margins
 from turnover.applications.near_duplicates import Duplicates
 from turnover.errors import ScoresError
 from turnover.scores import OutOfSample, Scores
+from turnover.tasks.rows import SPLITS
 
 from .data_rows import DoubtfulLabel, DuplicateGroup, GroupInfluence, HarmfulRow, MemorisedRow
 from .shown_rows import ShownRows
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MOST_DOUBTFUL = 500
 MOST = 200
 MOST_DUPLICATES = 100
+MOST_ASKED = 500
 _MOST_OF_A_GROUP = 4
 
 
@@ -73,6 +76,26 @@ def firmly_doubted(unseen: OutOfSample) -> np.ndarray:
     usual = np.where(counts > 0, np.bincount(labels, own, probs.shape[1]) / np.maximum(counts, 1), 2.0)
     said = probs.argmax(1)
     return (said != labels) & (probs[np.arange(len(labels)), said] >= usual[said])
+
+
+def disbelieved_unseen(run: "Run", unseen: np.ndarray, *, most: int = MOST_ASKED) -> tuple[int, int]:
+    """Return how many unseen rows the network's parts were asked about, and how many labels they do not believe.
+
+    Each row is asked of the part that some training row never trained, as training rows are asked of theirs. So the
+    share that is not believed is what this part's own errors, and wrong labels where there are any, amount to.
+
+    Args:
+        run: whose network it is.
+        unseen: numbers of validation and test rows.
+        most: at most so many of them, spread evenly.
+    """
+    rows = unseen[np.linspace(0, len(unseen) - 1, min(most, len(unseen))).astype(int)]
+    if not len(rows):
+        return 0, 0
+    trained = run.ids[run.places("train")]
+    ids = torch.from_numpy(trained[np.linspace(0, len(trained) - 1, len(rows)).astype(int)])
+    said = run.raw_influence.out_of_sample((run.x[rows], run.y[rows], ids), progress=False).probs.argmax(1)
+    return len(rows), int((said != run.rows.labels[rows]).sum())
 
 
 def doubtful_of(
@@ -160,7 +183,7 @@ def duplicate_groups(run: "Run", found: Duplicates) -> tuple[DuplicateGroup, ...
             size=len(rows),
             exact=exact,
             labels_agree=len(set(run.rows.labels[list(rows)].tolist())) == 1,
-            splits_differ=len(set(run.splits[list(rows)].tolist())) > 1,
+            splits_differ=_trained_and_tested({SPLITS[split] for split in run.splits[list(rows)]}),
         )
         for rows, exact in zip(found.groups, found.exact, strict=True)
     ]
@@ -189,6 +212,10 @@ def groups_of(run: "Run", stands: Standing, doubted: np.ndarray, *, most: int = 
         for place in order
         if np.isfinite(mean.values[place])
     )
+
+
+def _trained_and_tested(splits: set[str]) -> bool:
+    return "train" in splits and bool(splits & {"validation", "test"})
 
 
 def _stderr(scores: Scores, place: int) -> float | None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from . import charts
 from .data import ReportData
-from .data_measures import Confusion
+from .data_measures import MEAN, Confusion
+from .findings import doubts_words
+from .noise_words import noise_sentences, unit_head, unit_sentence
 from .wording import count, digits, percent, unit_words
 
 # More labels than this do not fit on a page as a square.
@@ -54,7 +56,7 @@ def sections_of(data: ReportData) -> list[Section]:
                 "mistakes", "Worst errors", "The worst errors, and the examples behind them", count(counts.mistakes)
             ),
         ),
-        (classifies, Section("doubtful", "Wrong labels", "Likely wrong labels", count(counts.doubtful))),
+        (classifies, Section("doubtful", "Doubtful labels", "Doubtful labels", count(counts.doubtful))),
         (bool(data.harmful), Section("harmful", "Harmful rows", "The most harmful rows", count(counts.harmful))),
         (
             bool(data.memorised or data.self_influence),
@@ -72,7 +74,7 @@ def sections_of(data: ReportData) -> list[Section]:
 
 def context_of(data: ReportData) -> dict[str, Any]:
     """Return what the templates need beyond the data: charts, units of columns, and sentences about them."""
-    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorised, _trust, _labels, _harmful]
+    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorised, _trust, _labels, _lists]
     return {name: value for part in parts for name, value in part(data).items()}
 
 
@@ -88,6 +90,8 @@ def lede_of(data: ReportData) -> str:
 def _scales(data: ReportData) -> dict[str, Any]:
     own = [one.score for one in data.memorised] or list(data.self_influence.edges if data.self_influence else ())
     return {
+        "mean_head": unit_head(data.mean_unit),
+        "mean_unit": unit_sentence(data.mean_unit),
         "harmful_power": charts.power_of([one.score for one in data.harmful]),
         "group_power": charts.power_of([one.score for one in data.groups]),
         "self_power": charts.power_of(own),
@@ -132,7 +136,7 @@ def _trust(data: ReportData) -> dict[str, Any]:
     power = charts.power_of(histogram.edges)
     words = (
         "Where the bars reach beyond the line, rows do something; where they fill it, a single score is noise. The "
-        f"outermost bars hold all that lies further out{unit_words(power)}."
+        f"outermost bars hold all that lies further out{unit_words(power)}; {unit_sentence(data.mean_unit)}."
     )
     return {
         "trust_chart": charts.bar_chart(histogram, power=power, log=True),
@@ -160,11 +164,25 @@ def _square(names: tuple[str, ...], confusions: tuple[Confusion, ...]) -> Square
     return Square(names, tuple(lines))
 
 
-def _harmful(data: ReportData) -> dict[str, Any]:
+def _lists(data: ReportData) -> dict[str, Any]:
+    trained = data.overview.rows.get("train", 0)
+    return {
+        "harmful_words": _harmful_words(data),
+        "doubts_words": doubts_words(data.counts, trained),
+        # Where groups were trained, there are no scores of rows, and the other way round.
+        "noise_words": noise_sentences(data, scores=_judged(data)),
+    }
+
+
+def _judged(data: ReportData) -> int:
+    """Return how many mean influences are judged together."""
+    known = [one.rows for one in data.trust.of if one.scores == MEAN] if data.trust else []
+    return known[0] if known else len(data.groups) or data.overview.rows.get("train", 0)
+
+
+def _harmful_words(data: ReportData) -> str:
     harmful = data.counts.harmful
     if not harmful:
-        words = "None of them stands out from noise, so take this order as a hint and not as a finding."
-    else:
-        stand = "stands" if harmful == 1 else "stand"
-        words = f"{count(harmful, 'row')} {stand} out from noise; from there on the order means little."
-    return {"harmful_words": words}
+        return "None of them stands out from noise, so take this order as a hint and not as a finding."
+    stand = "stands" if harmful == 1 else "stand"
+    return f"{count(harmful, 'row')} {stand} out from noise; from there on the order means little."

@@ -66,6 +66,7 @@ class ShownRows:
             image=picture(rows.values[number]) if rows.kind == "image" else None,
             cells=self._cells(number) if rows.kind == "table" else (),
             group=rows.groups[number] if rows.groups else None,
+            more_cells=max(rows.values.shape[1] - _MOST_CELLS, 0) if rows.kind == "table" else 0,
         )
 
     def _cells(self, number: int) -> tuple[Cell, ...]:

@@ -13,7 +13,7 @@ from turnover.scores import Scores
 from turnover.wrapping.audit import MOST_ROWS
 from turnover.wrapping.signal import ExpectedSignal, expected_signal
 
-from .data_measures import Histogram, LeakedPart, Leaks, Trust, TrustOf
+from .data_measures import MEAN, Histogram, LeakedPart, Leaks, Trust, TrustOf
 from .data_rows import Mistake
 from .row_lists import Standing
 from .wording import count, digits, percent
@@ -82,7 +82,7 @@ def trust_of(
     thing = "group" if run.rows.groups else "row"
     kinds = [
         trust_in("self-influence", own, stands_self, partial(self_reading, "rows")),
-        trust_in("mean influence", mean, stands_mean, partial(_mean_reading, thing)),
+        trust_in(MEAN, mean, stands_mean, partial(_mean_reading, thing)),
     ]
     if mistakes:
         kinds.append(_of_mistakes(mistakes, thing))
@@ -92,7 +92,11 @@ def trust_of(
         of=tuple(kinds),
         replicas=mean.replicas,
         expected=expected.signal_to_noise if isinstance(expected, ExpectedSignal) else None,
-        expected_reading=_expected_words(expected) if isinstance(expected, ExpectedSignal) else expected,
+        expected_reading=(
+            f"{_expected_words(expected, told=not mistakes)} {_found_words(mistakes, thing)}".strip()
+            if isinstance(expected, ExpectedSignal)
+            else expected
+        ),
         verdict=verdict_of(
             kinds,
             f"{mean.replicas} replicas, masked parts that were trained side by side" if mean.replicas > 2 else None,
@@ -119,7 +123,7 @@ def trust_in(
         ratio = signal = None
     stderr = None if scores.stderr is None else float(np.nanmedian(scores.stderr))
     out = None if stands.marked is None else int(stands.marked.sum())
-    return TrustOf(name, len(scores), ratio, signal, stderr, out, reading(len(scores), signal, out))
+    return TrustOf(name, len(scores), ratio, signal, stderr, out, reading(len(scores), signal, out), scores.unit)
 
 
 def self_reading(things: str, rows: int, signal: float | None, out: int | None) -> str:
@@ -140,8 +144,9 @@ def _mean_reading(thing: str, rows: int, signal: float | None, out: int | None) 
         )
     if not out:
         return f"No {thing} stands out. The order is a hint at best."
-    stand = "stands" if out == 1 else "stand"
-    return f"Believe the order of the {count(out, thing)} that {stand} out; that of the others is mostly noise."
+    if out == 1:
+        return f"One {thing} stands out; the order of the others is mostly noise."
+    return f"Believe the order of the {count(out, thing)} that stand out; that of the others is mostly noise."
 
 
 def _of_mistakes(mistakes: tuple[Mistake, ...], thing: str) -> TrustOf:
@@ -167,19 +172,37 @@ def _of_mistakes(mistakes: tuple[Mistake, ...], thing: str) -> TrustOf:
     )
 
 
-def _expected_words(expected: ExpectedSignal) -> str:
+def _expected_words(expected: ExpectedSignal, *, told: bool) -> str:
+    """Return the rule of thumb; what it lets expect is told only where nothing was measured."""
     ratio = expected.signal_to_noise
-    if ratio >= 1:
-        meaning = "so that single scores can be read"
+    if not told:
+        meaning = ""
+    elif ratio >= 1:
+        meaning = ", so that single scores may be readable"
     elif ratio >= 0.2:
-        meaning = "so that the strongest rows of a prediction can be told from noise"
+        meaning = ", so that at most the strongest rows of a prediction stand out"
     else:
-        meaning = "so that a single score says little; lists, means and labels that look wrong say more"
+        meaning = ", so that a single score says little; lists, means and doubtful labels say more"
+    times = f"{digits(ratio)} times" if ratio >= 1 else f"{digits(ratio)} of"
     return (
-        f"By rule of thumb the signal of one score is about {digits(ratio)} of its noise with {expected.rows:,} rows, "
-        f"a masked layer of {expected.width:,} units and {count(expected.replicas, 'replica')}, {meaning}. Denoised "
-        "scores, which this report uses for predictions, are better than that."
+        f"By rule of thumb the signal of one score as it is computed is about {times} its noise with {expected.rows:,} "
+        f"rows, a masked layer of {expected.width:,} units and {count(expected.replicas, 'replica')}{meaning}."
     )
+
+
+def _found_words(mistakes: tuple[Mistake, ...], thing: str) -> str:
+    """Return what was found behind the errors of this report, which counts more than a rule."""
+    if not mistakes:
+        return ""
+    some, errors = sum(one.meaningful > 0 for one in mistakes), count(len(mistakes), "error")
+    if not some:
+        return f"Behind none of the {errors} shown does a {thing} stand out: single scores say little here."
+    if 2 * some < len(mistakes):
+        return (
+            f"Behind {some} of the {errors} shown a {thing} stands out, behind most of them none: single scores say "
+            "something for a few predictions only."
+        )
+    return f"Behind {some} of the {errors} shown at least one {thing} stands out: there the strongest can be believed."
 
 
 def verdict_of(kinds: Sequence[TrustOf], trained: str | None) -> str:

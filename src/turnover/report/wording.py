@@ -113,12 +113,15 @@ def chance(p_value: float | None) -> str:
     """Return a p-value.
 
     Example:
-        >>> chance(0.0312), chance(2e-7), chance(None)
-        ('0.031', '< 0.0001', '–')
+        >>> chance(0.0312), chance(2e-7), chance(1e-20), chance(None)
+        ('0.031', '2 × 10⁻⁷', '< 10⁻¹²', '–')
     """
     if p_value is None:
         return "–"
-    return "< 0.0001" if p_value < 1e-4 else f"{p_value:.2g}" if p_value < 0.1 else f"{p_value:.2f}"
+    if p_value < 1e-12:
+        return "< 10⁻¹²"
+    # Small ones are told apart: among thousands of rows 10⁻⁵ may stand out where 6 × 10⁻⁵ does not.
+    return digits(float(f"{p_value:.2g}")) if p_value < 0.1 else f"{p_value:.2f}"
 
 
 def duration(seconds: float) -> str:
