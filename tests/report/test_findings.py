@@ -53,13 +53,13 @@ DOUBTS = (DoubtfulLabel(3, "a", "b", 0.1, 0.9, True),)
 @pytest.mark.parametrize(
     ("doubtful", "disbelieved", "follows"),
     [
-        (20, 5, "5 of the training rows: at most about 5 of the 20 can be wrong, unless training labels are worse."),
-        (20, 15, "at most about 15 of the 20 can be wrong, unless training labels are worse."),
-        (20, 0, "hardly any of the 20 can be wrong, unless training labels are worse."),
+        (20, 5, "5 of the training rows: at least so many of the 20 are to be expected of right labels."),
+        (20, 15, "15 of the training rows: at least so many of the 20 are to be expected of right labels."),
+        (20, 0, "which would be 0 of the training rows."),
         (20, 30, "errors of its own may explain all of these."),
     ],
 )
-def test_a_doubted_label_is_not_called_wrong_and_the_card_says_how_many_can_be(doubtful, disbelieved, follows):
+def test_a_doubted_label_is_not_called_wrong_and_the_card_says_what_to_expect(doubtful, disbelieved, follows):
     # Of 100 training rows; the part that never saw them was asked about 200 others.
     found = said("doubtful", doubts=DOUBTS, doubtful=doubtful, asked=200, asked_disbelieved=2 * disbelieved)
     assert found.figure == str(doubtful)

@@ -73,8 +73,8 @@ def _doubtful(
 def doubts_words(counts: Counts, trained: int) -> str:
     """Return how many of the doubts one must expect of right labels; nothing where that is not known.
 
-    The part of the network that never saw a row errs, too. What it does not believe of validation and test rows are its
-    own errors and wrong labels, so that their share is a bound on both.
+    The part of the network that never saw a row errs, too: it does not believe some validation and test labels either.
+    It may err more on training rows, so that this is a least number.
 
     Args:
         counts: of the report.
@@ -89,8 +89,9 @@ def doubts_words(counts: Counts, trained: int) -> str:
     )
     if counts.doubtful <= expected:
         return f"{words}: errors of its own may explain {'this' if counts.doubtful == 1 else 'all of these'}."
-    most = f"at most about {count(expected)}" if expected else "hardly any"
-    return f"{words}: {most} of the {count(counts.doubtful)} can be wrong, unless training labels are worse."
+    if not expected:
+        return f"{words}."
+    return f"{words}: at least so many of the {count(counts.doubtful)} are to be expected of right labels."
 
 
 def _harmful(counts: Counts, harmful: tuple[HarmfulRow, ...], rows: Mapping[int, ShownRow]) -> Finding | None:
