@@ -3,13 +3,14 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from tests.cli.conftest import SMALL_OPTIONS, reviews
 from tests.cli.test_bad_input import refused
-from turnover.cli.finished_run import print_next
+from turnover.cli.finished_run import print_next, took
 from turnover.cli.run_folders import folder_for
 from turnover.cli.terminal import Terminal
 from turnover.tasks.config import RunConfig
@@ -28,7 +29,7 @@ def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(turnov
     assert said.code == 0, said.err
     for part in ("Right on test rows", "What was found", "turnover explain RUN --query", "RUN/report.html"):
         assert part in said.words
-    assert "report" in said.words.rpartition("It took ")[2]
+    assert "not counting the start of Python" in said.words.rpartition("It took ")[2]
     assert "not counting the start of Python and its packages" in said.words
     assert Path("RUN/report.html").read_text().startswith("<!doctype html>")
 
@@ -107,6 +108,12 @@ def test_data_of_every_kind_ends_with_a_report(turnover_, runs, kind):
     assert said.code == 0, said.err
     assert said.data["kind"] == kind
     assert Path(said.data["report"]).is_file()
+
+
+def test_how_long_a_run_took_names_its_stages_and_the_report():
+    slow, quick = (SimpleNamespace(about=SimpleNamespace(seconds={"training": seconds})) for seconds in (3.2, 0.1))
+    assert took(slow, 2.0).startswith("It took 5 seconds (training 3 seconds, report 2 seconds)")
+    assert took(quick, 0.2).startswith("It took under a second, ")
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])
