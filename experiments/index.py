@@ -57,8 +57,12 @@ def _section(record: dict[str, Any], folder: Path) -> list[str]:
     lines = [f"### {_link(name, folder)}", ""]
     found = _findings(record)
     if found:
-        lines += ["| what | the paper | here | setting here |", "| --- | --- | --- | --- |"]
-        lines += [f"| {' | '.join(map(_cell, (one.what, one.paper, one.ours, one.setting)))} |" for one in found]
+        beside = any(one.paper != "–" for one in found)
+        head = ("what", "the paper", "here", "setting here") if beside else ("what", "here", "setting")
+        lines += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+        for one in found:
+            cells = (one.what, *([one.paper] if beside else []), one.ours, one.setting)
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
         lines += ["", *(f"- {one.agreement}" for one in found), ""]
     for figure in sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")]):
         lines += [f"![{_title(name, folder)}]({folder.name}/{figure.name})", ""]
@@ -66,6 +70,8 @@ def _section(record: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:
+    if "findings" in record:  # of what is not an experiment of this folder, such as a benchmark
+        return [Finding(**one) for one in record["findings"]]
     if record["experiment"] not in experiments():
         return []
     page = module_of(record["experiment"], "page")

@@ -50,7 +50,8 @@ def _gap(result: Figures, task: Figures, view: str, chosen: str | None) -> Itera
         return
     best = max(rivals, key=lambda method: rivals[method])
     one, several, count = known["paper"], known["replicas"], result["setting"]["replicas"]
-    limit = without_noise(one, several, count)
+    known_well = one > (found["paper"][name].get("sd") or 0.0)
+    limit = without_noise(one, several, count) if known_well else None
     most = task["ceiling"].get(view)
     text = f"the default has {known[chosen]:.3f}, the best rival, {result['titles'][best]}, {rivals[best]:.3f}"
     text += f", of {most:.3f} that retraining noise allows. " if most is not None else ". "

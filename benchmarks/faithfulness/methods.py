@@ -119,12 +119,23 @@ def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
         default: the estimate that was chosen; None: not chosen yet.
     """
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
-    own = Method(
-        f"{two_views.REPLICAS} replicas, flipped and whole loss over {two_views.CHECKPOINTS} checkpoints",
-        two_views.answer,
-        more_seeds=True,
-    )
-    return our_methods(config, ours.REPORTED | chosen) | {"two_views": own} | rivals(config)
+    return our_methods(config, ours.REPORTED | chosen) | own_methods() | rivals(config)
+
+
+def own_methods() -> dict[str, Method]:
+    """Return what is said of a row itself by masked networks over checkpoints: by both views, and by each alone."""
+    how = f"over {two_views.CHECKPOINTS} checkpoints"
+    views = {
+        "two_views": ("flipped and whole loss", (two_views.FLIPPED, two_views.WHOLE)),
+        "flipped_loss": ("flipped loss", (two_views.FLIPPED,)),
+        "whole_loss": ("whole loss", (two_views.WHOLE,)),
+    }
+    return {
+        name: Method(
+            f"{two_views.REPLICAS} replicas, {what} {how}", partial(two_views.answer, views=chosen), more_seeds=True
+        )
+        for name, (what, chosen) in views.items()
+    }
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:

@@ -10,6 +10,7 @@ from .earlier import MARK
 from .explored import ALONE
 from .gap import gaps
 from .goals import goals
+from .methods import own_methods
 from .ours import CANDIDATES
 from .plot import plot
 
@@ -51,8 +52,9 @@ def _setting(result: Figures) -> list[str]:
         "- **Mean influence** on clean validation rows: how well the lowest finds wrong labels, AUC / share of them "
         "among the worst 10 % of the rows.",
         "- **Self-influence** and **unseen**: the same without any validation row. Unseen means the probability of the "
-        "row's label by a model that did not learn the row: the flipped view, or held-out folds; two "
-        "views are the flipped one and the whole network, over checkpoints.",
+        "row's label by a model that did not learn the row: the flipped view, or held-out folds. Losses over "
+        "checkpoints are those of the flipped view (unseen), of the whole masked network, which has learned the row "
+        "(under self-influence), or of both (unseen).",
         f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for what is said of the row "
         f"itself {_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
         "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "
@@ -98,7 +100,7 @@ def _table(result: Figures, task: Figures) -> str:
     rows = []
     for name, found in task["methods"].items():
         title = result["titles"][name] + (" (the default)" if name == chosen else "")
-        title = (f"**{title}**" if name in (*CANDIDATES, "two_views") else title) + _mark(found)
+        title = (f"**{title}**" if name in (*CANDIDATES, *own_methods()) else title) + _mark(found)
         rows.append(
             [
                 title,

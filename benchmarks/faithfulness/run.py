@@ -1,6 +1,7 @@
 """Measure all cells of all tasks, and write the page of what is measured."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from experiments.runner import write_json, write_text
@@ -9,6 +10,7 @@ from .choose import chosen
 from .config import Config
 from .earlier import with_earlier
 from .explored import EXPLORED, TRIED_ON
+from .findings import findings
 from .measure import measure
 from .methods import methods, our_methods
 from .page import page
@@ -65,6 +67,7 @@ def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
     """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
     numbers = pages / "faithfulness.json"
     result = with_earlier(collected(config, size, folder), numbers)
+    result["findings"] = [asdict(one) for one in findings(result)]  # for the page of all results
     pages.mkdir(parents=True, exist_ok=True)
     text = page(result, pages)  # first, so that a page that fails leaves the numbers as they were
     write_json(numbers, result)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from experiments.findings import Finding
 from turnover.evaluation.markdown import markdown_table
 
 from .methods import NAMES, ONCE
@@ -24,6 +25,33 @@ def page(result: dict[str, Any], folder: Path) -> str:
             parts += ["", f"### Ground truth: {truth}", "", _table(table, result["setting"]), "", *_said(table)]
             parts += _problems(table)
     return "\n".join([*parts, "", *_reading(result)]) + "\n"
+
+
+def findings(result: dict[str, Any]) -> list[Finding]:
+    """Return where the paper's estimate stands among its rivals, by task and ground truth."""
+    found = []
+    for task in result["tasks"].values():
+        for view, truth in TRUTHS.items():
+            known = {
+                key: figures["lds"]
+                for key, figures in task[view]["methods"].items()
+                if key != "random" and figures.get("lds") is not None
+            }
+            if OURS not in known:
+                continue
+            best = max(known, key=known.__getitem__)
+            found.append(
+                Finding(
+                    what=f"{task['name']}, {truth}: LDS of the paper's estimate, of several models, and the best",
+                    paper="–",
+                    ours=f"{known[OURS]:.3f}, {known['turnover_several']:.3f}; {NAMES[best]} {known[best]:.3f}",
+                    setting=f"{task['rows']:,} rows, {task['queries']} queries, {result['setting']['seeds']} trainings",
+                    agreement=f"{task['name']}, {truth}: by LDS the paper's estimate has place "
+                    f"{1 + sum(value > known[OURS] for value in known.values())} of {len(known)}, several models "
+                    f"together place {1 + sum(value > known['turnover_several'] for value in known.values())}.",
+                )
+            )
+    return found
 
 
 def _setting(result: dict[str, Any]) -> list[str]:

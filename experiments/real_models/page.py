@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from experiments.findings import Finding
+
 from .plot import plot_curves
 
 _POINTS = 100
@@ -33,6 +35,35 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
             _spent(result["spent"]),
         ]
     )
+
+
+def findings(result: Mapping[str, Any]) -> list[Finding]:
+    """Return what masks on whole models cost."""
+    setting, runs = result["setting"]["adapters"], result["adapters"]
+    accuracy = {name: [run[name] for run in runs] for name in ("without", "with masks")}
+    lost = _POINTS * (mean(accuracy["without"]) - mean(accuracy["with masks"]))
+    remedies, small = result["remedies"], result["setting"]["remedies"]
+    shares = {name: [one["accuracy"] for one in remedies[name]] for name in _REMEDIES}
+    left = _POINTS * (mean(shares["unmasked"]) - mean(shares["mixout"]))
+    plain = _POINTS * (mean(shares["unmasked"]) - mean(shares["plain"]))
+    return [
+        Finding(
+            what="SST-2, adapters: accuracy without and with masks",
+            paper="90.0 → 88.3 (§4.1, BERT)",
+            ours=f"{_share(accuracy['without'])} → {_share(accuracy['with masks'])}",
+            setting=f"{_encoder(result)}, {setting['rows']:,} rows, {setting['epochs']} epochs, "
+            f"{_seeds(setting['seeds'])}",
+            agreement=f"Masks on adapters cost {lost:.1f} points of accuracy, in the paper 1.7.",
+        ),
+        Finding(
+            what="SST-2, all layers under masks: plainly, backward only, mixout",
+            paper="no number: training unstable (§4.1)",
+            ours=f"{', '.join(_share(shares[name]) for name in ('plain', 'backward', 'mixout'))}; no masks "
+            f"{_share(shares['unmasked'])}",
+            setting=f"{_encoder(result)}, {small['rows']:,} rows, {small['epochs']} epochs, {_seeds(small['seeds'])}",
+            agreement=f"Plain masks on all layers cost {plain:.1f} points, mixout {left:.1f}.",
+        ),
+    ]
 
 
 def follows(curves: Sequence[Mapping[str, float]]) -> dict[str, float]:

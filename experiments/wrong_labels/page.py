@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from experiments.findings import Finding
+
 _TITLES = {
     "turnover": "**the report's list**, one training with masks",
     "cleanlab": "cleanlab, {folds} trainings of the same network without masks",
@@ -49,3 +51,21 @@ def verdict(result: dict[str, Any]) -> str:
         return "That is as many as the better of cleanlab's lists, within one standard deviation."
     more = "more" if difference > 0 else "fewer"
     return f"The report finds {more} than the better of cleanlab's lists, by more than one standard deviation."
+
+
+def findings(result: dict[str, Any]) -> list[Finding]:
+    """Return how many wrong labels the report and cleanlab find."""
+    best = max(("cleanlab", "cleanlab_logistic"), key=lambda name: result["mean"][name])
+    told = [
+        f"{result['mean'][name]:.0f}" + ("" if result["sd"][name] is None else f" ± {result['sd'][name]:.0f}")
+        for name in ("turnover", best)
+    ]
+    return [
+        Finding(
+            what=f"Changed labels among the first {result['changed']:,} of a list: the report's and cleanlab's",
+            paper="–",
+            ours=f"{told[0]} against {told[1]}",
+            setting=f"SST-2, {result['rows']:,} rows, features of MiniLM, seeds: {len(result['seeds'])}",
+            agreement=verdict(result),
+        )
+    ]

@@ -10,9 +10,10 @@ from benchmarks.faithfulness.cells import cell_file, measured, read_cells, run_c
 from benchmarks.faithfulness.choose import best, choose, chosen
 from benchmarks.faithfulness.config import SIZES
 from benchmarks.faithfulness.explored import EXPLORED
+from benchmarks.faithfulness.findings import findings
 from benchmarks.faithfulness.further import shrunk_across_queries
 from benchmarks.faithfulness.gap import gaps, without_noise
-from benchmarks.faithfulness.goals import goals
+from benchmarks.faithfulness.goals import RIVALS, goals
 from benchmarks.faithfulness.methods import Method, methods, our_methods, rivals
 from benchmarks.faithfulness.ours import REPORTED
 from benchmarks.faithfulness.page import page
@@ -190,6 +191,14 @@ def test_a_page_can_be_written_of_nothing(tmp_path):
     assert "Not chosen yet" in page(result, tmp_path)
 
 
+def _goals(task, default, titles):
+    """Return what the table of goals says of one task, by goal."""
+    _, _, *lines = goals({"choice": {"default": default}, "tasks": {"t": task}, "titles": titles})
+    head, _, *rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+    assert head == ["goal", "T"]
+    return dict(rows)
+
+
 def test_goals_say_missed_where_a_rival_is_better():
     def figures(value):
         names = ("lds_plain", "lds_full", "mean_auc", "mean_found", "self_found", "train_seconds", "score_seconds")
@@ -198,13 +207,41 @@ def test_goals_say_missed_where_a_rival_is_better():
     found = {"paper": figures(0.1), "ridge": figures(0.5), "ekfac": figures(0.6), "tracin": figures(0.4)}
     task = {"setting": {"title": "T"}, "methods": found}
     titles = {name: name for name in found}
-    lines = goals({"choice": {"default": "ridge"}, "tasks": {"t": task}, "titles": titles})
-    assert "- T: reached: LDS (plain) above the paper's estimate by more than one sd and twice as high: " in lines[0]
-    rival = next(line for line in lines if "LDS (plain) above every measured rival's" in line)
-    assert "MISSED" in rival
-    assert "above tracin" in rival
-    assert "not above ekfac 0.600" in rival
-    assert "not measured: tracin_fast, trak_1" in rival
+    told = _goals(task, "ridge", titles)
+    assert told["LDS (plain) twice the paper's estimate, by more than one sd"] == "reached: 0.500, 0.100 (5.0 times)"
+    rival = told["LDS (plain) above every rival's"]
+    assert rival.startswith("**missed**: 0.500; ekfac 0.600; not measured: tracin_fast, trak_1")
+
+
+def test_goals_name_the_best_rival_that_is_beaten():
+    figures = {"mean": 0.5, "sd": 0.01, "seeds": 3}
+    mine = dict.fromkeys(("lds_plain", "lds_full", "mean_auc", "mean_found"), figures)
+    found = {"paper": mine, "ridge": mine}
+    found |= {name: {"mean_auc": figures | {"mean": 0.3}} for name in RIVALS} | {
+        "trak_5": {"mean_auc": figures | {"mean": 0.4}}
+    }
+    told = _goals({"setting": {"title": "T"}, "methods": found}, "ridge", {name: name for name in found})
+    assert told["mean influence (AUC) above every rival's"] == "reached: 0.500; the best of them trak_5 0.400"
+
+
+def test_findings_count_the_tasks_on_which_the_default_is_best():
+    def figures(value):
+        return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in ("lds_plain", "mean_auc", "unseen_found")}
+
+    found = {"paper": figures(0.1), "ridge": figures(0.5), "two_views": figures(0.6), "cleanlab": figures(0.65)}
+    tasks = {
+        name: {"setting": {"title": f"{name}, features"}, "methods": found | {"ekfac": figures(rival)}}
+        for name, rival in (("One", 0.4), ("Two", 0.6))
+    }
+    setting = {"seeds": [0, 1, 2], "own_seeds": [0, 1]}
+    titles = {name: name for name in (*found, "ekfac")}
+    lds, mean, own = findings({"choice": {"default": "ridge"}, "tasks": tasks, "titles": titles, "setting": setting})
+    assert lds.ours == "One: 0.500, 0.100, ekfac 0.400; Two: 0.500, 0.100, ekfac 0.600"
+    assert lds.agreement.endswith(
+        "above the paper's estimate on 2 of 2 tasks, above every rival that was measured on 1."
+    )
+    assert mean.what.startswith("mean influence")
+    assert own.agreement.endswith("on 0 of 2 tasks.")
 
 
 def test_lds_without_noise_is_that_of_the_signal():
@@ -248,16 +285,16 @@ def test_goals_say_what_is_not_measured_where_there_is_no_ground_truth_yet():
     names = ("mean_auc", "mean_found", "train_seconds", "score_seconds")
     found = {name: {figure: {"mean": 0.5, "sd": 0.1, "seeds": 3} for figure in names} for name in ("paper", "ridge")}
     task = {"setting": {"title": "T"}, "methods": found}
-    lines = goals({"choice": {"default": "ridge"}, "tasks": {"t": task}, "titles": {}})
-    assert lines[:2] == ["- T: not measured: LDS (plain).", "- T: not measured: LDS (masked)."]
+    told = _goals(task, "ridge", {})
+    assert [text for goal, text in told.items() if "LDS" in goal] == ["not measured", "not measured"]
 
 
 @pytest.mark.parametrize(
     ("flipped", "seconds", "told"),
     [
-        (0.50, 1.0, "MISSED: without validation rows, paper: no fewer (beyond one sd) than cleanlab"),
-        (0.595, 1.0, "against 0.600 ± 0.010, in 2.0 against 4.0 s; reached by flipped probability."),
-        (0.595, 3.0, "in 6.0 against 4.0 s; reached by flipped probability; but not in less time."),
+        (0.50, 1.0, "**missed**: self-influence 0.400 ± 0.010, unseen 0.500 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
+        (0.595, 1.0, "reached: self-influence 0.400 ± 0.010, unseen 0.595 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
+        (0.595, 3.0, "0.595 ± 0.010; 0.600 ± 0.010; in 6.0, 4.0 s, not in less time"),
     ],
 )
 def test_goals_say_what_finds_as_many_wrong_labels_as_folds(flipped, seconds, told):
@@ -269,8 +306,11 @@ def test_goals_say_what_finds_as_many_wrong_labels_as_folds(flipped, seconds, to
     folds = figures(unseen_found=0.6, train_seconds=0.0, score_seconds=4.0)
     task = {"setting": {"title": "T"}, "methods": {"paper": paper, "cleanlab": folds}}
     titles = {"paper": "paper", "cleanlab": "cleanlab"}
-    lines = goals({"choice": {"default": "paper"}, "tasks": {"t": task}, "titles": titles})
-    assert told in lines[-1]
+    found = _goals(task, "paper", titles)[
+        "paper: no fewer in the worst 10 %, beyond one sd, than cleanlab, in less time"
+    ]
+    assert found.startswith(told) or found.endswith(told)
+    assert found.startswith("reached") == (told.startswith("reached"))
 
 
 def test_goals_say_where_one_seed_is_all_there_is():
@@ -280,9 +320,9 @@ def test_goals_say_where_one_seed_is_all_there_is():
         for name, value in (("paper", 0.1), ("ridge", 0.5))
     }
     task = {"setting": {"title": "T"}, "methods": found}
-    lines = goals({"choice": {"default": "ridge"}, "tasks": {"t": task}, "titles": {}})
-    assert lines
-    assert all("partly by one seed only" in line for line in lines)
+    told = _goals(task, "ridge", {"paper": "paper"})
+    assert told
+    assert all("(one seed)" in text for text in told.values())
 
 
 def test_shrinkage_across_queries_brings_noisy_scores_nearer_to_the_truth():
