@@ -46,7 +46,7 @@ def _task(result: Figures, found: Figures, chosen: str) -> Told:
     yield from _mean(found[chosen])
     for name, what in {"mean_auc": "mean influence (AUC)", **_LDS}.items():
         yield from _above_rivals(result, found, chosen, name, what)
-    for name in ("paper", "replicas", "two_views", "whole_loss"):
+    for name in ("paper", "replicas", "masks_alone", "two_views", "whole_loss"):
         yield from _own(result, found, name)
 
 

@@ -9,6 +9,7 @@ from . import (
     captum_tracin,
     cleanlab_folds,
     kronfluence_ekfac,
+    masks_alone,
     ours,
     subsets,
     training_loss,
@@ -65,6 +66,8 @@ TITLES = {
     "replicas_ridge_margin": "{r} replicas, ridge, margin",
     "replicas_ridge_flip": "{r} replicas, ridge on the flipped view",
     "replicas_ridge_gradients": "{r} replicas, ridge and influence functions",
+    "replicas_ridge_gradients_2": "{r} replicas, ridge and twice the influence functions",
+    "replicas_ridge_gradients_4": "{r} replicas, ridge and four times the influence functions",
     "replicas_ridge_gradients_margin": "{r} replicas, ridge and influence functions, margin",
     "replicas_control_ridge_probability": "{r} replicas, control variate, ridge, probability",
 }
@@ -123,19 +126,21 @@ def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
 
 
 def own_methods() -> dict[str, Method]:
-    """Return what is said of a row itself by masked networks over checkpoints: by both views, and by each alone."""
+    """Return what is said of a row itself: over checkpoints by both views and by each alone; without masks' own say."""
     how = f"over {two_views.CHECKPOINTS} checkpoints"
     views = {
         "two_views": ("flipped and whole loss", (two_views.FLIPPED, two_views.WHOLE)),
         "flipped_loss": ("flipped loss", (two_views.FLIPPED,)),
         "whole_loss": ("whole loss", (two_views.WHOLE,)),
     }
-    return {
+    over_checkpoints = {
         name: Method(
             f"{two_views.REPLICAS} replicas, {what} {how}", partial(two_views.answer, views=chosen), more_seeds=True
         )
         for name, (what, chosen) in views.items()
     }
+    alone = f"one model, what masks say of {masks_alone.REFERENCES} rows taken off"
+    return over_checkpoints | {"masks_alone": Method(alone, masks_alone.answer, more_seeds=True)}
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:

@@ -66,6 +66,8 @@ def test_every_training_row_has_its_scores(run):
     assert run.self_influence.ids.tolist() == places.tolist()
     assert np.isfinite(run.mean_influence.values).all()
     assert run.out_of_sample.probs.shape == (len(places), 2)
+    # Other rows are shown to a part of the network, but not through all of an encoder.
+    assert ("what its mask says" in run.unseen().path) == (not run.config.adapters)
 
 
 def test_questions_are_answered_by_one_matrix_product(run):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from turnover.errors import DataFileError, RunError
+from turnover.tasks import runs
 from turnover.tasks.config import RunConfig
 from turnover.tasks.runs import Run, open_run
 from turnover.tasks.starting import start_run
@@ -65,6 +66,13 @@ def test_no_row_is_in_two_splits_and_scores_have_the_order_of_training_rows(run)
     assert sorted(np.concatenate(parts).tolist()) == list(range(200))
     assert run.self_influence.ids.tolist() == parts[0].tolist()
     assert run.out_of_sample.probs.shape == (len(parts[0]), 2)
+
+
+def test_what_masks_say_by_themselves_is_taken_off_where_that_is_cheap(run, monkeypatch):
+    assert run.unseen().path == "flipped view of each row, without what its mask says of 32 others"
+    assert np.allclose(run.unseen().probs, run.out_of_sample.probs, atol=1e-6)
+    monkeypatch.setattr(runs, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
+    assert run.unseen().path == "flipped view of each row"
 
 
 def test_wrong_labels_are_found_by_the_part_that_never_saw_them(run):

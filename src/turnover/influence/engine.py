@@ -21,6 +21,7 @@ from .executor import Executor, LocalExecutor
 from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
+from .masks_alone import MasksAlone, check_references, reference_rows
 from .measures import Goodness, Measure
 from .members import Member, call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes, null_ids
@@ -252,7 +253,12 @@ class Influence:
         return scores
 
     def out_of_sample(
-        self, data: Any = None, *, predict: Callable[[Tensor], Tensor] | None = None, progress: bool | None = None
+        self,
+        data: Any = None,
+        *,
+        predict: Callable[[Tensor], Tensor] | None = None,
+        references: int = 0,
+        progress: bool | None = None,
     ) -> OutOfSample:
         """Return predictions of every row by the part of the network that never saw it.
 
@@ -260,12 +266,19 @@ class Influence:
             data: rows with ids; None: `train`.
             predict: maps outputs to predictions; None: softmax over the last dimension, or the outputs themselves
                 where targets are floats.
+            references: so many training rows are shown to each of these parts, a pass each, to learn what its mask says
+                whatever it is shown; that is taken off. 0: nothing is, as in the paper.
             progress: show a bar; None: on a terminal.
+
+        Raises:
+            InfluenceError: there are no rows or no ids, or references are no number of rows.
         """
         rows = self._data(data)
+        shown = reference_rows(self._train or rows, check_references(references)) if references else []
+        masks = MasksAlone(self._works(), shown, progress) if shown else None
         works = self._works(self._members.whole)
-        with evaluating(self._members.whole), Progress(rows.length, progress, "rows") as bar:
-            return each_unseen(works, rows, bar, predict=predict)
+        with evaluating([*self._members.whole, *self._members]), Progress(rows.length, progress, "rows") as bar:
+            return each_unseen(works, rows, bar, predict=predict, masks=masks)
 
     # Inside
 

@@ -120,17 +120,27 @@ def settle(work: Pass, queries: Sequence[Batch]) -> Pass:
     are not.
     """
     ids = null_ids(_TRIAL)
-    repeated, grown = replace(work, how="repeated", shortcut=None), replace(work, how="grown", shortcut=None)
+    repeated = replace(work, how="repeated", shortcut=None)
     base = base_goodness(work, queries[0])
     with chunk(repeated, ids) as now:  # what is wrong with the loss shows here
         scores_of(repeated, queries[0], base, now)
-    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
-    if not _same(grown, queries, ids, wanted):
-        return repeated
+    settled = grown_or_repeated(work, queries)
+    if settled.how == "repeated":
+        return settled
     found = find_shortcut(work.member, queries[0]) if work.against == "keep" and work.sites is None else None
-    if found is not None and _same(replace(grown, shortcut=found), queries, ids, wanted):
-        return replace(grown, shortcut=found)
-    return grown
+    if found is None:
+        return settled
+    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
+    shorter = replace(settled, shortcut=found)
+    return shorter if _same(shorter, queries, ids, wanted) else settled
+
+
+def grown_or_repeated(work: Pass, queries: Sequence[Batch]) -> Pass:
+    """Return a pass in which queries grow at the first site, where that equals the repeated batch."""
+    ids = null_ids(_TRIAL)
+    repeated, grown = replace(work, how="repeated", shortcut=None), replace(work, how="grown", shortcut=None)
+    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
+    return grown if _same(grown, queries, ids, wanted) else repeated
 
 
 def _trial_outputs(work: Pass, query: Batch, ids: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from turnover.scores import OutOfSample
 from turnover.scores.tokens import TokenScores
 
 from .forward import Pass
+from .masks_alone import MasksAlone
 from .pairs import average
 from .progress import Progress
 from .rows_pass import OwnScores, check_ids, class_labels, null_for, self_scores, unseen_outputs
@@ -70,34 +71,60 @@ def _token_rows(own: Sequence[OwnScores]) -> list[np.ndarray]:
 
 
 def each_unseen(
-    works: Sequence[Pass], rows: TrainRows, bar: Progress, *, predict: Callable[[Tensor], Tensor] | None
+    works: Sequence[Pass],
+    rows: TrainRows,
+    bar: Progress,
+    *,
+    predict: Callable[[Tensor], Tensor] | None,
+    masks: MasksAlone | None = None,
 ) -> OutOfSample:
-    """Return what the part of each network that never saw a row predicts for it."""
+    """Return what the part of each network that never saw a row predicts for it.
+
+    Args:
+        works: the networks.
+        rows: with ids.
+        bar: told of every row.
+        predict: maps outputs to predictions; None: as is usual for the targets.
+        masks: tells what masks say by themselves, to be taken off; None: it is not.
+    """
     ids: list[Tensor] = []
-    replicas: list[np.ndarray] = []
+    replicas: list[Tensor] = []
     targets: list[Any] = []
     for batch, some in check_ids(rows.batches()):
-        turn = predict or _usual_prediction(batch.target)
+        turn = _as_they_are if masks is not None else predict or _usual_prediction(batch.target)
         outputs = [turn(unseen_outputs(work, batch.to(work.member.device), some)).float().cpu() for work in works]
-        replicas.append(torch.cat([part.unflatten(0, (-1, len(some))) for part in outputs]).numpy())
+        replicas.append(torch.cat([part.unflatten(0, (-1, len(some))) for part in outputs]))
         ids.append(some)
         targets.append(batch.target)
         bar.add(len(some))
     if not ids:
         raise InfluenceError("there are no rows: the data is empty.")
-    predictions = np.concatenate(replicas, 1)
+    predictions = torch.cat(replicas, 1)
+    if masks is not None:
+        corrected = masks.taken_off(predictions, torch.cat(ids).cpu(), classes=not _is_regression(targets[0]))
+        turn = predict or _usual_prediction(targets[0])
+        predictions = turn(corrected.flatten(0, 1)).float().unflatten(0, corrected.shape[:2])
     return OutOfSample(
-        replicas=predictions,
+        replicas=predictions.numpy(),
         ids=torch.cat(ids).numpy(),
         labels=class_labels(targets, predictions.shape[-1]),
-        path="flipped view of each row",
+        path="flipped view of each row"
+        + ("" if masks is None else f", without what its mask says of {len(masks.references)} others"),
     )
+
+
+def _as_they_are(outputs: Tensor) -> Tensor:
+    return outputs
+
+
+def _is_regression(target: Any) -> bool:
+    return isinstance(target, Tensor) and target.is_floating_point()
 
 
 def _usual_prediction(target: Any) -> Callable[[Tensor], Tensor]:
     """Return softmax for classes, and the outputs as they are for a regression."""
-    if isinstance(target, Tensor) and target.is_floating_point():
-        return lambda outputs: outputs
+    if _is_regression(target):
+        return _as_they_are
     return _class_probabilities
 
 

@@ -1,12 +1,13 @@
 """The training rows that an `Influence` knows: their ids, labels and batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from turnover.errors import InfluenceError
 from turnover.ids.known import ids_of
@@ -29,6 +30,10 @@ class TrainRows:
     def length(self) -> int | None:
         """Return the number of rows where it is known."""
         data = getattr(self._data, "dataset", self._data)
+        if isinstance(data, Mapping | tuple | list) and not isinstance(data, Dataset):
+            rows = {value.shape[0] for value in tree_leaves(data) if isinstance(value, Tensor) and value.dim() > 0}
+            # Tensors given by hand have as many rows each; a list of rows, or a dict with settings, is counted by none.
+            return rows.pop() if len(rows) == 1 and not isinstance(data, list) else None
         try:
             return len(data)
         except TypeError:

@@ -25,6 +25,8 @@ from .rows import SPLITS, Rows, Split
 
 # Mean influence is asked of at most so many validation rows.
 MOST_VALIDATION = 500
+# What masks say by themselves is measured on so many rows, in runs of at most so many training rows.
+_REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
 
 
 class Run(FinishedRun):
@@ -169,12 +171,24 @@ class Run(FinishedRun):
         with self.reading(file):
             return open_scores(file)
 
+    def unseen(self, rows: Any = None) -> OutOfSample:
+        """Return what parts that never saw some rows say of them, without what their masks say of all rows alike.
+
+        That is taken off where it is cheap and where there is much of it: not in passes through an encoder, and not on
+        so many rows that masks cannot tell their labels.
+
+        Args:
+            rows: inputs, labels and ids; None: the training rows.
+        """
+        cheap = self.preparation.kind != "tokens" and len(self.places("train")) <= _MOST_WITH_REFERENCES
+        return self.raw_influence.out_of_sample(rows, references=_REFERENCES if cheap else 0, progress=False)
+
     @cached_property
     def out_of_sample(self) -> OutOfSample:
         """Return what the part that never saw a training row says of it."""
         file = self.folder.scores / "unseen.npz"
         if not file.exists():
-            keep_unseen(file, self.raw_influence.out_of_sample(progress=False))
+            keep_unseen(file, self.unseen())
         with self.reading(file):
             return open_unseen(file)
 

@@ -1,0 +1,1 @@
+"""What the part of a network that never learned a row knows of it."""
