@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 from pathlib import Path
 
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
@@ -12,7 +13,7 @@ from turnover.errors import TurnOverError
 
 from .index import write_index
 from .runner import ROOT, SIZES, experiments, find, outside, publish, run
-from .side_by_side import run_side_by_side
+from .side_by_side import longest_first, run_side_by_side
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -38,7 +39,9 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
     if given.jobs < 1:
         parser.error(f"--jobs must be 1 or more, not {given.jobs}")
     if given.jobs > 1 and len(names) > 1:
-        failed = run_side_by_side(names, size=given.size, jobs=given.jobs, runs=ROOT / "runs")
+        start, order = time.monotonic(), longest_first(names, results)
+        failed = run_side_by_side(order, size=given.size, jobs=given.jobs, runs=ROOT / "runs")
+        print(f"all of them: {(time.monotonic() - start) / 60:.0f} min")
         print(write_index(results) if given.size != "toy" else "toys are not published")
     else:
         failed = [name for name in names if not _one(name, given.size, given.out, results)]

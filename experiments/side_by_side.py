@@ -1,5 +1,6 @@
 """Several experiments at a time, a process and a thread each; those that measure time run alone."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .runner import module_of
+
+
+def longest_first(names: Sequence[str], results: Path) -> list[str]:
+    """Return the names in the order of how long each took last, so that no long one is left to run by itself.
+
+    Args:
+        names: of the experiments.
+        results: folder of published records; who has none there goes first.
+    """
+
+    def seconds(name: str) -> float:
+        file = results / f"{name}.json"
+        return json.loads(file.read_text(encoding="utf-8"))["seconds"] if file.exists() else float("inf")
+
+    return sorted(names, key=lambda name: (-seconds(name), name))
 
 
 def run_side_by_side(

@@ -27,7 +27,10 @@ def _default(result: Figures, chosen: str) -> Iterator[Finding]:
                 continue
             best = max(rivals, key=rivals.__getitem__)
             rival = f"{result['titles'][best]} {rivals[best]:.3f}"
-            told.append(f"{_short(task)}: {known[chosen]:.3f}, {known['paper']:.3f}, {rival}")
+            asked = (chosen, "paper", *rivals)
+            once = any(task["methods"][method][name]["sd"] is None for method in asked)
+            seeds = " (partly one seed)" if once else ""
+            told.append(f"{_short(task)}: {known[chosen]:.3f}, {known['paper']:.3f}, {rival}{seeds}")
             over_paper.append(known[chosen] > known["paper"])
             over_rivals.append(known[chosen] > rivals[best])
         if told:

@@ -50,16 +50,17 @@ def _gap(result: Figures, task: Figures, view: str, chosen: str | None) -> Itera
         return
     best = max(rivals, key=lambda method: rivals[method])
     one, several, count = known["paper"], known["replicas"], result["setting"]["replicas"]
-    known_well = one > (found["paper"][name].get("sd") or 0.0)
+    spread = found["paper"][name].get("sd")
+    known_well = spread is not None and one > spread  # less is noise, and one seed does not tell
     limit = without_noise(one, several, count) if known_well else None
     most = task["ceiling"].get(view)
     text = f"the default has {known[chosen]:.3f}, the best rival, {result['titles'][best]}, {rivals[best]:.3f}"
     text += f", of {most:.3f} that retraining noise allows. " if most is not None else ". "
     text += f"Scores as they are have {one:.3f} from one model and {several:.3f} from {count} replicas"
-    if several <= one and one > 0:
+    if known_well and several <= one:
         text += ": more models do not help, so that noise is not what is missing."
     elif limit is None:
-        text += ": too little to tell how much of it is noise; most is."
+        text += ": too little to tell how much of it is noise."
     else:
         share = (one / limit) ** 2
         text += (

@@ -9,12 +9,15 @@ _TASKS = {"digits": "Handwritten digits", "sst2": "SST-2, features of MiniLM"}
 _WHO = {
     "kept, trained": "the kept part, which learned the rows",
     "flipped, trained": "the flipped part, of a network that was trained on them",
-    "flipped, trained, without what masks say": "the same, what its masks say by themselves taken off",
     "flipped, left out": "the flipped part, of a network that was not",
     "flipped, held-out rows": "flipped parts of the same masks, on held-out rows",
+    "flipped, trained, without what masks say": "trained, what masks say by themselves taken off",
+    "flipped, left out, without what masks say": "not trained, the same taken off",
+    "flipped, held-out rows, without what masks say": "held-out rows, the same taken off",
     "whole, left out": "the whole network that was not trained on them",
 }
-_TRAINED, _CORRECTED, _AWAY = list(_WHO)[1:4]
+_TRAINED, _AWAY = "flipped, trained", "flipped, left out"
+_WITHOUT = ", without what masks say"
 
 
 def page(result: dict[str, Any], folder: Any) -> str:
@@ -52,9 +55,11 @@ def page(result: dict[str, Any], folder: Any) -> str:
         "by networks that share some of its units; they teach the other units less. So training on a row would take "
         "from its flipped part what it could have learned from the row's like. That part is worse on the row than a "
         "network that never had the row, and the difference of both halves is more than the row's influence.",
-        "- **Masks tell labels.** A row's mask is the same in every epoch. The units that it keeps learn to speak for "
-        "its label whatever they are shown, and the others, by contrast, against it. What a mask says of all rows "
-        f"alike can be measured and taken off: `Influence.out_of_sample(references={result['references']})`.",
+        "- **Masks speak.** Two halves of a network differ whatever they are shown, and since a row's mask is the same "
+        "in every epoch, labels are learned from it too: the units that the row keeps speak for its label, the others "
+        "against it. What a mask says of all rows alike can be measured and taken off: "
+        f"`Influence.out_of_sample(references={result['references']})`. That makes flipped parts better on all rows, "
+        "on their own ones most.",
     ]
     return "\n".join(lines)
 
@@ -75,12 +80,15 @@ def findings(result: dict[str, Any]) -> list[Finding]:
 
 
 def _sentence(name: str, task: dict[str, Any]) -> str:
-    trained, corrected, away = ([one[who]["loss"] for one in task["seeds"]] for who in (_TRAINED, _CORRECTED, _AWAY))
+    trained, away, *both = (
+        [one[who]["loss"] for one in task["seeds"]] for who in (_TRAINED, _AWAY, _TRAINED + _WITHOUT, _AWAY + _WITHOUT)
+    )
     worse = all(one > other for one, other in zip(trained, away, strict=True))
     return (
         f"{_TASKS[name]}: {'no, ' if worse else ''}flipped parts are {'' if worse else 'not clearly '}worse on their "
         f"own rows than where these were never trained (loss {mean(trained):.2f} against {mean(away):.2f} in the mean"
-        f"{', in every seed' if worse else ''}); without what masks say by themselves it is {mean(corrected):.2f}."
+        f"{', in every seed' if worse else ''}); without what masks say by themselves, {mean(both[0]):.2f} against "
+        f"{mean(both[1]):.2f}."
     )
 
 

@@ -67,15 +67,24 @@ def _measured(config: Config, name: str, rows: Rows, seed: int) -> dict[str, dic
     others = torch.arange(len(held_labels)) % len(asked)
     new = (held, torch.from_numpy(held_labels), asked[others])
     own = (x[asked], y[asked], asked)
-    corrected = turnover.Influence(both, train=(x, y, torch.arange(len(y)))).out_of_sample(
-        own, references=config.references, predict=lambda outputs: outputs, progress=False
-    )
+    there = torch.from_numpy(np.flatnonzero(~away))
+    with_all = turnover.Influence(both, train=(x, y, torch.arange(len(y))))
+    with_others = turnover.Influence(without, train=(x[there], y[there], there))
+
+    def corrected(influence: turnover.Influence, rows: tuple[Tensor, Tensor, Tensor]) -> dict[str, float]:
+        outputs = influence.out_of_sample(
+            rows, references=config.references, predict=lambda outputs: outputs, progress=False
+        )
+        return _judged(torch.tensor(outputs.probs), rows[1])
+
     return {
         "kept, trained": _judged(_outputs(both, own, "keep"), own[1]),
         "flipped, trained": _judged(_outputs(both, own, "flip"), own[1]),
-        "flipped, trained, without what masks say": _judged(torch.tensor(corrected.probs), own[1]),
         "flipped, left out": _judged(_outputs(without, own, "flip"), own[1]),
         "flipped, held-out rows": _judged(_outputs(both, new, "flip"), new[1]),
+        "flipped, trained, without what masks say": corrected(with_all, own),
+        "flipped, left out, without what masks say": corrected(with_others, own),
+        "flipped, held-out rows, without what masks say": corrected(with_all, new),
         "whole, left out": _judged(_outputs(without, own, "full"), own[1]),
     }
 

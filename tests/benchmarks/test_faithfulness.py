@@ -272,7 +272,7 @@ def test_lds_without_noise_is_not_told_of_noise(one, several):
 )
 def test_the_gap_to_a_rival_is_told_as_noise_or_bias(one, several, rival, why):
     lds = {"paper": one, "replicas": several, "ridge": 0.2, "tracin": 0.1, "ekfac": rival}
-    methods = {name: {"lds_plain": {"mean": value}} for name, value in lds.items()}
+    methods = {name: {"lds_plain": {"mean": value, "sd": 0.02}} for name, value in lds.items()}
     task = {"setting": {"title": "T"}, "methods": methods, "ceiling": {"plain": 0.8}}
     setting = {"replicas": 8}
     result = {"choice": {"default": "ridge"}, "tasks": {"t": task}, "titles": {"ekfac": "EK-FAC"}, "setting": setting}

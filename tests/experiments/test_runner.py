@@ -12,7 +12,7 @@ from experiments.__main__ import RESULTS, main
 from experiments.index import PAPER, write_index
 from experiments.needs import Needs, TooSmallError, check
 from experiments.runner import ExperimentError, experiments, find, outside, publish, run
-from experiments.side_by_side import run_side_by_side
+from experiments.side_by_side import longest_first, run_side_by_side
 
 CONFIG = """
 from dataclasses import dataclass
@@ -142,6 +142,12 @@ def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
     assert (tmp_path / "table1-toy" / "result.json").exists()
     assert "holds other files and no run" in (tmp_path / "logs" / "laws-toy.log").read_text()
     assert told[-1].startswith("[2/2] ")
+
+
+def test_the_longest_begin_first_and_those_that_never_ran_before_them(tmp_path):
+    for name, seconds in (("quick", 3.0), ("slow", 900.0)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"seconds": seconds}))
+    assert longest_first(["quick", "new", "slow"], tmp_path) == ["new", "slow", "quick"]
 
 
 def test_values_outside_the_expected_range_are_told(doubled, tmp_path):

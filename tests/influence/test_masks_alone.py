@@ -10,6 +10,8 @@ import turnover
 from tests.influence.models import Cat, ResNet, mlp, trained
 from tests.reference.masks_alone_twin import twin_without_masks
 from turnover.errors import InfluenceError
+from turnover.influence.masks_alone import _spread
+from turnover.influence.queries import Batch
 from turnover.wrapping.build import replica_models
 
 
@@ -40,7 +42,7 @@ def test_predictions_equal_the_slow_twin(build, at, shape):
     x, y = torch.randn(20, *shape), torch.arange(20) % 3
     ids = [7, 7, *range(100, 118)]  # two rows of one group
     found = turnover.Influence(model, train=(x, y, torch.tensor(ids))).out_of_sample(references=5)
-    expected, share = twin_without_masks(model, x, ids, [0, 4, 9, 14, 19], classes=True)
+    expected, share = twin_without_masks(model, x, ids, [0, 4, 8, 12, 18], classes=True)
     assert 0.05 < share < 1
     np.testing.assert_allclose(found.probs, _softmax(expected), atol=1e-5)
     assert found.path == "flipped view of each row, without what its mask says of 5 others"
@@ -51,7 +53,7 @@ def test_outputs_of_a_regression_are_not_compared_with_each_other():
     model = trained(mlp(), at=["1", "3"], seed=4)
     x, y, ids = torch.randn(12, 6), torch.randn(12, 3), torch.arange(12)
     found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=4)
-    expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 3, 7, 11], classes=False)
+    expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 2, 6, 10], classes=False)
     np.testing.assert_allclose(found.probs, expected, atol=1e-5)
 
 
@@ -74,14 +76,67 @@ def test_predictions_of_ones_own_are_made_of_corrected_outputs():
     np.testing.assert_allclose(found.probs, inf.out_of_sample(references=4).probs[:, :2], atol=1e-6)
 
 
-def test_rows_that_are_given_are_corrected_by_training_rows():
+def test_the_answer_on_a_row_does_not_depend_on_which_others_are_asked_about():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1", "3"], seed=4)
-    x, y = torch.randn(12, 6), torch.arange(12) % 3
-    inf = turnover.Influence(model, train=(x, y, torch.arange(12)))
-    one = inf.out_of_sample((x[:6] + 5, y[:6], torch.arange(6)), references=4)
-    alone = turnover.Influence(model).out_of_sample((x[:6] + 5, y[:6], torch.arange(6)), references=4)
-    assert not np.allclose(one.probs, alone.probs, atol=1e-4)
+    x, y, ids = torch.randn(40, 6), torch.arange(40) % 3, torch.arange(40)
+    inf = turnover.Influence(model, train=(x, y, ids))
+    whole = inf.out_of_sample(references=6).probs
+    one_class = y == 1
+    some = inf.out_of_sample((x[one_class], y[one_class], ids[one_class]), references=6)
+    np.testing.assert_allclose(some.probs, whole[one_class.numpy()], atol=1e-6)
+    alone = inf.out_of_sample((x[3:4], y[3:4], ids[3:4]), references=6)
+    np.testing.assert_allclose(alone.probs, whole[3:4], atol=1e-6)
+    assert not np.allclose(alone.probs, inf.out_of_sample((x[3:4], y[3:4], ids[3:4])).probs, atol=1e-3)
+
+
+def test_models_of_an_ensemble_are_corrected_each_by_itself():
+    torch.manual_seed(0)
+    models = [trained(mlp(), at=["1"], seed=seed) for seed in (1, 2)]
+    data = (torch.randn(20, 6), torch.arange(20) % 3, torch.arange(20))
+    together = turnover.Influence(models, train=data).out_of_sample(references=5)
+    apart = [turnover.Influence(model, train=data).out_of_sample(references=5).replicas for model in models]
+    np.testing.assert_allclose(together.replicas, np.concatenate(apart), atol=1e-6)
+
+
+def test_one_logit_for_two_classes_is_corrected():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
+    model = trained(net, at=["1", "3"], seed=4)
+    x, y, ids = torch.randn(16, 6), torch.arange(16) % 2, torch.arange(16)
+    found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=4)
+    expected, share = twin_without_masks(model, x, ids.tolist(), [0, 4, 8, 14], classes=True)
+    assert share > 0.05
+    np.testing.assert_allclose(found.probs[:, 1], torch.from_numpy(expected[:, 0]).sigmoid().numpy(), atol=1e-5)
+
+
+def test_modes_of_the_model_are_as_before():
+    model = trained(mlp(), at=["1"], replicas=2).train()
+    data = (torch.randn(8, 6), torch.arange(8) % 3, torch.arange(8))
+    turnover.Influence(model, train=data).out_of_sample(references=2)
+    assert all(part.training for part in model.modules())
+
+
+def test_references_are_spread_over_the_data_in_one_pass():
+    class Rows:
+        ids = torch.arange(1000)
+
+        def batches(self):
+            for part in torch.arange(1000).split(64):
+                yield Batch((part,), {}, None, part, len(part))
+
+    found = [int(one.args[0]) for one in _spread(Rows(), 10)]
+    assert len(found) == 10
+    assert found[0] == 0
+    assert found[-1] > 900
+    assert max(np.diff(found)) <= 2 * min(np.diff(found))
+
+
+def test_an_iterator_is_refused_by_name():
+    inf = turnover.Influence(trained(mlp(), at=["1"]))
+    rows = iter([(torch.randn(6), torch.tensor(0), torch.tensor(0))])
+    with pytest.raises(InfluenceError, match="reads the rows twice"):
+        inf.out_of_sample(rows, references=4)
 
 
 class _Labelled(nn.Module):
@@ -115,7 +170,7 @@ def test_a_label_that_the_mask_alone_tells_is_not_held_against_its_row():
     assert (corrected.probs.argmax(1) == labels.numpy()).mean() > 0.95
 
 
-@pytest.mark.parametrize("references", [-1, 1, 2.5, "all", True])
+@pytest.mark.parametrize("references", [-1, 1, 2.5, "all", True, None])
 def test_what_is_no_number_of_references_is_refused(references):
     inf = turnover.Influence(trained(mlp(), at=["1"]), train=(torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)))
     with pytest.raises(InfluenceError, match="Give 0, as in the paper, or 2 or more"):
@@ -124,18 +179,19 @@ def test_what_is_no_number_of_references_is_refused(references):
 
 def test_one_row_has_no_other_to_compare_with():
     data = (torch.randn(1, 6), torch.tensor([1]), torch.tensor([0]))
-    inf = turnover.Influence(trained(mlp(), at=["1"]), train=data)
-    np.testing.assert_allclose(inf.out_of_sample(references=8).probs, inf.out_of_sample().probs, atol=1e-6)
+    with pytest.raises(InfluenceError, match="needs two rows or more, and the data has 1"):
+        turnover.Influence(trained(mlp(), at=["1"]), train=data).out_of_sample(references=8)
 
 
 def test_a_reference_on_which_the_network_fails_is_left_out():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1", "3"], seed=4)
     x, y, ids = torch.randn(20, 6), torch.arange(20) % 3, torch.arange(20)
-    x[19] = torch.nan
+    x[18] = torch.nan
     found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=5).probs
-    expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 4, 9, 14], classes=True)
-    np.testing.assert_allclose(found[:19], _softmax(expected[:19]), atol=1e-5)
+    assert np.isnan(found[18]).all()
+    expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 4, 8, 12], classes=True)
+    np.testing.assert_allclose(found[:18], _softmax(expected[:18]), atol=1e-5)
 
 
 def test_outputs_of_many_positions_are_refused():

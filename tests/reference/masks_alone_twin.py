@@ -7,18 +7,26 @@ from tests.reference.influence_twin import TwinModel
 
 
 def twin_without_masks(model: nn.Module, x: Tensor, ids: list[int], references: list[int], *, classes: bool):
-    """Return the outputs [rows, outputs] of flipped parts without what their masks say of the reference rows."""
+    """Return outputs [rows, outputs] of flipped parts without what their masks say of reference rows, and the share.
+
+    All ids are compared with each other.
+    """
     twin = TwinModel(model)
 
     def output(row: int, number: int) -> np.ndarray:
-        found = twin.outputs((x[row : row + 1],), {}, number, "flip")[0].double().numpy()
-        return found - found.mean() if classes else found
+        return twin.outputs((x[row : row + 1],), {}, number, "flip")[0].double().numpy()
 
-    own = np.array([twin.outputs((x[row : row + 1],), {}, ids[row], "flip")[0].numpy() for row in range(len(ids))])
-    said = np.array([[output(row, number) for number in sorted(set(ids))] for row in references])
-    said = said - said.mean(1, keepdims=True)
-    effect = said.mean(0)
-    power, noise = np.square(effect).mean(), said.var(0, ddof=1).mean() / len(references)
+    def said(row: int, number: int) -> np.ndarray:
+        found = output(row, number)
+        return found - found.mean() if classes and len(found) > 1 else found
+
+    known = sorted(set(ids))
+    centre = {row: np.mean([said(row, number) for number in known], 0) for row in references}
+    off = np.array([[said(row, number) - centre[row] for number in known] for row in references])
+    power, noise = np.square(off.mean(0)).mean(), off.var(0, ddof=1).mean() / len(references)
     share = min(max((power - noise) / power, 0.0), 1.0)
-    by_id = dict(zip(sorted(set(ids)), effect, strict=True))
-    return own - share * np.array([by_id[number] for number in ids]), share
+    found = []
+    for row, number in enumerate(ids):
+        effects = [said(one, number) - centre[one] for one in references if ids[one] != number]
+        found.append(output(row, number) - share * np.mean(effects, 0))
+    return np.array(found), share

@@ -21,7 +21,7 @@ from .executor import Executor, LocalExecutor
 from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
 from .forward import Pass, predicted
-from .masks_alone import MasksAlone, check_references, reference_rows
+from .masks_alone import MasksAlone, check_references
 from .measures import Goodness, Measure
 from .members import Member, call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes, null_ids
@@ -266,16 +266,16 @@ class Influence:
             data: rows with ids; None: `train`.
             predict: maps outputs to predictions; None: softmax over the last dimension, or the outputs themselves
                 where targets are floats.
-            references: so many training rows are shown to each of these parts, a pass each, to learn what its mask says
+            references: so many other training rows are shown to each of these parts, to learn what its mask says
                 whatever it is shown; that is taken off. 0: nothing is, as in the paper.
             progress: show a bar; None: on a terminal.
 
         Raises:
-            InfluenceError: there are no rows or no ids, or references are no number of rows.
+            InfluenceError: there are no rows or no ids, or references cannot be had.
         """
         rows = self._data(data)
-        shown = reference_rows(self._train or rows, check_references(references)) if references else []
-        masks = MasksAlone(self._works(), shown, progress) if shown else None
+        count = check_references(references)
+        masks = MasksAlone.of(self._works(), self._train or rows, count, progress) if count else None
         works = self._works(self._members.whole)
         with evaluating([*self._members.whole, *self._members]), Progress(rows.length, progress, "rows") as bar:
             return each_unseen(works, rows, bar, predict=predict, masks=masks)

@@ -19,6 +19,8 @@ from .progress import Progress
 from .rows_pass import OwnScores, check_ids, class_labels, null_for, self_scores, unseen_outputs
 from .train import TrainRows
 
+_PREDICTED_AT_ONCE = 4096
+
 
 def each_on_itself(works: Sequence[Pass], rows: TrainRows, bar: Progress, *, center: bool) -> dict[str, Any]:
     """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
@@ -94,6 +96,8 @@ def each_unseen(
         turn = _as_they_are if masks is not None else predict or _usual_prediction(batch.target)
         outputs = [turn(unseen_outputs(work, batch.to(work.member.device), some)).float().cpu() for work in works]
         replicas.append(torch.cat([part.unflatten(0, (-1, len(some))) for part in outputs]))
+        if masks is not None:
+            masks.check(replicas[-1])
         ids.append(some)
         targets.append(batch.target)
         bar.add(len(some))
@@ -102,8 +106,9 @@ def each_unseen(
     predictions = torch.cat(replicas, 1)
     if masks is not None:
         corrected = masks.taken_off(predictions, torch.cat(ids).cpu(), classes=not _is_regression(targets[0]))
-        turn = predict or _usual_prediction(targets[0])
-        predictions = turn(corrected.flatten(0, 1)).float().unflatten(0, corrected.shape[:2])
+        turn, device = predict or _usual_prediction(targets[0]), works[0].member.device
+        parts = [turn(part.to(device)).float().cpu() for part in corrected.flatten(0, 1).split(_PREDICTED_AT_ONCE)]
+        predictions = torch.cat(parts).unflatten(0, corrected.shape[:2])
     return OutOfSample(
         replicas=predictions.numpy(),
         ids=torch.cat(ids).numpy(),

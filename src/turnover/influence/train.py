@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from turnover.errors import InfluenceError
 from turnover.ids.known import ids_of
@@ -30,14 +30,17 @@ class TrainRows:
     def length(self) -> int | None:
         """Return the number of rows where it is known."""
         data = getattr(self._data, "dataset", self._data)
-        if isinstance(data, Mapping | tuple | list) and not isinstance(data, Dataset):
-            rows = {value.shape[0] for value in tree_leaves(data) if isinstance(value, Tensor) and value.dim() > 0}
-            # Tensors given by hand have as many rows each; a list of rows, or a dict with settings, is counted by none.
-            return rows.pop() if len(rows) == 1 and not isinstance(data, list) else None
+        if isinstance(data, Mapping | tuple) and data is self._data:  # tensors given by hand, as many rows in each
+            return next((len(one) for one in tree_leaves(data) if isinstance(one, Tensor) and one.dim() > 0), None)
         try:
             return len(data)
         except TypeError:
             return None
+
+    @property
+    def once(self) -> bool:
+        """Tell whether the rows can be read only once."""
+        return isinstance(self._data, Iterator)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in batches."""

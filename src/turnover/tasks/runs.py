@@ -180,13 +180,18 @@ class Run(FinishedRun):
         Args:
             rows: inputs, labels and ids; None: the training rows.
         """
-        cheap = self.preparation.kind != "tokens" and len(self.places("train")) <= _MOST_WITH_REFERENCES
-        return self.raw_influence.out_of_sample(rows, references=_REFERENCES if cheap else 0, progress=False)
+        return self.raw_influence.out_of_sample(rows, references=self._references, progress=False)
+
+    @property
+    def _references(self) -> int:
+        trained = len(self.places("train"))
+        return _REFERENCES if self.preparation.kind != "tokens" and 1 < trained <= _MOST_WITH_REFERENCES else 0
 
     @cached_property
     def out_of_sample(self) -> OutOfSample:
         """Return what the part that never saw a training row says of it."""
-        file = self.folder.scores / "unseen.npz"
+        # Two names: what another version kept without references is not taken for what was asked for.
+        file = self.folder.scores / ("unseen_beside_references.npz" if self._references else "unseen.npz")
         if not file.exists():
             keep_unseen(file, self.unseen())
         with self.reading(file):
