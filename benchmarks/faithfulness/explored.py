@@ -28,6 +28,9 @@ EXPLORED: dict[str, Ours] = {
     "ridge and twice as much of them, scaled by query": Ours(denoise=Ridge(gradients=2, scale="query")),
     "ridge on the flipped view and influence functions": Ours(denoise=Ridge(view="flip", gradients=1, scale="query")),
     "ridge and influence functions of all layers": Ours(denoise=Ridge(gradients=1, scale="query"), all_layers=True),
+    # More of them follow retraining better; but the null grows with them, until no row stands out from it.
+    "8 replicas, ridge and twice the influence functions": Ours(None, denoise=Ridge(gradients=2, scale="query")),
+    "8 replicas, ridge and four times the influence functions": Ours(None, denoise=Ridge(gradients=4, scale="query")),
     # What the default would be without masks' scores, which are a thousandth of it.
     ALONE: Ours(None, denoise=Ridge(gradients=1000, scale="query")),
 }

@@ -66,8 +66,6 @@ TITLES = {
     "replicas_ridge_margin": "{r} replicas, ridge, margin",
     "replicas_ridge_flip": "{r} replicas, ridge on the flipped view",
     "replicas_ridge_gradients": "{r} replicas, ridge and influence functions",
-    "replicas_ridge_gradients_2": "{r} replicas, ridge and twice the influence functions",
-    "replicas_ridge_gradients_4": "{r} replicas, ridge and four times the influence functions",
     "replicas_ridge_gradients_margin": "{r} replicas, ridge and influence functions, margin",
     "replicas_control_ridge_probability": "{r} replicas, control variate, ridge, probability",
 }

@@ -57,8 +57,6 @@ CANDIDATES: dict[str, Ours] = {
     "replicas_ridge_margin": Ours(None, "margin", Ridge()),
     "replicas_ridge_flip": Ours(None, denoise=Ridge(view="flip")),
     "replicas_ridge_gradients": Ours(None, denoise=Ridge(gradients=1, scale="query")),
-    "replicas_ridge_gradients_2": Ours(None, denoise=Ridge(gradients=2, scale="query")),
-    "replicas_ridge_gradients_4": Ours(None, denoise=Ridge(gradients=4, scale="query")),
     "replicas_ridge_gradients_margin": Ours(None, "margin", Ridge(gradients=1, scale="query")),
     "replicas_control_ridge_probability": Ours(None, "probability", Ridge(), "linear"),
 }

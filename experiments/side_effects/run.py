@@ -15,7 +15,7 @@ from experiments.real_models.text import BATCH, judge, train
 from .adapters import adapter_network, load_rows, open_encoder
 from .config import Config, TextConfig, VggConfig
 from .leaks import leak, memory
-from .vgg import NETWORKS, Images, accuracy, load_images, train_vgg
+from .vgg import NETWORKS, Images, accuracy, load_images, train_vgg, with_statistics_of_the_whole
 
 WITH, WITHOUT = "with masks", "without"
 _TRIAL_SEED = 100
@@ -129,6 +129,7 @@ def _vgg_trained(name: str, config: VggConfig, images: Images, test: Images, rat
         "accuracy": accuracy(model, test),
         "held_out": accuracy(model, held_out) if config.held_out else None,
         "trained": accuracy(model, rows.part(0, len(test.y))),
+        "statistics_of_the_whole": accuracy(with_statistics_of_the_whole(model, rows), test),
     }
     if NETWORKS[name].first is not None:
         found |= {"leak": leak(model, rows), "memory": memory(model, rows, others=test)}

@@ -1,5 +1,6 @@
 """VGG19 on CIFAR-10: without masks, with them on late or on all layers, and with ordinary dropout beside them."""
 
+import copy
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -103,6 +104,24 @@ def train_vgg(
             schedule.step()
             tell()
     return model.eval()
+
+
+@torch.no_grad()
+def with_statistics_of_the_whole(model: nn.Module, images: Images) -> nn.Module:
+    """Return a copy whose BatchNorm statistics are those of the full network on trained images.
+
+    Under masks half of the channels are zero and the others twice as large: the mean stays, the variance does not. The
+    running statistics of training are those of masked networks, and the full one is asked with them.
+    """
+    found = copy.deepcopy(model).eval()
+    for part in found.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.reset_running_stats()
+            part.momentum = None  # the plain mean over all batches
+            part.train()
+    for start in range(0, len(images.y), _TOGETHER):
+        found(images.x[start : start + _TOGETHER])
+    return found.eval()
 
 
 def factor(epoch: float, config: VggConfig) -> float:

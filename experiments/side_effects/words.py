@@ -84,6 +84,22 @@ def on_all_layers(accuracy: Mapping[str, float], images: int) -> str:
     return f"Does not agree: masks on all layers of VGG19 do {every - late:.1f} points better than on the late ones."
 
 
+def on_statistics(accuracy: Mapping[str, float], anew: Mapping[str, float], images: int) -> str:
+    """Return whether the full network suffers from BatchNorm statistics that were gathered under masks."""
+    before, after = accuracy["masks"], anew["masks"]
+    told = (
+        "BatchNorm's running statistics are those of masked networks; measured anew in the full network on trained "
+        "images, without a step of training, they change the accuracy of VGG19 with masks from "
+        f"{before:.1f} to {after:.1f}"
+    )
+    if abs(after - before) <= noise(before, after, images):
+        return f"{told}: within the noise of the test."
+    if after < before:
+        return f"{told}: they were no harm."
+    beside = f"of the network without masks from {accuracy['plain']:.1f} to {anew['plain']:.1f}"
+    return f"{told} ({beside}): a part of what masks seem to cost is that."
+
+
 def on_leak(share: float) -> str:
     """Return whether the leak of the early layers is small, as the paper assumes."""
     told = f"{share:.1%} of a row's squared gradient is in the early layers of VGG19, which its flipped network uses"
@@ -107,6 +123,6 @@ def on_memory(memory: Mapping[str, float], trained: float) -> str:
     return f"{told} {how} and its own in {seen:.0%}."
 
 
-def vgg_accuracy(result: Mapping[str, Any]) -> dict[str, float]:
+def vgg_accuracy(result: Mapping[str, Any], kind: str = "accuracy") -> dict[str, float]:
     """Return the mean accuracy of every network over seeds, in points."""
-    return {name: 100 * mean(one["accuracy"] for one in found["seeds"]) for name, found in result["vgg"].items()}
+    return {name: 100 * mean(one[kind] for one in found["seeds"]) for name, found in result["vgg"].items()}

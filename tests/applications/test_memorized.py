@@ -1,4 +1,4 @@
-"""Self-influence and likely wrong labels."""
+"""Self-influence and doubtful labels."""
 
 import json
 

@@ -17,7 +17,7 @@ from experiments.side_effects.leaks import leak, memory
 from experiments.side_effects.page import findings, page
 from experiments.side_effects.run import WITH, WITHOUT
 from experiments.side_effects.run import run as measure
-from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images
+from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images, with_statistics_of_the_whole
 from turnover.tasks.vgg import VGG19, vgg_sites
 
 
@@ -82,7 +82,7 @@ def test_the_page_shows_the_numbers_and_findings_and_draws_the_figure(toy, tmp_p
     assert text.startswith("# Side effects")
     assert (tmp_path / "side_effects.svg").read_text(encoding="utf-8").count("<svg") == 1
     found = findings(toy["result"])
-    assert len(found) == len(SIZES["toy"].text.rows) + 4
+    assert len(found) == len(SIZES["toy"].text.rows) + 5
     assert all(one.agreement in text for one in found)
 
 
@@ -110,6 +110,42 @@ def test_early_layers_leak_unless_they_have_masks(few, first, early):
     assert len(found["by_layer"]) == 16
     assert found["early_share"] == pytest.approx(sum(found["by_layer"][:11]))
     assert (found["early_share"] > 0.01) == early
+
+
+def test_statistics_of_the_whole_are_those_of_the_full_network_and_weights_stay(few):
+    torch.manual_seed(0)
+    model = turnover.wrap(VGG19(width=1 / 32), at=vgg_sites(first=12, classifier_input=False))
+    for _ in range(3):
+        with turnover.instances(torch.arange(12)):
+            model(few.x)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = with_statistics_of_the_whole(model, few)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    weights = dict(model.named_parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in found.named_parameters())
+    # The same weights without masks, in training mode, gather what the full network shows.
+    plain = VGG19(width=1 / 32)
+    plain.load_state_dict({name: value for name, value in before.items() if name in plain.state_dict()}, strict=True)
+    for part in plain.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.reset_running_stats()
+            part.momentum = None
+    with torch.no_grad():
+        plain.train()(few.x)
+    for name, value in plain.named_buffers():
+        torch.testing.assert_close(dict(found.named_buffers())[name], value)
+
+
+@pytest.mark.parametrize(
+    ("after", "end"),
+    [
+        (40, "(of the network without masks from 60.0 to 60.0): a part of what masks seem to cost is that."),
+        (20.5, ": within the noise of the test."),
+        (15, "no harm."),
+    ],
+)
+def test_words_on_statistics_say_what_share_they_explain(after, end):
+    assert words.on_statistics(_vgg(60, 20), _vgg(60, after), 10_000).endswith(end)
 
 
 class _ReadsTheMask(torch.nn.Module):

@@ -10,7 +10,7 @@ and pictures of them. Must not know: run folders, terminals, servers, or which t
 | `shared_tokens.py` | what a query and an example have in common, to be marked |
 | `cleanse.py`, `drop_amount.py` | rows that harm a validation set; how many of them to drop |
 | `proof.py` | retraining without them |
-| `memorized.py`, `label_margins.py` | self-influence and likely wrong labels; the order of these |
+| `memorized.py`, `label_margins.py` | self-influence and doubtful labels; the order of these |
 | `unseen.py` | what the part that never saw a row says of it |
 | `near_duplicates.py`, `near_texts.py`, `near_features.py`, `components.py` | rows that are nearly the same |
 | `coloured_text.py`, `pictures.py` | tokens coloured by a number, for pages and terminals; the figures of the paper |

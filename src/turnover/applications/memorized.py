@@ -189,7 +189,7 @@ def memorized(
     unseen: OutOfSample | None = None,
     progress: bool | None = False,
 ) -> Memorized:
-    """Return how far each training row was memorised, and which labels are likely wrong.
+    """Return how far each training row was memorised, and which labels are doubtful.
 
     A label is suspicious where the part of the network that never saw the row does not believe it. Rows are ordered by
     `doubtful_first`; self-influence is reported beside it. A near-duplicate that was trained makes a row less unseen

@@ -57,7 +57,7 @@ def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
     return [
         (f"{turnover} explain {folder} {explained}", "the training rows behind a prediction"),
         (f"{turnover} cleanse {folder} --drop 1%", "rows that harm, and a file without them"),
-        (f"{turnover} memorized {folder}", "what was learned by heart, likely wrong labels"),
+        (f"{turnover} memorized {folder}", "what was learned by heart, doubtful labels"),
         (f"{turnover} serve {folder}", "ask it on a live page"),
     ]
 

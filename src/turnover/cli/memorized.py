@@ -1,4 +1,4 @@
-"""`turnover memorized`: what was learned by heart, and which labels are likely wrong."""
+"""`turnover memorized`: what was learned by heart, and which labels are doubtful."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ def memorized(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show what was learned by heart, and which labels are likely wrong.
+    """Show what was learned by heart, and which labels are doubtful.
 
     A label is doubtful where the part of the network that never saw the row does not believe it. Self-influence says
     how much having seen a row helps on it: high where a row cannot be learned from others.

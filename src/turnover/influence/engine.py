@@ -275,7 +275,10 @@ class Influence:
         """
         rows = self._data(data)
         count = check_references(references)
-        masks = MasksAlone.of(self._works(), self._train or rows, count, progress) if count else None
+        masks = None
+        if count:
+            beside, memory = self._train or rows, self._options.memory
+            masks = MasksAlone.of(self._works(), beside, count, memory=memory, progress=progress)
         works = self._works(self._members.whole)
         with evaluating([*self._members.whole, *self._members]), Progress(rows.length, progress, "rows") as bar:
             return each_unseen(works, rows, bar, predict=predict, masks=masks)

@@ -1,6 +1,6 @@
 """The generic scorer: any model, chunk by chunk, with chunks as large as the memory allows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +16,12 @@ _SMALL, _LARGE = 4, 12
 
 def fit_chunk(work: Pass, query: Batch, memory: int) -> int:
     """Return how many instances fit into the memory, measured on two small chunks of the largest query."""
-    small, large = (_peak(work, query, null_ids(count)) for count in (_SMALL, _LARGE))
+    return ids_that_fit(lambda ids: _peak(work, query, ids), memory)
+
+
+def ids_that_fit(peak: Callable[[Tensor], int], memory: int) -> int:
+    """Return how many instances fit into the memory, by the peak in bytes of two small chunks."""
+    small, large = (peak(null_ids(count)) for count in (_SMALL, _LARGE))
     per_id = max(1, (large - small) // (_LARGE - _SMALL))
     fixed = max(0, small - _SMALL * per_id)
     return int(max(1, min(MOST_IDS, (memory - fixed) // per_id)))

@@ -8,6 +8,7 @@ masks say of the same rows, is what its mask says.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from turnover.errors import InfluenceError
 
 from .chunk import Chunk
 from .forward import Pass, grown_or_repeated, outputs_of
+from .generic import ids_that_fit
+from .peak import PeakMemory
 from .progress import Progress
 from .queries import Batch
 from .train import TrainRows
 
-_IDS_AT_ONCE = 64  # as many as rows are shown at a time
+_MOST_AT_ONCE = 512
 _BESIDE = 256  # masks that each is compared with
 
 
@@ -44,16 +47,20 @@ class MasksAlone:
         works: one a network.
         references: single rows that are shown to the flipped parts of others, with their ids.
         beside: ids of the masks that each is compared with; always the same, whichever rows are asked about.
+        memory: for the ids that are computed at once, in bytes.
         progress: show a bar; None: on a terminal.
     """
 
     works: Sequence[Pass]
     references: Sequence[Batch]
     beside: Tensor
+    memory: int
     progress: bool | None
 
     @classmethod
-    def of(cls, works: Sequence[Pass], rows: TrainRows, count: int, progress: bool | None) -> "MasksAlone":
+    def of(
+        cls, works: Sequence[Pass], rows: TrainRows, count: int, *, memory: int, progress: bool | None
+    ) -> "MasksAlone":
         """Return one with rows and masks that are spread evenly over the data.
 
         Raises:
@@ -71,7 +78,7 @@ class MasksAlone:
                 "leave references at 0."
             )
         ids = rows.ids
-        return cls(works, found, ids[_evenly(len(ids), _BESIDE)], progress)
+        return cls(works, found, ids[_evenly(len(ids), _BESIDE)], memory, progress)
 
     def check(self, outputs: Tensor) -> None:
         """Raise where outputs [networks, rows, ...] are something else than one vector a row."""
@@ -106,7 +113,8 @@ class MasksAlone:
         there = [one.to(work.member.device) for one in self.references]
         # All sites are flipped, whatever `sites` asks for, as for the rows themselves.
         work = grown_or_repeated(replace(work, sites=None), there[:1])
-        beside = torch.cat([said for _, said in _said(work, there, self.beside, classes=classes)], 1)
+        said_by = partial(_said, work, there, at_once=_at_once(work, there[0], self.memory), classes=classes)
+        beside = torch.cat([said for _, said in said_by(self.beside)], 1)
         usable = beside.isfinite().all(2).all(1)  # of a row on which the network fails nothing can be learned
         centre = beside.mean(1, keepdim=True)  # what masks say of a row on average is the row's
         beside = (beside - centre)[usable]
@@ -116,7 +124,7 @@ class MasksAlone:
         share = ((power - noise) / power).clamp(0, 1) if power > 0 else power
         shown = torch.stack([_id_of(one) for one in self.references])
         found = []
-        for some, said in _said(work, there, ids, classes=classes):
+        for some, said in said_by(ids):
             others = (usable[:, None] & (shown[:, None] != some[None])).double()[
                 ..., None
             ]  # no row is its own reference
@@ -126,9 +134,23 @@ class MasksAlone:
         return torch.cat(found)
 
 
-def _said(work: Pass, references: Sequence[Batch], ids: Tensor, *, classes: bool) -> Iterator[tuple[Tensor, Tensor]]:
+def _at_once(work: Pass, one: Batch, memory: int) -> int:
+    """Return how many ids are computed at once."""
+
+    def peak(ids: Tensor) -> int:
+        now = Chunk(ids, ("flip",))
+        with PeakMemory() as measured, now:
+            outputs_of(work, one, now)
+        return measured.peak
+
+    return min(_MOST_AT_ONCE, ids_that_fit(peak, memory))
+
+
+def _said(
+    work: Pass, references: Sequence[Batch], ids: Tensor, *, at_once: int, classes: bool
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield some ids and what their flipped parts say of all references, [references, ids, outputs] in float64."""
-    for some in ids.split(_IDS_AT_ONCE):
+    for some in ids.split(at_once):
         now = Chunk(some, ("flip",))
         with now:  # masks are made once for all references
             said = torch.stack([outputs_of(work, one, now).float() for one in references]).cpu().double()
