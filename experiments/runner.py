@@ -1,7 +1,7 @@
 """One way to run any experiment: settings by size, a folder that belongs to one configuration, result and page.
 
 An experiment is a folder with config.py (`SIZES`), run.py (`run(config, out) -> dict`), page.py
-(`page(result, folder) -> str`, and for a result of the paper `findings(result) -> list[Finding]`) and expected.json
+(`page(result, folder) -> str` and `findings(result) -> list[Finding]`, in the order of the page) and expected.json
 (ranges of the small setting, by dotted path into the result).
 """
 

@@ -64,7 +64,7 @@ class VggConfig:
     milestones: tuple[int, ...] = ()
     batch: int = 64
     classifier_input: bool = False
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ SIZES = {
     "toy": Config(
         text=TextConfig(rows=(64,), dev_rows=24, epochs=1, epochs_without=1, seeds=(0, 1), rates=(2e-3,), trial_rows=32,
                         trial_epochs=1, held_out=32, blocks=2),
-        vgg=VggConfig(images=64, held_out=32, test_images=32, width=1 / 32, epochs=1, batch=32),
+        vgg=VggConfig(images=64, held_out=32, test_images=32, width=1 / 32, epochs=1, batch=32, seeds=(0,)),
     ),
     "small": Config(),
     "medium": Config(

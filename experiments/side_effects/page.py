@@ -146,7 +146,15 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     order = sorted(words.PAPER_VGG, key=lambda name: -accuracy[name])
     same = order == sorted(words.PAPER_VGG, key=lambda name: -words.PAPER_VGG[name])
     yield ""
-    yield f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}."
+    near = [
+        f"{one} and {other}"
+        for one, other in zip(order, order[1:], strict=False)
+        if accuracy[one] - accuracy[other] <= words.noise(accuracy[one], accuracy[other], tested)
+    ]
+    yield (
+        f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}"
+        + (f", but {' and '.join(near)} cannot be told apart here." if near else ".")
+    )
     yield ""
     yield from (f"- {told}" for told in (words.on_masks(accuracy, tested), words.on_dropout(accuracy, tested)))
     yield f"- {words.on_all_layers(accuracy, tested)}"
@@ -161,7 +169,11 @@ def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
         "Shares of a trained row's squared gradient that `turnover.audit` finds on parameters which its flipped "
         "network uses, after training; running statistics of BatchNorm leak besides and have no gradient."
     )
-    yield from ["", "| masks | all leaks | early layers (1 to 11) | by cause |", "| --- | ---: | ---: | --- |"]
+    yield from [
+        "",
+        "| masks | all leaks | early layers (1 to 11) | by cause, first seed |",
+        "| --- | ---: | ---: | --- |",
+    ]
     for name, title in _MASKED.items():
         leaks = [one["leak"] for one in result["vgg"][name]["seeds"]]
         shares = [spread([100 * one[key] for one in leaks], ".1f") for key in ("gradient_share", "early_share")]
@@ -171,7 +183,7 @@ def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
     yield from ["", words.on_leak(mean(one["leak"]["early_share"] for one in first)), ""]
     for name, title in _MASKED.items():
         one = result["vgg"][name]["seeds"][0]
-        yield f"- Masks {title}. {words.on_memory(one['memory'], one['trained'])}"
+        yield f"- Masks {title}, first seed. {words.on_memory(one['memory'], one['trained'])}"
     yield ""
 
 
