@@ -1,6 +1,7 @@
 """The results page."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -147,8 +148,8 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     same = order == sorted(words.PAPER_VGG, key=lambda name: -words.PAPER_VGG[name])
     yield ""
     near = [
-        f"{one} and {other}"
-        for one, other in zip(order, order[1:], strict=False)
+        f"“{one}” and “{other}”"
+        for one, other in pairwise(order)
         if accuracy[one] - accuracy[other] <= words.noise(accuracy[one], accuracy[other], tested)
     ]
     yield (
