@@ -95,6 +95,8 @@ def _own(result: Figures, found: Figures, name: str) -> Told:
     kinds = {kind: found[name][key] for key, kind in _KINDS.items() if key in found.get(name, {})}
     if not kinds:
         return
+    if name == "whole_loss":  # it stands in the column of self-influence, for it too has seen the row
+        kinds = {"loss": kinds["self-influence"]}
     told = ", ".join(f"{kind} {_told(one)}" for kind, one in kinds.items())
     title = result["titles"][name]
     if "cleanlab" in found:
