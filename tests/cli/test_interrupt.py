@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.cli.conftest import reviews
 
-OPTIONS = "--hidden 64 --replicas 3 --epochs 20 --batch-size 8 --validation 0.2 --test 0.2".split()
+OPTIONS = "--hidden 64 --replicas 3 --epochs 80 --batch-size 8 --validation 0.2 --test 0.2".split()
 
 
 def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_path):
@@ -20,7 +20,7 @@ def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_p
     run = subprocess.Popen([*command, "--out", "CUT"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         _wait_for(tmp_path / "CUT" / "inputs.json", run)
-        time.sleep(0.5)
+        time.sleep(0.2)  # into the training, which takes seconds
         run.send_signal(signal.SIGINT)
         out, heard = run.communicate(timeout=120)
     finally:
