@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.cli.conftest import reviews
 
-OPTIONS = "--hidden 64 --replicas 3 --epochs 80 --batch-size 8 --validation 0.2 --test 0.2".split()
+OPTIONS = "--hidden 64 --replicas 3 --epochs 40 --batch-size 8 --validation 0.2 --test 0.2".split()
 
 
 def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_path):
