@@ -13,18 +13,19 @@ from tests.cli.conftest import reviews
 
 OPTIONS = "--hidden 64 --replicas 3 --epochs 20 --batch-size 8 --validation 0.2 --test 0.2".split()
 
+# A shell that runs the tests in the background makes all its children deaf to Ctrl-C.
+START = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from turnover.cli.app import main
+main()
+"""
+
 
 def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_path):
     (tmp_path / "reviews.csv").write_text(reviews(200))
-    command = [sys.executable, "-c", "from turnover.cli.app import main; main()", "run", "reviews.csv", *OPTIONS]
-    run = subprocess.Popen(
-        [*command, "--out", "CUT"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that runs the tests in the background makes all its children deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    command = [sys.executable, "-c", START, "run", "reviews.csv", *OPTIONS]
+    run = subprocess.Popen([*command, "--out", "CUT"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         _wait_for(tmp_path / "CUT" / "inputs.json", run)
         time.sleep(0.2)  # into the training, which takes seconds
