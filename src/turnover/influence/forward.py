@@ -124,22 +124,29 @@ def settle(work: Pass, queries: Sequence[Batch]) -> Pass:
     base = base_goodness(work, queries[0])
     with chunk(repeated, ids) as now:  # what is wrong with the loss shows here
         scores_of(repeated, queries[0], base, now)
-    settled = grown_or_repeated(work, queries)
+    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
+    settled = grown_or_repeated(work, queries, wanted)
     if settled.how == "repeated":
         return settled
     found = find_shortcut(work.member, queries[0]) if work.against == "keep" and work.sites is None else None
     if found is None:
         return settled
-    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
     shorter = replace(settled, shortcut=found)
     return shorter if _same(shorter, queries, ids, wanted) else settled
 
 
-def grown_or_repeated(work: Pass, queries: Sequence[Batch]) -> Pass:
-    """Return a pass in which queries grow at the first site, where that equals the repeated batch."""
+def grown_or_repeated(work: Pass, queries: Sequence[Batch], wanted: Sequence[Tensor] | None = None) -> Pass:
+    """Return a pass in which queries grow at the first site, where that equals the repeated batch.
+
+    Args:
+        work: how all else is computed.
+        queries: on which both are compared.
+        wanted: outputs of the repeated batch under the ids of the trial, where they are known; None: they are computed.
+    """
     ids = null_ids(_TRIAL)
     repeated, grown = replace(work, how="repeated", shortcut=None), replace(work, how="grown", shortcut=None)
-    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
+    if wanted is None:
+        wanted = [_trial_outputs(repeated, query, ids) for query in queries]
     return grown if _same(grown, queries, ids, wanted) else repeated
 
 
