@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.influence.options import NULL_IDS
-from turnover.layers.root import masking_of
+from turnover.influence import NULL_IDS
+from turnover.layers import masking_of
 
 _LOOP_BATCH = 100
 _VGG19 = "64 64 M 128 128 M 256 256 256 256 M 512 512 512 512 M 512 512 512 512 M".split()

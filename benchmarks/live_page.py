@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.datasets.minilm import minilm_folder
-from turnover.applications.explain import explain
-from turnover.layers.replicas import replicas_of
-from turnover.report.server.serving import LiveServer, open_server
-from turnover.tasks.config import RunConfig
-from turnover.tasks.runs import Run
-from turnover.tasks.starting import start_run
+from turnover.applications import explain
+from turnover.layers import replicas_of
+from turnover.runs import Run, RunConfig, start_run
+from turnover.ui.web.serving import LiveServer, open_server
 
 TRAINING_ROWS = 10_000
 _FOLDER = Path(__file__).parents[1] / "runs" / "live_page"

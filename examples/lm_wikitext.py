@@ -13,8 +13,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 
 import turnover
-from turnover.tasks.feed_forward_lm import FeedForwardLM, language_model_sites
-from turnover.tasks.token_data import ContextWindows, Vocabulary
+from turnover.runs import ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
 
 SMALL = {"lines": 600, "size": 128, "epochs": 4, "rate": 0.5, "batch": 64}
 PAPER = {"lines": None, "size": 650, "epochs": 40, "rate": 20.0, "batch": 512}

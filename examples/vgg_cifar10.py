@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
-from turnover.tasks.vgg import VGG19, vgg_sites
+from turnover.runs import VGG19, vgg_sites
 
 NARROW = {"width": 0.125, "dropout": 0.1, "epochs": 5, "rate": 0.02, "milestones": [4], "twice": False}
 PAPER = {"width": 1.0, "dropout": 0.5, "epochs": 300, "rate": 0.1, "milestones": [150, 225], "twice": True}

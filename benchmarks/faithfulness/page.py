@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from turnover.evaluation.markdown import markdown_table
+from turnover.evaluation import markdown_table
 
 from .earlier import MARK
 from .explored import ALONE

@@ -9,8 +9,7 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
-from turnover.training import TrainingRecipe
-from turnover.training.recipe import Step
+from turnover.training import Step, TrainingRecipe
 
 from .cost import Cost
 from .tasks import Masks, Prepared

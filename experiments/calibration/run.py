@@ -10,9 +10,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.digits_network import digit_queries, digits_recipe
-from turnover.influence.options import NULL_IDS, null_ids
-from turnover.scores import Scores
-from turnover.scores.tails import student_limit
+from turnover.influence import NULL_IDS, null_ids
+from turnover.scores import Scores, student_limit
 from turnover.training import TrainingRecipe
 
 from .config import Config

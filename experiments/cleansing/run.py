@@ -14,8 +14,7 @@ import turnover
 from experiments.datasets.electronics import split_reviews
 from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from turnover.applications.cleanse import cleanse
-from turnover.applications.proof import Proof
+from turnover.applications import Proof, cleanse
 from turnover.influence import Ridge
 
 from .config import Config

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.findings import Finding
-from turnover.evaluation.markdown import markdown_table
+from turnover.evaluation import markdown_table
 
 from .methods import NAMES, ONCE
 from .plot import TRUTHS, plot

@@ -11,8 +11,7 @@ import torch
 from tqdm import tqdm
 
 from experiments.runner import write_json
-from turnover.evaluation import Bootstrap, EvaluationConfig, Row, Table, Task, evaluate
-from turnover.evaluation.intervals import mean_interval
+from turnover.evaluation import Bootstrap, EvaluationConfig, Row, Table, Task, evaluate, mean_interval
 from turnover.training import TrainingRecipe
 
 from .config import ComparedConfig, TaskConfig

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.applications.near_duplicates import near_duplicates
+from turnover.applications import near_duplicates
 
 from .folder import data_file, read_tsv
 

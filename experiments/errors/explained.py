@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from experiments.datasets.minilm import minilm_folder
-from turnover.applications import explain, shared_tokens
-from turnover.applications.shared_tokens import Tokenizer
+from turnover.applications import Tokenizer, explain, shared_tokens
 from turnover.integrations.text_encoder import TextEncoder
-from turnover.tasks.runs import Run
+from turnover.runs import Run
 
 from .config import Config
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.kept import kept
 from experiments.one_thread import one_thread
-from turnover.tasks.networks import REPLICAS
+from turnover.runs import REPLICAS
 
 from .config import Config
 from .explained import errors_of, shared_with_query, shown_errors

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.findings import Finding
-from turnover.evaluation.intervals import Bootstrap, mean_interval
-from turnover.evaluation.markdown import markdown_table
+from turnover.evaluation import Bootstrap, markdown_table, mean_interval
 
 from .image_figure import image_figure
 from .repaired import ESTIMATES

@@ -8,9 +8,7 @@ from experiments.datasets.cifar10 import CLASSES, load_cifar10
 from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
 from experiments.datasets.yahoo import TOPICS, load_yahoo
-from turnover.tasks.config import RunConfig
-from turnover.tasks.runs import Run
-from turnover.tasks.starting import start_run
+from turnover.runs import Run, RunConfig, start_run
 
 from .config import Config
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from turnover.evaluation.ground_truth import identity_of, over_queries, query_predictions
-from turnover.tasks.run_recipe import run_recipe
-from turnover.tasks.runs import Run
+from turnover.evaluation import identity_of, over_queries, query_predictions
+from turnover.runs import Run, run_recipe
 from turnover.training import retrain
 
 from .config import Config

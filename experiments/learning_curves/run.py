@@ -16,8 +16,8 @@ from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
 from experiments.real_models.text import BATCH, Rows, train
 from experiments.side_effects.adapters import adapter_network, load_rows, open_encoder
-from turnover.ids import INSTANCE_ID
-from turnover.influence.options import null_ids
+from turnover.batches import INSTANCE_ID
+from turnover.influence import null_ids
 from turnover.integrations.learning_curves import measure_curves
 
 from .areas import areas

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from experiments.datasets.wikitext2 import load_wikitext2
-from turnover.tasks.token_data import Vocabulary
+from turnover.runs import Vocabulary
 
 from .config import Config
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from turnover.applications.coloured_text import TINTS, ColouredText
+from turnover.applications import TINTS, ColouredText
 
 _LETTER, _LINE, _SIZE = 8.4, 25.0, 14
 _MARGIN, _WIDTH = 24.0, 960.0

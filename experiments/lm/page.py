@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.findings import Finding, spread
-from turnover.applications.coloured_text import coloured_text
+from turnover.applications import coloured_text
 
 from .changes import change, mean_and_error
 from .drawn_text import draw_text

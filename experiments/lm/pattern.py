@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.evaluation.correlation import spearman
-from turnover.evaluation.intervals import Bootstrap, drawn, interval_of
+from turnover.evaluation import Bootstrap, drawn, interval_of, spearman
 
 from .corpus import Corpus
 

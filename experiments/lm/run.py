@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from turnover.evaluation.correlation import spearman
+from turnover.evaluation import spearman
 
 from .config import Config
 from .corpus import Corpus, load_corpus

@@ -7,8 +7,8 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 import turnover
-from turnover.ids import FIRST_RESERVED_ID
-from turnover.layers.views import View
+from turnover.batches import FIRST_RESERVED_ID
+from turnover.layers import View
 
 from .corpus import Positions
 from .training import device_of

@@ -9,7 +9,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 import turnover
-from turnover.tasks.feed_forward_lm import FeedForwardLM, language_model_sites
+from turnover.runs import FeedForwardLM, language_model_sites
 
 from .config import Network
 from .corpus import Corpus, Positions

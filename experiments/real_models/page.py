@@ -162,7 +162,7 @@ def _speed(result: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield (
         f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are left out "
-        "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping.adapters_top`."
+        "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping.adapters.top`."
     )
     yield ""
     yield from _origin(result)

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.evaluation.correlation import spearman
-from turnover.influence.options import NULL_IDS, null_ids
-from turnover.layers.root import masking_of
-from turnover.wrapping.adapters_top import only_at, top_sites
-from turnover.wrapping.build import wrapped_root
+from turnover.evaluation import spearman
+from turnover.influence import NULL_IDS, null_ids
+from turnover.layers import masking_of
+from turnover.wrapping import only_at, top_sites, wrapped_root
 
 from .config import SpeedConfig
 from .text import Rows

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.baselines.hessian import Hessian
-from turnover.baselines.row_gradients import RowLosses, parameter_names
+from turnover.baselines import Hessian, RowLosses, parameter_names
 from turnover.training import TrainingRecipe
 
 from .config import RECURSIONS, Config, Recursion
@@ -149,7 +148,7 @@ def modules_of(sites: Sequence[str]) -> list[str]:
 
 
 def _head(model: nn.Module) -> str:
-    from turnover.wrapping.adapters_top import top_sites
+    from turnover.wrapping import top_sites
 
     return modules_of(top_sites(model, 0))[0]
 

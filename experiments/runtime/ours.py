@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.wrapping.adapters_top import only_at, top_sites
+from turnover.wrapping import only_at, top_sites
 
 from .config import Config
 from .seconds import seconds

@@ -12,11 +12,10 @@ from tqdm import tqdm
 from experiments.datasets.mnli import load_mnli
 from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from turnover.evaluation.correlation import spearman
-from turnover.influence.options import NULL_IDS
-from turnover.layers.root import masking_of
-from turnover.wrapping.adapters_top import top_sites
-from turnover.wrapping.build import wrapped_root
+from turnover.evaluation import spearman
+from turnover.influence import NULL_IDS
+from turnover.layers import masking_of
+from turnover.wrapping import top_sites, wrapped_root
 
 from . import peer
 from .config import HEADLINE, RECURSIONS, Config

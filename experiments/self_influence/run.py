@@ -15,7 +15,7 @@ import turnover
 from experiments.cleansing.data import Inputs, labelled, part
 from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
-from turnover.evaluation.correlation import spearman
+from turnover.evaluation import spearman
 
 from .config import Config
 from .tasks import Task, image_task, text_task

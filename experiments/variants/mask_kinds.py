@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from turnover.evaluation.cost import PeakResident
+from turnover.evaluation import PeakResident
 from turnover.masks import Stream, source_named
 
 from .config import Config

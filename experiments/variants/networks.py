@@ -8,7 +8,7 @@ from torch import nn
 
 import turnover
 from turnover.errors import TurnOverWarning
-from turnover.layers.recipe import Mode
+from turnover.layers import Mode
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.findings import Finding, spread
-from turnover.evaluation.markdown import markdown_table
+from turnover.evaluation import markdown_table
 
 from .networks import VARIANTS
 from .plot import plot

@@ -17,8 +17,7 @@ from experiments.datasets.numbers import digit_rows
 from experiments.kept import kept
 from experiments.one_thread import one_thread
 from turnover.errors import TurnOverWarning
-from turnover.evaluation import Bootstrap, SubsetOutcomes, lds, mislabel_detection, subset_outcomes
-from turnover.evaluation.lds import retraining_ceiling
+from turnover.evaluation import Bootstrap, SubsetOutcomes, lds, mislabel_detection, retraining_ceiling, subset_outcomes
 from turnover.training import TrainingRecipe
 
 from .config import Config

@@ -12,11 +12,7 @@ from tqdm import tqdm
 from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
-from turnover.tasks.config import RunConfig
-from turnover.tasks.run_memorized import run_memorized
-from turnover.tasks.run_recipe import run_recipe
-from turnover.tasks.runs import Run
-from turnover.tasks.starting import start_run
+from turnover.runs import Run, RunConfig, run_memorized, run_recipe, start_run
 
 from .config import Config
 

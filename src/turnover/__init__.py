@@ -5,8 +5,8 @@ Wrap a model before training, train it with instance ids, then ask. See README.m
 
 from typing import TYPE_CHECKING, Any
 
+from .batches import with_instance_ids
 from .errors import TurnOverError
-from .ids import with_instance_ids
 from .influence import Influence
 from .layers import TurnOverDropout, checkpoint_contexts, instances
 from .scores import Scores

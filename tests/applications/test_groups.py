@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader
 
 import turnover
 from turnover.applications import groups, without_group
+from turnover.batches import instance_id_of
 from turnover.errors import ApplicationError
-from turnover.ids import instance_id_of
 
 NAMES = ("Ann", "Bob", "Cyd", "Dan", "Eve", "Fay", "Gus", "Hal")
 

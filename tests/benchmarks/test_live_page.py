@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover[serve]'")
 
 from benchmarks import live_page
-from tests.report.server.small_runs import text_run
-from turnover.report.server.serving import open_server
+from tests.ui.web.small_runs import text_run
+from turnover.ui.web.serving import open_server
 
 
 @pytest.fixture(scope="module")

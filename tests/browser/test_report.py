@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.made_data import HOSTILE, language_data, made_data
-from turnover.report.page import render
+from tests.ui.html.made_data import HOSTILE, language_data, made_data
+from turnover.ui.html.page import render
 
 KINDS = ["text", "image", "table", "lm"]
 

@@ -25,7 +25,7 @@ from experiments.lm.verdicts import (
 )
 from experiments.runner import HERE, outside, run
 from turnover.applications.coloured_text import coloured_text
-from turnover.tasks.token_data import Vocabulary
+from turnover.runs.token_data import Vocabulary
 
 
 @pytest.fixture(scope="module")

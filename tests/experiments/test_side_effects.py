@@ -18,7 +18,7 @@ from experiments.side_effects.page import findings, page
 from experiments.side_effects.run import WITH, WITHOUT
 from experiments.side_effects.run import run as measure
 from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images, with_statistics_of_the_whole
-from turnover.tasks.vgg import VGG19, vgg_sites
+from turnover.runs.vgg import VGG19, vgg_sites
 
 
 @pytest.fixture(scope="module")

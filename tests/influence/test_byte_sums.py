@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional
 
 import turnover
-from turnover.influence.byte_sums import MOST_COLUMNS, ByteSums, fits
-from turnover.influence.kept_words import KeptWords
+from turnover.influence.paths.byte_sums import MOST_COLUMNS, ByteSums, fits
+from turnover.influence.paths.kept_words import KeptWords
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
 from turnover.layers.root import masking_of

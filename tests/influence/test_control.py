@@ -8,7 +8,7 @@ from torch import nn
 import turnover
 from tests.influence.models import bert, cnn, mlp, trained
 from tests.plain_ids import plain_str
-from turnover.ids import FIRST_RESERVED_ID
+from turnover.batches import FIRST_RESERVED_ID
 
 QUERIES = torch.randn(6, 6, generator=torch.Generator().manual_seed(2)), torch.arange(6) % 3
 FRESH = torch.arange(FIRST_RESERVED_ID + 9000, FIRST_RESERVED_ID + 9500)  # never trained, and not among the null

@@ -9,7 +9,7 @@ from torch.utils.data import TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from tests.reference.ridge_twin import twin_influence_functions, twin_kernel, twin_smoother
-from turnover.ids import FIRST_RESERVED_ID
+from turnover.batches import FIRST_RESERVED_ID
 from turnover.influence import Ridge
 
 ROWS = 70
@@ -206,8 +206,8 @@ def test_scores_say_how_they_were_denoised():
 
 
 def test_too_many_rows_for_the_kernel_form_switch_and_say_so(monkeypatch):
-    monkeypatch.setattr("turnover.influence.ridge_basis.MOST_KERNEL_ROWS", 50)
-    monkeypatch.setattr("turnover.influence.ridge.FEATURES", 60)
+    monkeypatch.setattr("turnover.influence.estimate.ridge_basis.MOST_KERNEL_ROWS", 50)
+    monkeypatch.setattr("turnover.influence.estimate.ridge.FEATURES", 60)
     scores = turnover.Influence(models(1), train=DATA, denoise=Ridge(form="kernel")).pairwise(asked())
     assert "70 rows are too many for the kernel form" in scores.path
     assert "primal form" in scores.path

@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="the digits ship with scikit-learn")
 
 import turnover
 from turnover.influence import Ridge
-from turnover.tasks.digits import DigitsConfig, DigitsData, load_digits
+from turnover.runs.digits import DigitsConfig, DigitsData, load_digits
 
 HIDDEN, EPOCHS = 256, 12
 

@@ -12,11 +12,11 @@ from torch.utils.data import TensorDataset
 import turnover
 from tests.influence.models import Encoder, bert, cnn, mlp, trained
 from turnover.influence import Ridge
-from turnover.influence.features import features_of, layers_of
-from turnover.influence.features_projection import Projection
-from turnover.influence.forward import Pass
+from turnover.influence.estimate.features import features_of, layers_of
+from turnover.influence.estimate.features_projection import Projection
 from turnover.influence.measures import Goodness
 from turnover.influence.members import Member, evaluating
+from turnover.influence.paths.forward import Pass
 from turnover.influence.queries import Batch
 
 
@@ -203,7 +203,7 @@ def test_data_that_changes_or_is_used_up_is_said():
 @pytest.mark.parametrize(("sizes", "most"), [([(64, 5)], 240), ([(20, 300)], 240), ([(30, 4)] * 3, 250)])
 def test_projections_keep_inner_products_in_expectation(sizes, most):
     torch.manual_seed(0)
-    from turnover.influence.features import Outer
+    from turnover.influence.estimate.features import Outer
 
     outers = [Outer(torch.randn(6, 2, d), torch.randn(6, 2, c)) for d, c in sizes]
     whole = torch.cat([torch.einsum("npd,npc->ndc", o.hidden, o.error).flatten(1) for o in outers], 1)

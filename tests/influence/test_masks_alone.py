@@ -10,7 +10,7 @@ import turnover
 from tests.influence.models import Cat, ResNet, mlp, trained
 from tests.reference.masks_alone_twin import twin_without_masks
 from turnover.errors import InfluenceError
-from turnover.influence.masks_alone import _spread
+from turnover.influence.estimate.masks_alone import _spread
 from turnover.influence.queries import Batch
 from turnover.wrapping.build import replica_models
 

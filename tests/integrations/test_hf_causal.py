@@ -15,7 +15,7 @@ from tests.integrations.tiny_text import arguments, bert
 from turnover.errors import TargetError
 from turnover.integrations.hf_causal import refuse_shifted, shifts_labels
 from turnover.integrations.hf_trainer import TurnOverTrainer
-from turnover.tasks.token_data import Sequences
+from turnover.runs.token_data import Sequences
 
 WORDS, LENGTH = 40, 8
 SITES = ["transformer.h.*.mlp.act", "transformer.ln_f"]
@@ -29,7 +29,7 @@ def gpt2(seed=0):
 
 
 def shifted():
-    """Rows whose labels are the next tokens, as `turnover.tasks` makes them."""
+    """Rows whose labels are the next tokens, as `turnover.runs` makes them."""
     tokens = torch.randint(WORDS, (16 * LENGTH + 1,), generator=torch.Generator().manual_seed(0))
     return turnover.with_instance_ids(Sequences(tokens, length=LENGTH))
 

@@ -21,8 +21,8 @@ from tests.wrapping.adapter_models import (
     moved,
 )
 from turnover.layers.root import masking_of
-from turnover.wrapping.adapters import Adapters
-from turnover.wrapping.adapters_module import Adapter, adapters_in
+from turnover.wrapping.adapters.adapters import Adapters
+from turnover.wrapping.adapters.module import Adapter, adapters_in
 
 ENDS = {
     "bert": ("bert.encoder.layer.{}.attention.output.dense", "bert.encoder.layer.{}.output.dense"),

@@ -7,7 +7,7 @@ from torch import nn
 import turnover
 from tests.wrapping.adapter_models import TorchClassifier, make
 from turnover.errors import PlanError
-from turnover.wrapping.adapters import Adapters
+from turnover.wrapping.adapters.adapters import Adapters
 
 
 def refused(model, adapters, **options):

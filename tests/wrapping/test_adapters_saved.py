@@ -10,8 +10,8 @@ import turnover
 from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, moved
 from turnover.errors import RecipeMismatchError, SavedModelError
 from turnover.layers.root import masking_of
-from turnover.wrapping.adapters import Adapters
-from turnover.wrapping.adapters_file import read_tensors, write_tensors
+from turnover.wrapping.adapters.adapters import Adapters
+from turnover.wrapping.adapters.file import read_tensors, write_tensors
 
 
 def outputs(model, family, view="keep"):

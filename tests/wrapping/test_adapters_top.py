@@ -8,7 +8,7 @@ from torch import nn
 import turnover
 from turnover.errors import PlanError
 from turnover.wrapping import Adapters
-from turnover.wrapping.adapters_top import only_at, top_sites
+from turnover.wrapping.adapters.top import only_at, top_sites
 
 X, Y = torch.randn(3, 5, 16), torch.tensor([0, 1, 0])
 

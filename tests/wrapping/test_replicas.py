@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 import turnover
 from turnover.errors import PlanError, RepeatBeforeForwardError
 from turnover.wrapping.build import replica_models
-from turnover.wrapping.fresh import is_fresh
+from turnover.wrapping.replicas.fresh import is_fresh
 
 REPLICAS = 8
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=1e-3)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.wrapping.signal import REFERENCE, ROWS, expected_signal
+from turnover.wrapping.plan.signal import REFERENCE, ROWS, expected_signal
 
 
 def mlp(width=512):

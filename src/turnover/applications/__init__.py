@@ -20,19 +20,24 @@ and pictures of them. Must not know: run folders, terminals, servers, or which t
 """
 
 from .cleanse import Cleansing, HarmfulRow, cleanse
-from .coloured_text import ColouredText, coloured_text
+from .coloured_text import TINTS, ColouredText, coloured_text
+from .drop_amount import drop_amount
 from .explain import explain
 from .explanations import Explanation, Explanations, Reason
 from .groups import GroupScore, GroupScores, groups
+from .label_margins import doubtful_first, label_margins
 from .magnitudes import row_magnitudes
 from .memorized import Memorized, MemorizedRow, memorized
 from .near_duplicates import Duplicates, near_duplicates
+from .plain_data import plain
 from .predictions import Predictions, predictions
-from .proof import Proof, prove
-from .shared_tokens import SharedTokens, Span, shared_tokens
+from .proof import ARMS, Proof, prove
+from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
 from .without_group import WithoutGroup, without_group
 
 __all__ = [
+    "ARMS",
+    "TINTS",
     "Cleansing",
     "ColouredText",
     "Duplicates",
@@ -48,13 +53,18 @@ __all__ = [
     "Reason",
     "SharedTokens",
     "Span",
+    "Tokenizer",
     "WithoutGroup",
     "cleanse",
     "coloured_text",
+    "doubtful_first",
+    "drop_amount",
     "explain",
     "groups",
+    "label_margins",
     "memorized",
     "near_duplicates",
+    "plain",
     "predictions",
     "prove",
     "row_magnitudes",

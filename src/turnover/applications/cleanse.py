@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import turnover
 from turnover.errors import ApplicationError
-from turnover.influence.queries import batches_of
+from turnover.influence import batches_of
 from turnover.scores import OutOfSample, Scores
 
 from .drop_amount import DropAmount, drop_amount

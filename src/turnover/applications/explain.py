@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import turnover
 from turnover.errors import ApplicationError
-from turnover.scores import Scores, Top
-from turnover.scores.discoveries import checked_level, discoveries
+from turnover.scores import Scores, Top, checked_level, discoveries
 
 from .explanations import Explanation, Explanations, Reason
 from .magnitudes import row_magnitudes

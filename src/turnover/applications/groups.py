@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import turnover
-from turnover.scores import Scores
-from turnover.scores.discoveries import discoveries
-from turnover.scores.tails import normal_tail
+from turnover.scores import Scores, discoveries, normal_tail
 
 from .plain_data import plain, table_of
 from .train_instances import checked_labels

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from turnover.scores.extras import load_pandas
+from turnover.scores import load_pandas
 
 if TYPE_CHECKING:
     import pandas

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import turnover
+from turnover.batches import logits_of
 from turnover.errors import ApplicationError
-from turnover.influence.members import Member, evaluating
-from turnover.influence.queries import Batch, batches_of
-from turnover.layers.replicas import replicas_of
-from turnover.wrapping.build import wrapped_root
-from turnover.wrapping.rows import logits_of
+from turnover.influence import Batch, Member, batches_of, evaluating
+from turnover.layers import replicas_of
+from turnover.wrapping import wrapped_root
 
 _AT_ONCE = 256
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from turnover.errors import ApplicationError
-from turnover.evaluation.ground_truth import identity_of, in_view, over_queries, query_losses, query_predictions
+from turnover.evaluation import identity_of, in_view, over_queries, query_losses, query_predictions
 from turnover.training import TrainingRecipe, retrain
 
 from .plain_data import table_of

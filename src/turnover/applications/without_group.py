@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 import turnover
+from turnover.batches import logits_of
 from turnover.errors import ApplicationError
-from turnover.influence.members import Member, evaluating
-from turnover.influence.options import null_ids
-from turnover.influence.queries import Batch, batches_of
-from turnover.wrapping.rows import logits_of
+from turnover.influence import Batch, Member, batches_of, evaluating, null_ids
 
 from .plain_data import plain
 from .predictions import class_probabilities, predictions
@@ -62,7 +60,7 @@ def without_group(influence: turnover.Influence, group: int, inputs: Any, *, oth
 
     Args:
         influence: of a classifier whose instances are groups.
-        group: the group's instance id; `turnover.ids.instance_id_of("Ann")` for a name.
+        group: the group's instance id; `turnover.batches.instance_id_of("Ann")` for a name.
         inputs: rows, as for `Influence.pairwise`.
         others: how many never-trained ids to compare with.
 
@@ -89,7 +87,8 @@ def without_group(influence: turnover.Influence, group: int, inputs: Any, *, oth
 def _check_trained(influence: turnover.Influence, group: int) -> None:
     if isinstance(group, bool) or not isinstance(group, int | np.integer) or group < 0:
         raise ApplicationError(
-            f"group={group!r} is no instance id. Give the group's id; of a name: turnover.ids.instance_id_of('Ann')."
+            f"group must be an instance id, an integer >= 0, got {group!r}. The id of a name: "
+            "turnover.batches.instance_id_of('Ann')."
         )
     try:
         ids = influence.train_ids

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from turnover.errors import BaselineError
-from turnover.storage import ArraySpec, TileStore
-from turnover.storage.json_values import plain
+from turnover.storage import ArraySpec, TileStore, plain
 
 from .rows_and_queries import Question
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import BaselineError
-from turnover.training import TrainingRecipe
-from turnover.training.recipe import Step
+from turnover.training import Step, TrainingRecipe
 
 from .rows_and_queries import check_unchanged
 

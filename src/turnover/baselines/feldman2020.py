@@ -17,9 +17,7 @@ import numpy as np
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
-from turnover.training import TrainingRecipe, retrain
-from turnover.training.identity import data_digest, described, ids_of
-from turnover.training.retrain import check_processes
+from turnover.training import TrainingRecipe, check_processes, data_digest, described, ids_of, retrain
 
 from .cached_parts import Cache
 from .progress_bar import shown

@@ -17,8 +17,7 @@ from torch import Tensor
 from turnover.errors import BaselineError
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
-from turnover.training import TrainingRecipe
-from turnover.training.identity import data_digest, described, weights_digest
+from turnover.training import TrainingRecipe, data_digest, described, weights_digest
 
 from .cached_parts import Cache, Part
 from .progress_bar import progress_bar

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
-from turnover.training import TrainingRecipe
-from turnover.training.identity import data_digest, plain_text, weights_digest
+from turnover.training import TrainingRecipe, data_digest, plain_text, weights_digest
 
 from .cached_parts import Cache, Part
 from .hessian import Hessian

@@ -14,9 +14,7 @@ import numpy as np
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
-from turnover.training import TrainingRecipe, retrain
-from turnover.training.identity import data_digest, described
-from turnover.training.retrain import check_processes
+from turnover.training import TrainingRecipe, check_processes, data_digest, described, retrain
 
 from .cached_parts import Cache
 from .progress_bar import shown

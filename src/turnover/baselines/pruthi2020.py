@@ -17,9 +17,7 @@ from torch import Tensor, nn
 from turnover.errors import BaselineError
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
-from turnover.training import TrainingRecipe
-from turnover.training.identity import data_digest, digest_of, plain_text
-from turnover.training.recipe import Step
+from turnover.training import Step, TrainingRecipe, data_digest, digest_of, plain_text
 
 from .cached_parts import Cache, Part
 from .checkpoints import Checkpoints, Recorder, new_folder, open_folder, write_index

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from turnover.errors import BaselineError, StoreDamagedError, StoreMismatchError
 from turnover.storage import ArraySpec, TileStore
-from turnover.training import TrainingRecipe
-from turnover.training.identity import digest_of, weights_digest
-from turnover.training.recipe import Step, seed_step
+from turnover.training import Step, TrainingRecipe, digest_of, seed_step, weights_digest
 
 from .progress_bar import progress_bar
 from .sgd_steps import (

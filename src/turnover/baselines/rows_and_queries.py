@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from turnover.errors import BaselineError
-from turnover.layers.as_ids import as_ids
-from turnover.training import TrainingRecipe
-from turnover.training.identity import data_digest, digest_of, ids_of
+from turnover.layers import as_ids
+from turnover.training import TrainingRecipe, data_digest, digest_of, ids_of
 
 Kind = Literal["pairs", "mean", "self"]
 _SHOWN = 5

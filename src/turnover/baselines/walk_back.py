@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from turnover.errors import BaselineError
-from turnover.training import TrainingRecipe
-from turnover.training.recipe import seed_step
+from turnover.training import TrainingRecipe, seed_step
 
 from .recorded_training import Recording
 from .sgd_steps import built, place, trained_parameters

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import ScoresError
-from turnover.training import TrainingRecipe, retrain
+from turnover.training import TrainingRecipe, ids_of, retrain
 
 from .correlation import Floats
-from .ground_truth import Queries, View, identity_of, ids_of, in_view, over_queries, query_predictions
+from .ground_truth import Queries, View, identity_of, in_view, over_queries, query_predictions
 from .intervals import Bootstrap, Interval, mean_interval
 from .matrix import AnyScores, matrix_of
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from turnover.baselines.leave_one_out import LeaveOneOut
+from turnover.baselines import LeaveOneOut
 from turnover.errors import ScoresError
-from turnover.influence.fingerprint import fingerprint_of
+from turnover.influence import fingerprint_of
 from turnover.scores import Scores
-from turnover.training import TrainingRecipe
+from turnover.training import TrainingRecipe, ids_of
 
 from .agreement import agreement
 from .brittleness import Brittleness, brittleness
@@ -23,7 +23,6 @@ from .ground_truth import (
     View,
     first_queries,
     identity_of,
-    ids_of,
     in_view,
     over_queries,
     subset_outcomes,

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from turnover.errors import TrainingError
-from turnover.influence.fingerprint import fingerprint_of
-from turnover.layers.root import find_root
-from turnover.training import TrainingRecipe, retrain
-from turnover.training.identity import described, ids_of
-from turnover.training.recipe import Inputs
+from turnover.influence import fingerprint_of
+from turnover.layers import find_root
+from turnover.training import Inputs, TrainingRecipe, described, ids_of, retrain
 from turnover.wrapping import unwrap
 
 View = Literal["plain", "full"]

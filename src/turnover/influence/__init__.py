@@ -5,7 +5,25 @@ models are trained, reports, or any library but torch and numpy.
 """
 
 from .engine import Influence
+from .estimate.ridge import Ridge
 from .executor import Executor, LocalExecutor
-from .ridge import Ridge
+from .fingerprint import fingerprint_of
+from .measures import Goodness
+from .members import Member, evaluating
+from .options import NULL_IDS, null_ids
+from .queries import Batch, batches_of
 
-__all__ = ["Executor", "Influence", "LocalExecutor", "Ridge"]
+__all__ = [
+    "NULL_IDS",
+    "Batch",
+    "Executor",
+    "Goodness",
+    "Influence",
+    "LocalExecutor",
+    "Member",
+    "Ridge",
+    "batches_of",
+    "evaluating",
+    "fingerprint_of",
+    "null_ids",
+]

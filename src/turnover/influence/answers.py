@@ -6,7 +6,7 @@ import numpy as np
 
 from turnover.scores import Scores, Top
 
-from .denoise import DenoisedBlock
+from .estimate.denoise import DenoisedBlock
 from .findings import warn_of_failed
 from .options import NULL_IDS, null_ids
 from .pairs import average, finite_mean, spread_of

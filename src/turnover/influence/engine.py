@@ -10,26 +10,26 @@ import torch
 from torch import Tensor, nn
 
 import turnover
+from turnover.batches import Loss
 from turnover.errors import InfluenceError, TurnOverError
-from turnover.layers.as_ids import as_ids
+from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
-from turnover.wrapping.rows import Loss
 
 from .answers import denoised_null, every_pair, mean_over_queries, top_of_each
-from .denoise import Denoising, Fit
+from .estimate.denoise import Denoising, Fit
+from .estimate.masks_alone import MasksAlone, check_references
+from .estimate.ridge import Denoise, as_ridge
+from .estimate.ridge_gradients import find_views
 from .executor import Executor, LocalExecutor
 from .findings import warn_of_nan, warn_of_strangers
 from .fingerprint import fingerprint_of
-from .forward import Pass, predicted
-from .masks_alone import MasksAlone, check_references
 from .measures import Goodness, Measure
 from .members import Member, call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes, null_ids
+from .paths.forward import Pass, predicted
 from .progress import Progress
 from .queries import Batch, single_queries
 from .question import Question
-from .ridge import Denoise, as_ridge
-from .ridge_gradients import find_views
 from .route import Routes, site_numbers
 from .row_answers import each_on_itself, each_unseen
 from .stored import store_pairs

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from turnover.batches import IGNORED, Loss, squared_error
 from turnover.errors import InfluenceError, TargetError
-from turnover.wrapping.rows import IGNORED, Loss, squared_error
 
 MeasureName = Literal["loss", "probability", "margin"]
 Measure = MeasureName | Callable[[Any, Any], Tensor]
@@ -63,7 +63,7 @@ class Goodness:
             raise InfluenceError(
                 "the labels are the input_ids themselves: a causal language model shifts them within its own loss, but "
                 "scores compare outputs and labels position by position. Give each position the next token as its "
-                "label, as turnover.tasks.token_data.Sequences and Documents do, or a loss of your own that shifts: "
+                "label, as turnover.runs.token_data.Sequences and Documents do, or a loss of your own that shifts: "
                 "loss=lambda outputs, labels: ..."
             )
 

@@ -10,10 +10,8 @@ import torch
 from torch import nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.layers import Masking
-from turnover.layers.recipe import RECIPE_KEY
-from turnover.layers.root import masking_of
-from turnover.wrapping.build import replica_models, wrapped_root
+from turnover.layers import RECIPE_KEY, Masking, masking_of
+from turnover.wrapping import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from turnover.batches import FIRST_RESERVED_ID
 from turnover.errors import InfluenceError
-from turnover.ids import FIRST_RESERVED_ID
 
-from .ridge import Ridge
+from .estimate.ridge import Ridge
 
 NULL_IDS = 1024
 """How many never-trained ids stand for pure noise."""

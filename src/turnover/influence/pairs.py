@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from .control import LinearControl
+from .estimate.control import LinearControl
 from .options import NULL_IDS, null_ids
 from .queries import Batch
 from .route import Route

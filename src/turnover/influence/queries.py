@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
+from turnover.batches import carries_ids, split_ids
 from turnover.errors import InfluenceError
-from turnover.ids.batches import split_ids
-from turnover.ids.known import carries_ids
 
 TARGET_NAMES = ("labels", "label")
 

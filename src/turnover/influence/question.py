@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .denoise import DenoisedBlock, Denoising
+from .estimate.denoise import DenoisedBlock, Denoising
 from .executor import Executor
 from .options import Options
 from .pairs import FEWEST_MEMBERS, Block, Tile

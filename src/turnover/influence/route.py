@@ -10,12 +10,12 @@ from torch.utils._pytree import tree_leaves
 
 from turnover.errors import InfluenceError
 
-from .forward import Pass, base_goodness, chunk, scores_of, settle
-from .generic import GenericScorer, fit_chunk
-from .last_layer import LastLayer, LastLayerScorer, find_last_layer
 from .measures import Goodness
 from .members import Member
 from .options import Options, null_ids
+from .paths.forward import Pass, base_goodness, chunk, scores_of, settle
+from .paths.generic import GenericScorer, fit_chunk
+from .paths.last_layer import LastLayer, LastLayerScorer, find_last_layer
 from .queries import Batch
 
 _TRIAL = 4

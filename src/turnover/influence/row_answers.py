@@ -9,12 +9,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from turnover.errors import InfluenceError
-from turnover.scores import OutOfSample
-from turnover.scores.tokens import TokenScores
+from turnover.scores import OutOfSample, TokenScores
 
-from .forward import Pass
-from .masks_alone import MasksAlone
+from .estimate.masks_alone import MasksAlone
 from .pairs import average
+from .paths.forward import Pass
 from .progress import Progress
 from .rows_pass import OwnScores, check_ids, class_labels, null_for, self_scores, unseen_outputs
 from .train import TrainRows

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from turnover.batches import IGNORED, logits_of
 from turnover.errors import InfluenceError
-from turnover.layers.views import View
-from turnover.wrapping.rows import IGNORED, logits_of
+from turnover.layers import View
 
-from .chunk import Chunk
-from .forward import Pass, check_outputs
 from .measures import Goodness
 from .members import precision
-from .pairs import null_ids
+from .options import null_ids
+from .paths.chunk import Chunk
+from .paths.forward import Pass, check_outputs
 from .queries import Batch, like
 
 Predict = Callable[[Tensor], Tensor]

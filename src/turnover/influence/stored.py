@@ -9,11 +9,10 @@ import os
 import numpy as np
 import torch
 
-from turnover.scores import Scores
-from turnover.scores.stored import finish_store
+from turnover.scores import Scores, finish_store
 from turnover.storage import ArraySpec, TileStore
 
-from .denoise import DenoisedBlock
+from .estimate.denoise import DenoisedBlock
 from .pairs import Block, average
 from .progress import Progress
 from .question import QUERIES_PER_BLOCK, Question

@@ -9,9 +9,8 @@ from pathlib import Path
 from torch import nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError
-from turnover.layers.recipe import RECIPE_KEY, to_tensor
-from turnover.layers.root import find_root, masking_of
-from turnover.wrapping.adapters_file import read_tensors, write_tensors
+from turnover.layers import RECIPE_KEY, find_root, masking_of, to_tensor
+from turnover.wrapping import read_tensors, write_tensors
 
 RECIPE_FILE = "turnover_recipe.safetensors"
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from turnover.batches import Loss
 from turnover.errors import MissingExtraError, TrainingError
-from turnover.wrapping.rows import Loss
 
 from .learning_curves import measure_curves
 

@@ -12,12 +12,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 import turnover
+from turnover.batches import IGNORED, INSTANCE_ID, attach, logits_of, split_ids
 from turnover.errors import MissingExtraError, MissingIdError, TargetError, TrainingError, TurnOverWarning
-from turnover.ids import INSTANCE_ID, split_ids
-from turnover.ids.batches import attach
-from turnover.layers.instances import active_instances
-from turnover.layers.replicas import replicas_of
-from turnover.wrapping.rows import IGNORED, logits_of
+from turnover.layers import active_instances, replicas_of
 
 from .hf_checkpoints import adopt_recipe, write_recipe
 

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 
 import turnover
+from turnover.batches import Loss, logits_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
-from turnover.influence.measures import Goodness
-from turnover.influence.queries import Batch, batches_of
-from turnover.layers.instances import Hidden
-from turnover.layers.views import View
-from turnover.wrapping.rows import Loss, logits_of
+from turnover.influence import Batch, Goodness, batches_of
+from turnover.layers import Hidden, View
 
 
 def measure_curves(

@@ -6,11 +6,9 @@ from typing import Any, TypeVar
 
 from torch.utils.data import DataLoader
 
+from turnover.batches import INSTANCE_ID, Loss, carries_ids, split_ids
 from turnover.errors import MissingExtraError, MissingIdError, TrainingError, TurnOverWarning
-from turnover.ids import INSTANCE_ID, split_ids
-from turnover.ids.known import carries_ids
-from turnover.layers.instances import Instances, active_instances, instances
-from turnover.wrapping.rows import Loss
+from turnover.layers import Instances, active_instances, instances
 
 from .learning_curves import measure_curves
 

@@ -28,7 +28,7 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
 
     Example:
         >>> import peft, torch, turnover
-        >>> from turnover.integrations.peft_lora import lora_sites
+        >>> from .peft_lora import lora_sites
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
         >>> net = peft.get_peft_model(net, peft.LoraConfig(r=4, target_modules=["0"]))
         >>> lora_sites(net)

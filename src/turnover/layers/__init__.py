@@ -4,23 +4,58 @@ Owns: applying masks to activations, the active instances, the mask recipe of a 
 are chosen, data sets, scores, files.
 """
 
+from .as_ids import as_ids
 from .checkpointing import checkpoint_contexts
-from .dropout import MaskedOutput, TurnOverDropout
-from .instances import Instances, View, instances
+from .dropout import DIMS, MaskedOutput, TurnOverDropout
+from .growth import Growth
+from .instances import Hidden, Instances, active_instances, instances
 from .masking import Masking, Site
-from .recipe import RECIPE_KEY, Dim, Recipe, SiteRecipe
+from .modes import MODE_HOOKS, drop_start, put_mode, start_state
+from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
+from .replicas import attach_replicas, detach_replicas, replicas_of
+from .replicated import Replicated
+from .root import attach, detach, find_root, masking_of, remove_hooks
+from .scale import factors_by_table, scales
+from .views import KEEP, VIEWS, View
 
 __all__ = [
+    "DIMS",
+    "KEEP",
+    "MODE_HOOKS",
     "RECIPE_KEY",
+    "VIEWS",
+    "AdapterRecipe",
     "Dim",
+    "Growth",
+    "Hidden",
     "Instances",
+    "Learned",
     "MaskedOutput",
     "Masking",
+    "Mode",
+    "Place",
     "Recipe",
+    "Replicated",
     "Site",
     "SiteRecipe",
     "TurnOverDropout",
     "View",
+    "active_instances",
+    "as_ids",
+    "attach",
+    "attach_replicas",
     "checkpoint_contexts",
+    "detach",
+    "detach_replicas",
+    "drop_start",
+    "factors_by_table",
+    "find_root",
     "instances",
+    "masking_of",
+    "put_mode",
+    "remove_hooks",
+    "replicas_of",
+    "scales",
+    "start_state",
+    "to_tensor",
 ]

@@ -17,7 +17,7 @@ from turnover.errors import (
     SiteOutputError,
     WidthMismatchError,
 )
-from turnover.masks.packing import words_for
+from turnover.masks import words_for
 
 from .batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
 from .growth import grown

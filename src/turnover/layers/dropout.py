@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from turnover.errors import MaskError, MissingInstancesError, SiteNotReachedError, SiteOutputError
-from turnover.masks.keep_rate import check_keep
+from turnover.masks import check_keep
 
 from .apply import apply_mask
 from .masking import Site

@@ -20,8 +20,7 @@ from turnover.errors import (
     ReplicaError,
     SiteNotReachedError,
 )
-from turnover.masks import Stream
-from turnover.masks.packing import words_for
+from turnover.masks import Stream, words_for
 
 from .as_ids import as_ids
 from .masking import Masking, Site

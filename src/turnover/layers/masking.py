@@ -10,8 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError
-from turnover.masks import MaskSource, Stream
-from turnover.masks.source import joint_words
+from turnover.masks import MaskSource, Stream, joint_words
 
 from .growth import Growth
 from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor

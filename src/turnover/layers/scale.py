@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.masks.keep_rate import rounded_keep
-from turnover.masks.packing import WORD_BITS
+from turnover.masks import WORD_BITS, rounded_keep
 
 from .views import FLIP, KEEP
 

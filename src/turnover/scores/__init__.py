@@ -20,9 +20,24 @@ and files. Must not know: models, masks, how a score is computed.
 | `text.py` | results as text |
 """
 
+from .discoveries import checked_level, discoveries
+from .extras import load_pandas
 from .out_of_sample import OutOfSample
 from .scores import Scores
 from .stored import finish_store
+from .tails import normal_tail, student_limit
+from .tokens import TokenScores
 from .top import Top
 
-__all__ = ["OutOfSample", "Scores", "Top", "finish_store"]
+__all__ = [
+    "OutOfSample",
+    "Scores",
+    "TokenScores",
+    "Top",
+    "checked_level",
+    "discoveries",
+    "finish_store",
+    "load_pandas",
+    "normal_tail",
+    "student_limit",
+]

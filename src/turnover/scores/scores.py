@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.scores import stored
 
-from . import stored
 from .about import Name, Over, name_of
 from .arrays import Floats, Ints, closed, instance_ids
 from .averages import mean_over_queries, mean_without_failed

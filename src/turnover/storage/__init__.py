@@ -42,8 +42,14 @@ zarr is in the extra `store` and imported on use.
 """
 
 from .geometry import ArraySpec
-from .json_values import Json
+from .json_values import Json, plain
 from .reading import StoredArrays
 from .writing import TileStore
 
-__all__ = ["ArraySpec", "Json", "StoredArrays", "TileStore"]
+__all__ = [
+    "ArraySpec",
+    "Json",
+    "StoredArrays",
+    "TileStore",
+    "plain",
+]

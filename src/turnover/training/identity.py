@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.layers.as_ids import as_ids
+from turnover.layers import as_ids
 
 from .recipe import TrainingRecipe
 

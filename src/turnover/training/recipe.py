@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from turnover.batches import Loss, default_loss, logits_of
 from turnover.errors import TrainingError
-from turnover.layers import instances
-from turnover.layers.root import find_root
-from turnover.wrapping.rows import Loss, default_loss, logits_of
+from turnover.layers import find_root, instances
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 OnStep = Callable[["Step"], None]

@@ -7,20 +7,33 @@ from collections.abc import Iterator
 from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
-from turnover.layers import MaskedOutput, Masking, Recipe, Site, SiteRecipe, TurnOverDropout
-from turnover.layers.modes import MODE_HOOKS, drop_start, put_mode
-from turnover.layers.recipe import Mode
-from turnover.layers.root import attach, detach, find_root, masking_of, remove_hooks
+from turnover.layers import (
+    MODE_HOOKS,
+    MaskedOutput,
+    Masking,
+    Mode,
+    Recipe,
+    Site,
+    SiteRecipe,
+    TurnOverDropout,
+    attach,
+    detach,
+    drop_start,
+    find_root,
+    masking_of,
+    put_mode,
+    remove_hooks,
+)
 from turnover.masks import MaskSource
 
-from .adapters import Adapters
-from .adapters_module import put_adapters, site_width
-from .adapters_replicas import put_adapter_replicas
+from .adapters.adapters import Adapters
+from .adapters.module import put_adapters, site_width
+from .adapters.replicas import put_adapter_replicas
 from .exchange import exchange
-from .plan import make_plan
-from .replicate import put_replicas, replica_of
-from .sites import At
-from .start_weights import with_start
+from .modes.start_weights import with_start
+from .plan.plan import make_plan
+from .plan.sites import At
+from .replicas.replicate import put_replicas, replica_of
 
 _UNFUSED = "_turnover_unfused"
 

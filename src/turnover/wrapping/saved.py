@@ -14,12 +14,10 @@ import torch
 from torch import nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
-from turnover.layers import Recipe
-from turnover.layers.modes import start_state
-from turnover.layers.root import find_root, masking_of
+from turnover.layers import Recipe, find_root, masking_of, start_state
 
-from .adapters_file import read_tensors, write_tensors
-from .adapters_saved import base_checksums, check_base, check_plain, modules_needed, own_state
+from .adapters.file import read_tensors, write_tensors
+from .adapters.saved import base_checksums, check_base, check_plain, modules_needed, own_state
 from .build import build, copy_of, wrapped_root
 
 _WEIGHTS = "weights.pt"

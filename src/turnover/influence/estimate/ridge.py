@@ -1,0 +1,122 @@
+"""`Ridge`: how scores are denoised, and what `denoise=` may be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from turnover.errors import InfluenceError
+from turnover.influence.fingerprint import fingerprint_of
+
+FeatureFunction = Callable[[Any, Any, Any], Tensor]
+Choice = Literal["gcv", "likelihood", "sure"]
+FEATURES = 2048
+"""How many features the primal form has unless told otherwise."""
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "view": ("full", "flip"),
+    "scale": ("measure", "query"),
+    "choose": get_args(Choice),
+    "form": ("auto", "kernel", "primal"),
+}
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """How scores are denoised: ridge regression of each query's scores on features of the training instances.
+
+    To first order an instance's influence is linear in its gradient, while the noise of two instances is independent.
+    So the scores of a query are fitted on gradient features, and the fit is kept. It shrinks: what the features cannot
+    express is lost, and small effects become smaller.
+
+    Attributes:
+        view: see the training rows with the "full" network, or with the half that never learned them ("flip"). What a
+            half shows of a row depends on its masks, as noise does: the fit may follow it, and nulls are too narrow.
+        gradients: how much the influence functions of the same layers count beside the fit; 1: as much; 0: not at all.
+        scale: "measure": scores have the measure's unit; "query": those of each query are divided by the root mean
+            square of its fit, so that a mean over queries is not that of the few with a large loss.
+        choose: how the strength is chosen, for every query: generalised cross-validation ("gcv"), marginal
+            "likelihood", or "sure", Stein's unbiased estimate with the noise that never-trained ids show.
+        form: "kernel" holds instances x instances, "primal" features x features; "auto": kernel up to 2,048 instances.
+        projection: how many features the primal form has at most; above that they are projected at random. None: 2,048.
+        layers: paths of the Linear layers whose gradients are the features; None: the last one that ran.
+        features: a function (model, inputs, targets) -> [rows, d] to take the place of gradients.
+        seed: of the projection and of the never-trained ids' places.
+
+    Example:
+        >>> Ridge(choose="gcv", projection=512).view
+        'full'
+    """
+
+    view: Literal["full", "flip"] = "full"
+    gradients: float = 0.0
+    scale: Literal["measure", "query"] = "measure"
+    choose: Choice = "sure"
+    form: Literal["auto", "kernel", "primal"] = "auto"
+    projection: int | None = None
+    layers: tuple[str, ...] | None = None
+    features: FeatureFunction | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no option can be."""
+        for name, allowed in _ALLOWED.items():
+            given = getattr(self, name)
+            if given not in allowed:
+                raise InfluenceError(
+                    f"Ridge({name}={given!r}) is unknown. Give one of {', '.join(map(repr, allowed))}."
+                )
+        if self.projection is not None and (type(self.projection) is not int or self.projection < 1):
+            raise InfluenceError(
+                f"Ridge(projection={self.projection!r}) is no number of features. Give an integer: projection=2048."
+            )
+        if type(self.seed) is not int or self.seed < 0:
+            raise InfluenceError(f"Ridge(seed={self.seed!r}) is no seed. Give an integer from 0.")
+        if type(self.gradients) not in (int, float) or not 0 <= self.gradients < inf:
+            raise InfluenceError(
+                f"Ridge(gradients={self.gradients!r}) is no weight. Give a number from 0: gradients=1."
+            )
+        if self.features is not None and not callable(self.features):
+            raise InfluenceError(
+                f"Ridge(features={self.features!r}) is no function. Give one: features=lambda model, inputs, targets: "
+                "..., which returns [rows, d]."
+            )
+        if self.features is not None and self.layers is not None:
+            raise InfluenceError("Ridge has layers= and features=, but features are either of them. Leave one out.")
+        if self.layers is not None:
+            object.__setattr__(self, "layers", (self.layers,) if isinstance(self.layers, str) else tuple(self.layers))
+
+    @property
+    def most_features(self) -> int:
+        """Return how many features the primal form has at most."""
+        return FEATURES if self.projection is None else self.projection
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the options as JSON data."""
+        return {
+            "name": "ridge",
+            "view": self.view,
+            "gradients": float(self.gradients),
+            "scale": self.scale,
+            "choose": self.choose,
+            "form": self.form,
+            "projection": self.most_features,
+            "layers": None if self.layers is None else list(self.layers),
+            "features": None if self.features is None else fingerprint_of(self.features),
+            "seed": self.seed,
+        }
+
+
+Denoise = Literal["ridge"] | Ridge | None
+
+
+def as_ridge(denoise: Any) -> Ridge | None:
+    """Return how to denoise, or raise where that is no way to."""
+    if denoise is None or isinstance(denoise, Ridge):
+        return denoise
+    if denoise == "ridge":
+        return Ridge()
+    raise InfluenceError(
+        f"denoise={denoise!r} is unknown. Give None, 'ridge', or turnover.influence.Ridge(...) with options of its own."
+    )

@@ -1,0 +1,146 @@
+"""Columns of a table as numbers: standardised numbers, categories as one bit each."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnover.errors import DataFileError
+from turnover.runs.reading.labels import label_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
+"""What stands for a missing number."""
+
+_MOST_CATEGORIES = 100
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes numbers.
+
+    Attributes:
+        name: of the column.
+        mean: of the training rows; takes the place of a missing number.
+        spread: their standard deviation.
+        categories: of a column of categories; what is none of them counts as other. None: it is a column of numbers.
+    """
+
+    name: str
+    mean: float = 0.0
+    spread: float = 1.0
+    categories: tuple[str, ...] | None = None
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers a value becomes; the last tells that it is missing or other."""
+        return 2 if self.categories is None else len(self.categories) + 1
+
+
+@dataclass(frozen=True)
+class ColumnInputs:
+    """Turns rows of a table into vectors."""
+
+    columns: tuple[Column, ...]
+    kind = "columns"
+
+    @classmethod
+    def fit(cls, table: "pd.DataFrame") -> "ColumnInputs":
+        """Return what suits the training rows of a table."""
+        return cls(tuple(_column(str(name), table[name]) for name in table.columns))
+
+    @property
+    def width(self) -> int:
+        """Return how many numbers a row becomes."""
+        return sum(column.width for column in self.columns)
+
+    def __call__(self, table: "pd.DataFrame") -> Tensor:
+        """Return float32 [rows, width]; columns that are absent count as missing."""
+        parts = [_numbers(column, table) for column in self.columns]
+        return torch.from_numpy(np.concatenate(parts, axis=1))
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
+        return {"columns": [vars(column) for column in self.columns]}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "ColumnInputs":
+        """Return what `state` described."""
+        return cls(
+            tuple(
+                Column(**{**column, "categories": None if (kept := column["categories"]) is None else tuple(kept)})
+                for column in state["columns"]
+            )
+        )
+
+
+def checked_cells(columns: tuple[Column, ...], cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return new cells as a run takes them: numbers, categories, None where one is missing.
+
+    Args:
+        columns: that the run learned from.
+        cells: by column; numbers may be texts.
+
+    Raises:
+        DataFileError: a word, or a number without end, stands in a column of numbers: counted as missing it would give
+            another answer than was asked for.
+
+    Example:
+        >>> checked_cells((Column("size"), Column("colour", categories=("red",))), {"size": "2.5", "colour": "red"})
+        {'size': 2.5, 'colour': 'red'}
+    """
+    return {column.name: _cell(column, cells[column.name]) for column in columns if column.name in cells}
+
+
+def _cell(column: Column, value: Any) -> float | str | None:
+    text = label_text(value)
+    if column.categories is not None:
+        return text or None
+    if text.lower() in MISSING:
+        return None
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise DataFileError(f"{text!r} in column {column.name!r} is no number. Give one, or leave it empty.") from error
+    if not math.isfinite(number):
+        raise DataFileError(f"{text!r} in column {column.name!r} is not finite. Give a number, or leave it empty.")
+    return number
+
+
+def _column(name: str, values: Any) -> Column:
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+        numbers = values.to_numpy(np.float64, na_value=np.nan)
+        numbers = numbers[np.isfinite(numbers)]
+        spread = float(numbers.std()) if len(numbers) else 1.0
+        return Column(name, float(numbers.mean()) if len(numbers) else 0.0, spread or 1.0)
+    most = values.dropna().astype(str).value_counts().index[:_MOST_CATEGORIES]
+    return Column(name, categories=tuple(sorted(most)))
+
+
+def _numbers(column: Column, table: "pd.DataFrame") -> np.ndarray:
+    import pandas as pd
+
+    found = np.zeros((len(table), column.width), np.float32)
+    if column.name not in table.columns:
+        found[:, -1] = 1
+        return found
+    values = table[column.name]
+    if column.categories is None:
+        found_numbers: Any = pd.to_numeric(values, errors="coerce")
+        numbers = found_numbers.to_numpy(np.float64, na_value=np.nan)
+        known = np.isfinite(numbers)
+        found[known, 0] = (numbers[known] - column.mean) / column.spread
+        found[~known, 1] = 1
+        return found
+    places = {category: place for place, category in enumerate(column.categories)}
+    chosen = [places.get(str(value), -1) for value in values]
+    found[np.arange(len(table)), chosen] = 1
+    return found

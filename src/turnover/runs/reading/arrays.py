@@ -1,0 +1,238 @@
+"""Images and labels in an npz file as rows."""
+
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from turnover.errors import DataFileError
+from turnover.runs.config import RunConfig
+from turnover.runs.rows import SPLITS, Rows
+from turnover.runs.watching import Watch, unwatched
+
+from .bad_rows import BadRows
+from .columns import nearest
+from .images import SPLIT_NAMES
+from .labels import label_text, natural_order, number_labels
+from .pixels import grey_if_all_are, need_pillow, scaled
+from .tables import TO_BE_SPLIT
+
+_IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
+_LABELS = {"labels", "label", "y", "targets", "target"}
+_NAMES = {"classes", "names"}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Images of one split, their labels, and which of them are whole."""
+
+    images: np.ndarray
+    labels: list[str]
+    split: int
+    name: str
+    whole: np.ndarray
+
+
+def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
+    """Return the images of an npz file as rows.
+
+    Known are arrays `images` and `labels`, `x` and `y`, and the same with train, val and test in the name, such as
+    `x_train`. Images are [n, height, width] or [n, height, width, channels], of bytes or of numbers from 0 to 1.
+
+    Args:
+        config: the file, and files of validation and test images; size of the images.
+        watch: told of every image.
+
+    Raises:
+        DataFileError: arrays are missing or do not fit together, or images have no label or are not whole.
+    """
+    import pandas as pd
+
+    parts = _read(Path(config.data), config, None)
+    for split, file in ((1, config.validation_data), (2, config.test_data)):
+        if file is not None:
+            parts += _read(Path(file), config, split)
+    notes: list[str] = []
+    total = sum(len(part.labels) for part in parts)
+    size = config.image_size
+    pixels = np.empty((total, size, size, 3), np.uint8)
+    done = 0
+    for part in parts:
+        for image in part.images:
+            pixels[done] = _scaled(image, size)
+            done += 1
+            if done % 256 == 0 or done == total:
+                watch("reading images", done, total)
+    height, width = parts[0].images.shape[1:3]
+    if (height, width) != (size, size):
+        notes.append(f"Images of {width} x {height} pixels scaled to {size} x {size}.")
+    texts = [label for part in parts for label in part.labels]
+    labels, label_names = number_labels(texts)
+    names = [f"{part.name} {place}" for part in parts for place in range(1, len(part.labels) + 1)]
+    fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.labels) for part in parts])
+    rows = Rows(
+        "image",
+        pd.DataFrame({"image": names, "label": texts}),
+        grey_if_all_are(pixels),
+        labels,
+        label_names,
+        "label",
+        Path(config.data).name,
+        tuple(names),
+        fixed=fixed if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        notes=tuple(notes),
+    )
+    whole = np.concatenate([part.whole for part in parts])
+    kept = whole & (labels >= 0)
+    if kept.all() or not (labels >= 0).any():
+        return rows
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    bad.add([names[place] for place in np.flatnonzero(labels < 0)], "without a label")
+    bad.add([names[place] for place in np.flatnonzero(~whole)], "with pixels that are NaN or infinite")
+    return replace(rows.taken(np.flatnonzero(kept)), notes=(*notes, *bad.notes()))
+
+
+def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
+    """Return the arrays of a file, one part for each split it has, or all as one split."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            _need_array(file.files, config.label, path)
+            arrays = {name: file[name] for name in file.files if _role(name, config.label)}
+            shapes = {name: file[name].shape for name in file.files} if len(arrays) < 2 else {}
+    except FileNotFoundError as error:
+        raise DataFileError(f"there is no file {str(path)!r}.") from error
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise DataFileError(
+            f"{str(path)!r} cannot be read as npz ({error}). Write it with numpy.savez({path.name!r}, images=images, "
+            "labels=labels), both of numbers or strings."
+        ) from error
+    by_split: dict[int, dict[str, str]] = {}
+    for name in arrays:
+        role = _role(name, config.label)
+        if role in ("images", "labels"):
+            by_split.setdefault(split_of(name), {})[role] = name
+    pairs = {place: found for place, found in by_split.items() if {"images", "labels"} <= found.keys()}
+    if not pairs:
+        listed = ", ".join(f"{name!r} {list(shape)}" for name, shape in (shapes or _shapes(arrays)).items())
+        raise DataFileError(
+            f"{str(path)!r} has no images with labels. Its arrays are {listed or 'none'}; call them 'images' and "
+            f"'labels': numpy.savez({path.name!r}, images=images, labels=labels)."
+        )
+    if len(pairs) > 1:
+        pairs.pop(TO_BE_SPLIT, None)
+    classes = next((arrays[name] for name in arrays if _role(name, config.label) == "names"), None)
+    return [_part(arrays, found, place, split, classes, path, only=len(pairs) == 1) for place, found in pairs.items()]
+
+
+def _need_array(names: list[str], label: str | None, path: Path) -> None:
+    if label is None or label in names:
+        return
+    near = nearest(label, names)
+    suggestion = f" Did you mean --label {near}?" if near else ""
+    raise DataFileError(
+        f"{str(path)!r} has no array {label!r}.{suggestion} Its arrays are {', '.join(map(repr, names))}."
+    )
+
+
+def _part(
+    arrays: Mapping[str, np.ndarray],
+    found: Mapping[str, str],
+    place: int,
+    split: int | None,
+    classes: np.ndarray | None,
+    path: Path,
+    *,
+    only: bool,
+) -> _Part:
+    images, labels = arrays[found["images"]], arrays[found["labels"]]
+    where = f"{found['images']!r} of {str(path)!r}"
+    if labels.ndim == 2 and labels.shape[1] > 1 and np.issubdtype(labels.dtype, np.number):
+        labels = labels.argmax(1)
+    labels = labels.reshape(-1)
+    if images.ndim not in (3, 4) or len(images) != len(labels):
+        raise DataFileError(
+            f"{where} is {list(images.shape)} and its labels {list(labels.shape)}. Give images [n, height, width] or "
+            "[n, height, width, channels] and one label each."
+        )
+    texts = [label_text(label) for label in labels.tolist()]
+    if classes is not None and np.issubdtype(labels.dtype, np.integer) and labels.max(initial=0) < len(classes):
+        texts = [str(classes[label]) for label in labels]
+    chosen = place if split is None else split
+    # A file with one set of images only says nothing about splits, whatever its arrays are called.
+    chosen = TO_BE_SPLIT if only and split is None else chosen
+    name = "image" if chosen == TO_BE_SPLIT else SPLITS[chosen]
+    whole = _finite(images, where)
+    return _Part(_bytes(_channels_last(images, where), whole), texts, chosen, name, whole)
+
+
+def _finite(images: np.ndarray, where: str) -> np.ndarray:
+    """Tell which images [n] have only pixels that are finite numbers; refuse arrays without any such image."""
+    numbers = images.dtype == bool or np.issubdtype(images.dtype, np.number)
+    finite = np.zeros(len(images), bool)
+    if numbers:
+        finite[:] = np.isfinite(images).reshape(len(images), -1).all(1)
+    if len(finite) and not finite.any():
+        raise DataFileError(
+            f"{where} has pixels that are no numbers. Give bytes from 0 to 255, or numbers from 0 to 1."
+        )
+    return finite
+
+
+def _channels_last(images: np.ndarray, where: str) -> np.ndarray:
+    if images.ndim == 3:
+        return images[..., None]
+    if images.shape[-1] in (1, 3, 4):
+        return images
+    if images.shape[1] in (1, 3, 4):
+        return images.transpose(0, 2, 3, 1)
+    raise DataFileError(f"{where} is {list(images.shape)}: the last dimension should be 1, 3 or 4 channels.")
+
+
+def _bytes(images: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Return pixels from 0 to 255; images that are not whole become black."""
+    if images.dtype == np.uint8:
+        return images
+    if images.dtype == bool:
+        return images.astype(np.uint8) * 255
+    if not whole.all():
+        images = np.where(whole[:, None, None, None], images, images.dtype.type(0))
+    low, high = float(images.min(initial=0)), float(images.max(initial=0))
+    if low >= 0 and high <= 1 and np.issubdtype(images.dtype, np.floating):
+        return (images * 255).round().astype(np.uint8)
+    if low >= 0 and 16 < high <= 255:
+        return images.round().astype(np.uint8)
+    return ((images - low) * (255 / max(high - low, 1e-12))).round().astype(np.uint8)
+
+
+def _scaled(image: np.ndarray, size: int) -> np.ndarray:
+    if image.shape[:2] == (size, size) and image.shape[2] in (1, 3):
+        return image
+    module = need_pillow()
+    return scaled(module.fromarray(np.ascontiguousarray(image[..., 0] if image.shape[2] == 1 else image)), size)
+
+
+def _tokens(name: str) -> list[str]:
+    return re.split(r"[^a-z0-9]+", name.lower())
+
+
+def _role(name: str, label: str | None) -> str | None:
+    tokens = set(_tokens(name))
+    if name == label:
+        return "labels"
+    if {"label", "names"} <= tokens or tokens & _NAMES:
+        return "names"
+    if tokens & _LABELS:
+        return "labels" if label is None else None
+    return "images" if tokens & _IMAGES else None
+
+
+def split_of(name: str) -> int:
+    """Return which split the name of an array speaks of: index into SPLITS, or TO_BE_SPLIT."""
+    return next((SPLIT_NAMES[token] for token in _tokens(name) if token in SPLIT_NAMES), TO_BE_SPLIT)
+
+
+def _shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: arrays[name].shape for name in natural_order(arrays)}

@@ -1,0 +1,221 @@
+"""Which columns of a table are text, label and group: as asked for, or by obvious names."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from turnover.errors import DataFileError
+from turnover.runs.config import RunConfig
+
+from .files import Table, column_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TEXT_NAMES = (
+    *("text", "sentence", "review", "content", "body", "message", "comment", "tweet", "document", "article"),
+    *("utterance", "question", "query", "description", "title", "sms", "review_text", "reviewtext"),
+)
+_LABEL_NAMES = (
+    *("label", "labels", "class", "target", "y", "category", "sentiment", "topic", "intent", "label_text"),
+    *("class_name", "species", "outcome", "diagnosis", "coarse_label"),
+)
+_GUESSED_ROWS = 2000
+_MOST_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns of a run.
+
+    Attributes:
+        kind: texts, or a table of numbers and categories.
+        label: column of labels.
+        text: column of texts, if texts are learned from.
+        group: column of groups, if asked for.
+    """
+
+    kind: Literal["text", "table"]
+    label: str
+    text: str | None
+    group: str | None
+
+
+def choose_columns(table: Table, config: RunConfig) -> Chosen:
+    """Return which columns are what.
+
+    Texts are learned from where a text column is given or obvious; with only a label given, a table is learned from,
+    unless texts are all there is beside it.
+
+    Args:
+        table: as it was read.
+        config: columns that were asked for.
+
+    Raises:
+        DataFileError: a column is missing, or none is obvious; the message lists the columns.
+    """
+    for option, name in (("--text", config.text), ("--label", config.label), ("--group", config.group)):
+        if name is not None:
+            need_column(table, name, option=option)
+    for name in config.columns:
+        need_column(table, name, option="--columns")
+    if config.text is not None and config.text == config.label:
+        raise DataFileError(f"--text and --label are both {config.text!r}. Give two columns.")
+    label = choose_label(table, config)
+    text = config.text
+    if text is None and config.task != "table" and not config.columns:
+        text = _text_column(table, config, label)
+    if text is None and config.task == "text":
+        raise _cannot_tell(table, "--text", label)
+    return Chosen("table" if text is None else "text", label, text, config.group)
+
+
+def choose_label(table: Table, config: RunConfig) -> str:
+    """Return the column of labels: as asked for, by an obvious name, or the only one beside the text.
+
+    Raises:
+        DataFileError: it is missing, or none is obvious.
+    """
+    columns = [str(name) for name in table.frame.columns]
+    if config.label is not None:
+        need_column(table, config.label, option="--label")
+        return config.label
+    label = _obvious(columns, _LABEL_NAMES, not_this=config.text) or _only_other(columns, config)
+    if label is None:
+        raise _cannot_tell(table, "--label")
+    return label
+
+
+def choose_text(table: Table, config: RunConfig) -> str:
+    """Return the column of texts: as asked for, by an obvious name, or the only one that holds any.
+
+    Raises:
+        DataFileError: it is missing, or none is obvious.
+    """
+    if config.text is not None:
+        need_column(table, config.text, option="--text")
+        return config.text
+    columns = [str(name) for name in table.frame.columns if name != config.label]
+    texts = [name for name in columns if looks_like_text(column_of(table.frame, name))]
+    text = _obvious(columns, _TEXT_NAMES) or (texts[0] if len(texts) == 1 else None)
+    if text is None:
+        raise _cannot_tell(table, "--text", config.label)
+    return text
+
+
+def need_column(table: Table, name: str, *, option: str) -> None:
+    """Refuse a table that lacks a column, and suggest the nearest.
+
+    Args:
+        table: as it was read.
+        name: of the column.
+        option: that asked for it, for the message.
+    """
+    columns = [str(column) for column in table.frame.columns]
+    if name in columns:
+        return
+    near = nearest(name, columns)
+    suggestion = f" Did you mean {option} {_quoted(near)}?" if near else ""
+    raise DataFileError(
+        f"{table.source!r} has no column {name!r}.{suggestion} Its columns are {_listed(columns)}."
+        + (_maybe_no_header(columns) if not near else "")
+    )
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the name that was probably meant, if any.
+
+    Example:
+        >>> nearest("Sentnce", ["label", "sentence"])
+        'sentence'
+    """
+    by_lower = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    within = [other for lower, other in by_lower.items() if name and (name.lower() in lower or lower in name.lower())]
+    return by_lower[found[0]] if found else next(iter(within), None)
+
+
+def looks_like_text(values: "pd.Series", *, words: float = 3.0) -> bool:
+    """Tell whether a column holds sentences rather than categories or numbers.
+
+    Args:
+        values: the column.
+        words: that texts have on average, at least.
+    """
+    some = values.dropna().head(_GUESSED_ROWS)
+    if not len(some) or not all(isinstance(value, str) for value in some) or all(map(_is_number, some)):
+        return False
+    return sum(len(value.split()) for value in some) >= words * len(some) and some.nunique() > 0.3 * len(some)
+
+
+def _text_column(table: Table, config: RunConfig, label: str) -> str | None:
+    others = [str(name) for name in table.frame.columns if name not in (label, config.group)]
+    obvious = _obvious(others, _TEXT_NAMES)
+    if obvious is not None and config.task == "text":
+        return obvious
+    # Of a column that is called text, short texts are enough; but Mr and Mrs in "title" are categories.
+    if obvious is not None and config.label is None and looks_like_text(column_of(table.frame, obvious), words=0.5):
+        return obvious
+    texts = [name for name in others if looks_like_text(column_of(table.frame, name))]
+    if config.task == "text" or len(texts) == len(others):
+        # Several columns of texts and no obvious name: an honest question is better than a guess.
+        return obvious if obvious in texts else texts[0] if len(texts) == 1 else None
+    return None
+
+
+def _only_other(columns: list[str], config: RunConfig) -> str | None:
+    """Return the label's column where it is the only one beside the text."""
+    others = [name for name in columns if name not in (config.text, config.group)]
+    return others[0] if config.text is not None and len(others) == 1 else None
+
+
+def _obvious(columns: Sequence[str], names: Sequence[str], *, not_this: str | None = None) -> str | None:
+    by_lower = {column.lower(): column for column in columns if column != not_this}
+    return next((by_lower[name] for name in names if name in by_lower), None)
+
+
+def _cannot_tell(table: Table, option: str, label: str | None = None) -> DataFileError:
+    """Return an error that lists the columns and what each might be."""
+    what = "label" if option == "--label" else "text"
+    columns = [str(name) for name in table.frame.columns if name != label]
+    described, guesses = [], []
+    for name in columns[:_MOST_LISTED]:
+        values = column_of(table.frame, name).head(_GUESSED_ROWS)
+        few = values.astype(str).nunique()
+        is_text = looks_like_text(values)
+        described.append(f"{name!r} ({'texts' if is_text else f'{few:,} different values'})")
+        if is_text if what == "text" else 2 <= few <= max(2, min(50, len(values) // 5)):
+            guesses.append((few, name))
+    # A label has few values; of texts, the column with the most different ones is the likeliest.
+    best = (min(guesses) if what == "label" else max(guesses))[1] if guesses else None
+    more = f" and {len(columns) - _MOST_LISTED} more" if len(columns) > _MOST_LISTED else ""
+    return DataFileError(
+        f"which column of {table.source!r} is the {what}? Name it: {option} {_quoted(best or 'NAME')}. The columns are "
+        f"{', '.join(described)}{more}.{_maybe_no_header(columns)}"
+    )
+
+
+def _maybe_no_header(columns: Sequence[str]) -> str:
+    """Point out a first line that looks like data."""
+    odd = [name for name in columns if len(name) > 60 or _is_number(name)]
+    if not odd:
+        return ""
+    return f" The first line must hold the names of the columns; {odd[0][:60]!r} does not look like one."
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("_", "a").replace("-", "a").isalnum() else repr(name)
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(repr(name if len(name) <= 60 else f"{name[:60]}...") for name in columns[:_MOST_LISTED])
+    return shown + (f" and {len(columns) - _MOST_LISTED} more" if len(columns) > _MOST_LISTED else "")

@@ -1,0 +1,276 @@
+"""Files of rows as tables: csv, tsv, jsonl, json and parquet, with the line of every row."""
+
+import csv
+import importlib.util
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from turnover.errors import DataFileError, MissingExtraError
+from turnover.runs.watching import Watch, unwatched
+
+from .encoding import text_encoding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+_SEPARATORS = (",", "\t", ";", "|")
+_SAMPLE_LINES = 200
+_CHUNK = 50_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file as it was read.
+
+    Attributes:
+        frame: its columns; those of a csv or tsv file are strings as they stand there.
+        names: what to call a row: "line 7".
+        source: the file, for messages.
+        notes: what was found while reading.
+    """
+
+    frame: "pd.DataFrame"
+    names: list[str]
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def column_of(frame: "pd.DataFrame", name: str) -> "pd.Series":
+    """Return one column; names are unique, so that it is never several."""
+    column: Any = frame[name]
+    return column
+
+
+def values_of(frame: "pd.DataFrame", name: str) -> list[Any]:
+    """Return the values of one column, as Python has them; iterating over the column is far slower."""
+    return column_of(frame, name).to_numpy(dtype=object).tolist()
+
+
+def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
+    """Return the rows of a file, by the ending of its name.
+
+    Args:
+        path: of a csv, tsv, jsonl, json or parquet file; separator and encoding are found out.
+        watch: told of the kilobytes of a long csv or tsv file.
+
+    Raises:
+        DataFileError: it cannot be read; the message says what to do.
+    """
+    _needs_pandas()
+    ending = path.suffix.lower()
+    if ending in (".parquet", ".pq"):
+        table = _parquet(path)
+    elif ending in (".jsonl", ".ndjson"):
+        table = _json_lines(path)
+    elif ending == ".json":
+        table = _json_list(path)
+    elif ending in (".csv", ".tsv", ".tab"):
+        table = _separated(path, watch)
+    else:
+        raise DataFileError(f"{str(path)!r} ends with none of {', '.join(TABLE_ENDINGS)}. Rename it to what it is.")
+    if not len(table.frame):
+        raise DataFileError(f"{str(path)!r} has no rows below its header. Give a file with rows in it.")
+    return table
+
+
+def _needs_pandas() -> None:
+    if importlib.util.find_spec("pandas") is None:
+        raise MissingExtraError("reading tables needs pandas: pip install 'turnover[cli]'.")
+
+
+def _separated(path: Path, watch: Watch) -> Table:
+    import pandas as pd
+
+    encoding = text_encoding(path)
+    separator = separator_of(path, encoding)
+    plain = separator == "\t" and quotes_are_text(path, encoding)
+    options: dict[str, Any] = {"delimiter": separator, "strict": True}
+    if plain:
+        options |= {"quoting": csv.QUOTE_NONE, "strict": False}
+    frames: list[pd.DataFrame] = []
+    rows: list[list[str]] = []
+    names: list[str] = []
+    ragged: list[tuple[int, int]] = []
+    with path.open(encoding=encoding, newline="") as file, _long_fields():
+        reader, beneath = csv.reader(file, **options), cast(BinaryIO, file.buffer)
+        try:
+            header = next((row for row in reader if any(cell.strip() for cell in row)), [])
+            columns = _column_names(header, path)
+            line = reader.line_num + 1
+            for row in reader:
+                if len(row) > len(columns) and not any(row[len(columns) :]):
+                    row = row[: len(columns)]
+                if len(row) == len(columns):
+                    rows.append(row)
+                    names.append(f"line {line}")
+                elif any(row):
+                    ragged.append((line, len(row)))
+                line = reader.line_num + 1
+                if len(rows) == _CHUNK:
+                    frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
+                    rows = []
+                    watch("reading", beneath.tell() // 1024, path.stat().st_size // 1024)
+        except csv.Error as error:
+            raise DataFileError(
+                f'{str(path)!r}, line {reader.line_num}: {error}. A quote (") that begins a field must end it, and one '
+                "within is written twice; write the file with a csv library, or as jsonl."
+            ) from error
+    if ragged:
+        line, width = ragged[0]
+        raise DataFileError(
+            f"{str(path)!r} has {_lines(len(ragged))} with more or fewer columns than the {len(columns)} of its "
+            f"header; the first is line {line} with {width}. Put fields with {_SEPARATOR_NAMES[separator]} in them "
+            "into quotes, or write the file with a csv library."
+        )
+    frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    return Table(frame, names, str(path))
+
+
+_SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let a field be longer than the 128 KB that the csv module allows."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def separator_of(path: Path, encoding: str) -> str:
+    """Return what separates columns: what splits the first lines into as many as the header, and most of them."""
+    with path.open(encoding=encoding, newline="") as file:
+        sample = [line for _, line in zip(range(_SAMPLE_LINES), file, strict=False) if line.strip()]
+    if path.suffix.lower() != ".csv" and "\t" in sample[0]:
+        return "\t"
+
+    def suits(separator: str) -> tuple[float, int]:
+        with _long_fields():
+            widths = [len(row) for row in csv.reader(sample, delimiter=separator)]
+        return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+
+    found = [separator for separator in _SEPARATORS if separator in sample[0]]
+    return max(found, key=suits, default=",")
+
+
+def quotes_are_text(path: Path, encoding: str) -> bool:
+    """Tell whether quotes in a tab-separated file mean nothing: every line is a row, and some field quotes oddly."""
+    odd = False
+    with path.open(encoding=encoding, newline="") as file:
+        tabs = None
+        for line in file:
+            line = line.rstrip("\r\n")
+            if not line.strip():
+                continue
+            tabs = line.count("\t") if tabs is None else tabs
+            if line.count("\t") != tabs:
+                return False
+            if '"' in line:
+                odd = odd or any(field.startswith('"') and not _is_quoted(field) for field in line.split("\t"))
+    return odd
+
+
+def _is_quoted(field: str) -> bool:
+    inner = field[1:-1]
+    return len(field) > 1 and field.endswith('"') and '"' not in inner.replace('""', "")
+
+
+def _column_names(header: list[str], path: Path) -> list[str]:
+    """Return names of the columns; unnamed ones get one, repeated ones are refused."""
+    names = [cell.strip() or f"Unnamed: {place}" for place, cell in enumerate(header)]
+    _refuse_repeated(names, path)
+    return names
+
+
+def _refuse_repeated(names: list[str], path: Path) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataFileError(
+            f"{str(path)!r} has several columns of the name {', '.join(map(repr, repeated))}. Rename all but one of "
+            "them in its first line."
+        )
+
+
+def _json_lines(path: Path) -> Table:
+    encoding = text_encoding(path)
+    rows: list[dict[str, Any]] = []
+    names: list[str] = []
+    with path.open(encoding=encoding) as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise DataFileError(
+                    f"{str(path)!r}, line {number} is not JSON ({error}). Give one object a line: "
+                    '{"text": "...", "label": "..."}'
+                ) from error
+            if not isinstance(row, dict):
+                raise DataFileError(
+                    f"{str(path)!r}, line {number} is {type(row).__name__}, not an object. Give one object a line: "
+                    '{"text": "...", "label": "..."}'
+                )
+            rows.append(row)
+            names.append(f"line {number}")
+    return Table(_frame_of(rows), names, str(path))
+
+
+def _json_list(path: Path) -> Table:
+    with path.open(encoding=text_encoding(path)) as file:
+        try:
+            content = json.load(file)
+        except ValueError as error:
+            lines = str(error).startswith("Extra data")
+            cure = "It may hold one object a line: give it the ending .jsonl" if lines else "Write it anew"
+            raise DataFileError(f"{str(path)!r} is not JSON ({error}). {cure}.") from error
+    if isinstance(content, dict):
+        lists = {name: value for name, value in content.items() if isinstance(value, list)}
+        if len(lists) == 1 and all(isinstance(row, dict) for row in next(iter(lists.values()))):
+            content = next(iter(lists.values()))
+        elif lists and len(lists) == len(content) and len({len(value) for value in lists.values()}) == 1:
+            content = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise DataFileError(
+            f'{str(path)!r} is no list of rows. Give a list of objects, [{{"text": "...", "label": "..."}}, ...], or '
+            "one object a line in a .jsonl file."
+        )
+    return Table(_frame_of(content), [f"row {number}" for number in range(1, len(content) + 1)], str(path))
+
+
+def _frame_of(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    """Return objects as a table in which numbers stay what they are: with a row missing, 1 would become 1.0."""
+    import pandas as pd
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
+
+
+def _parquet(path: Path) -> Table:
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(path)
+    except ImportError as error:
+        raise MissingExtraError("reading parquet needs pyarrow: pip install pyarrow") from error
+    except (OSError, ValueError) as error:
+        raise DataFileError(
+            f"{str(path)!r} cannot be read as parquet ({error}). Write it anew, or give a csv."
+        ) from error
+    names = [str(name) for name in frame.columns]
+    _refuse_repeated(names, path)
+    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
+    return Table(frame, [f"row {number}" for number in range(1, len(frame) + 1)], str(path))

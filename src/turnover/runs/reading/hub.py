@@ -1,0 +1,149 @@
+"""Data sets of the Hugging Face hub as rows: texts, tables or images, with the splits they come with."""
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnover.errors import DataFileError
+from turnover.integrations.hub_data import HubData, load_hub_data
+from turnover.runs.config import RunConfig
+from turnover.runs.rows import SPLITS, Rows
+from turnover.runs.watching import Watch, unwatched
+
+from .bad_rows import BadRows
+from .columns import choose_label
+from .files import Table, values_of
+from .images import SPLIT_NAMES, open_images
+from .labels import number_labels
+from .tables import TO_BE_SPLIT, Part, rows_of_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
+
+
+def could_be_name(where: str) -> bool:
+    """Tell whether this could name a data set on the hub.
+
+    Example:
+        >>> could_be_name("nyu-mll/glue:sst2"), could_be_name("./data/rows")
+        (True, False)
+    """
+    return _NAME.fullmatch(where) is not None
+
+
+def is_saved(folder: Path) -> bool:
+    """Tell whether a folder was written by `save_to_disk` of the package datasets."""
+    return (folder / "dataset_dict.json").is_file() or (
+        (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
+    )
+
+
+def rows_of_hub(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
+    """Return the rows of a data set by its name on the hub, or from a folder of `save_to_disk`.
+
+    Splits that it comes with are kept: train, validation and test; others are left out. Splits without labels do not
+    count.
+
+    Args:
+        config: name or folder, and which columns are what.
+        watch: told of images that are read.
+
+    Raises:
+        DataFileError: it cannot be loaded, or has no columns that fit.
+    """
+    if config.validation_data or config.test_data:
+        raise DataFileError(
+            f"{config.data!r} is a data set of the hub, which brings its own splits. Leave --validation-data and "
+            "--test-data out, or give files for all of them."
+        )
+    data = load_hub_data(config.data)
+    frames, notes = _by_split(data, config)
+    name = config.data.rstrip("/").rsplit("/", 1)[-1]
+    as_images = data.images and config.task in (None, "image") and config.text is None and not config.columns
+    if as_images:
+        rows = _images(frames, data.images[0], config, name, watch)
+    else:
+        plain = {split: frame.drop(columns=list(data.images)) for split, frame in frames.items()}
+        parts = [Part(_table(frame, split, config), split) for split, frame in plain.items()]
+        rows = rows_of_tables(parts, config, name=name)
+    return replace(rows, notes=(*notes, *rows.notes))
+
+
+def _by_split(data: HubData, config: RunConfig) -> "tuple[dict[int, pd.DataFrame], list[str]]":
+    """Return a table for each split that has labels, training first; one split alone is still to be split."""
+    known = {SPLIT_NAMES[name]: frame for name, frame in data.frames.items() if name in SPLIT_NAMES}
+    others = [name for name in data.frames if name not in SPLIT_NAMES]
+    if 0 not in known:
+        if len(data.frames) > 1:
+            raise DataFileError(
+                f"{config.data!r} has the splits {', '.join(map(repr, data.frames))} and none called 'train'. Save the "
+                "one you want: dataset['NAME'].save_to_disk(folder), and give that folder."
+            )
+        return {TO_BE_SPLIT: next(iter(data.frames.values()))}, []
+    notes = [f"Splits left out: {', '.join(map(repr, others))}."] if others else []
+    label = choose_label(_table(known[0], 0, config), config)
+    for split, name in ((1, "validation"), (2, "test")):
+        if split in known and (label not in known[split] or bool(known[split][label].isna().all())):
+            del known[split]
+            notes.append(f"The {name} split has no labels and is left out.")
+    if len(known) == 1:
+        return {TO_BE_SPLIT: known[0]}, notes
+    # What the data set does not come with is taken from its training rows.
+    train = TO_BE_SPLIT if len(known) < 3 else 0
+    return {train: known.pop(0), **dict(sorted(known.items()))}, notes
+
+
+def _table(frame: "pd.DataFrame", split: int, config: RunConfig) -> Table:
+    # Names of rows of later parts begin with the last word of the source.
+    source = f"{config.data}/{SPLITS[split]}" if split > 0 else config.data
+    return Table(frame, [f"row {place}" for place in range(1, len(frame) + 1)], source)
+
+
+def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, name: str, watch: Watch) -> Rows:
+    import pandas as pd
+
+    label = choose_label(_table(next(iter(frames.values())), 0, config), config)
+    names = [
+        f"{SPLITS[split]} row {place}" if split > 0 else f"row {place}"
+        for split, frame in frames.items()
+        for place in range(1, len(frame) + 1)
+    ]
+    fixed = np.repeat(np.array(list(frames), np.int8), [len(frame) for frame in frames.values()])
+    joined = pd.concat(list(frames.values()), ignore_index=True)
+    labels, _ = number_labels(values_of(joined, label))
+    kept = np.flatnonzero(labels >= 0)
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    if len(kept):
+        bad.add([names[place] for place in np.flatnonzero(labels < 0)], "without a label")
+    notes = bad.notes()
+    encoded = values_of(joined, column)
+    pixels, whole = open_images(
+        [_file(encoded[place]) for place in kept], [names[place] for place in kept], config, notes, watch
+    )
+    kept = kept[whole]
+    frame = joined.drop(columns=[column]).iloc[kept].reset_index(drop=True)
+    labels, label_names = number_labels(values_of(frame, label))
+    return Rows(
+        "image",
+        frame,
+        pixels,
+        labels,
+        label_names,
+        label,
+        name,
+        tuple(names[place] for place in kept),
+        fixed=fixed[kept] if len(frames) > 1 else np.empty(0, np.int8),
+        notes=tuple(notes),
+    )
+
+
+def _file(encoded: Any) -> Path | io.BytesIO:
+    if isinstance(encoded, dict) and encoded.get("bytes") is not None:
+        return io.BytesIO(encoded["bytes"])
+    return Path(str(encoded.get("path")) if isinstance(encoded, dict) else str(encoded))

@@ -1,0 +1,273 @@
+"""Folders of images as rows: a sub-folder for each class, or a file of labels beside the images."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from turnover.errors import DataFileError
+from turnover.runs.config import RunConfig
+from turnover.runs.rows import Rows
+from turnover.runs.splits import draw_rows
+from turnover.runs.watching import Watch, unwatched
+
+from .bad_rows import BadRows
+from .columns import choose_label, need_column
+from .files import read_table, values_of
+from .labels import check_labels, label_text, number_labels
+from .pixels import IMAGE_ENDINGS, grey_if_all_are, need_pillow, read_image
+from .tables import TO_BE_SPLIT
+
+SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
+LABEL_FILES = ("labels.csv", "labels.tsv", "labels.jsonl", "metadata.csv", "metadata.jsonl")
+_FILE_COLUMNS = ("file", "file_name", "filename", "image", "path", "image_path", "img", "name", "id")
+_MOST_DAMAGED = 0.5
+
+
+@dataclass(frozen=True)
+class Found:
+    """Images that were found, before any is opened.
+
+    Attributes:
+        files: their paths.
+        names: what to call them.
+        labels: as they stand in the data.
+        splits: index into SPLITS, or TO_BE_SPLIT.
+        columns: of the file of labels, if there is one.
+        label_column: name of the labels there.
+        groups: of each image, or empty.
+        notes: what was found.
+    """
+
+    files: list[Path]
+    names: list[str]
+    labels: list[str]
+    splits: list[int]
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    label_column: str = "label"
+    groups: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
+    """Return the images of a folder as rows.
+
+    Args:
+        config: the folder; folders of validation and test images; size of the images.
+        watch: told of every image.
+
+    Raises:
+        DataFileError: there are no images, or some have no label or are damaged.
+    """
+    need_pillow()
+    found = _find(Path(config.data), config)
+    for split, folder in ((1, config.validation_data), (2, config.test_data)):
+        if folder is not None:
+            more = _find(Path(folder), config)
+            found = _joined(found, more, split, Path(folder).name)
+    numbers, label_names = number_labels(found.labels)
+    splits = np.array(found.splits, np.int8)
+    labelled = numbers >= 0
+    trained = (splits < 1) & labelled
+    present = [label_names[number] for number in np.unique(numbers[trained])]
+    check_labels(numbers[trained], present, column=found.label_column, source=config.data)
+    places, notes = np.flatnonzero(labelled), list(found.notes)
+    bad = BadRows(repr(config.data), config.skip_bad, "image")
+    bad.add([found.names[place] for place in np.flatnonzero(~labelled)], "without a label")
+    notes += bad.notes()
+    if config.max_rows is not None and trained.sum() > config.max_rows:
+        drawn = np.flatnonzero(trained)[draw_rows(numbers[trained], config.max_rows, seed=config.seed)]
+        notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
+        places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labelled)]))
+    names = [found.names[place] for place in places]
+    pixels, whole = open_images([found.files[place] for place in places], names, config, notes, watch)
+    return _rows(found, places[whole], pixels, config, notes)
+
+
+def _rows(found: Found, places: np.ndarray, pixels: np.ndarray, config: RunConfig, notes: list[str]) -> Rows:
+    import pandas as pd
+
+    names = [found.names[place] for place in places]
+    labels, label_names = number_labels(found.labels[place] for place in places)
+    columns = found.columns or {"file": found.names, found.label_column: found.labels}
+    frame = pd.DataFrame({name: [values[place] for place in places] for name, values in columns.items()})
+    splits = np.array(found.splits, np.int8)[places]
+    return Rows(
+        "image",
+        frame,
+        pixels,
+        labels,
+        label_names,
+        found.label_column,
+        Path(config.data).resolve().name,
+        tuple(names),
+        fixed=splits if (splits != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        groups=tuple(found.groups[place] for place in places) if found.groups else (),
+        notes=tuple(notes),
+    )
+
+
+def _find(folder: Path, config: RunConfig) -> Found:
+    """Return the images below a folder and their labels, without opening any."""
+    if not folder.is_dir():
+        raise DataFileError(f"{str(folder)!r} is no folder. Validation and test images are given as the images are.")
+    labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_hidden(path, folder)]
+    images = [path for path in files if path.suffix.lower() in IMAGE_ENDINGS]
+    if not images:
+        raise _no_images(folder, files)
+    if labels is not None:
+        return _by_file(folder, labels, config)
+    if config.group is not None:
+        raise DataFileError(
+            f"--group {config.group} needs a column: put labels.csv into {str(folder)!r}, with the columns file, label "
+            f"and {config.group}."
+        )
+    if all(path.parent == folder for path in images):
+        raise DataFileError(
+            f"{str(folder)!r} has {len(images):,} images and no labels. Put each into a sub-folder named after its "
+            "class, or write labels.csv beside them, with the columns file and label."
+        )
+    return _by_sub_folder(folder, files, images)
+
+
+def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> Found:
+    notes = []
+    top = [path for path in images if path.parent == folder]
+    if top:
+        notes.append(f"{len(top):,} images that are in no sub-folder left out, {top[0].name!r} among them.")
+    others = [path for path in files if path.suffix.lower() not in IMAGE_ENDINGS]
+    if others:
+        notes.append(f"{len(others):,} files that are no images left out, {others[0].name!r} among them.")
+    parts = [(path, path.relative_to(folder).parts) for path in images if path.parent != folder]
+    # train/cat/1.png: the first folder is a split if all are, and each holds folders of classes.
+    as_splits = all(part[0].lower() in SPLIT_NAMES and len(part) > 2 for _, part in parts)
+    as_splits = as_splits and any(SPLIT_NAMES[part[0].lower()] == 0 for _, part in parts)
+    if not as_splits and len({part[0] for _, part in parts}) == 1:
+        raise DataFileError(
+            f"{str(folder)!r} has images in one sub-folder only, {parts[0][1][0]!r}: one class. Give the folder that "
+            "holds a sub-folder for each class."
+        )
+    return Found(
+        [path for path, _ in parts],
+        ["/".join(part) for _, part in parts],
+        [part[1 if as_splits else 0] for _, part in parts],
+        [SPLIT_NAMES[part[0].lower()] if as_splits else TO_BE_SPLIT for _, part in parts],
+        notes=notes,
+    )
+
+
+def _by_file(folder: Path, labels: Path, config: RunConfig) -> Found:
+    """Return the images that a file of labels names."""
+    table = read_table(labels)
+    columns = [str(name) for name in table.frame.columns]
+    by_lower = {name.lower(): name for name in columns}
+    file_column = next((by_lower[name] for name in _FILE_COLUMNS if name in by_lower), None)
+    if file_column is None:
+        raise DataFileError(
+            f"{str(labels)!r} has no column that names the images. Its columns are {', '.join(map(repr, columns))}; "
+            "call one of them 'file'."
+        )
+    label_column = choose_label(table, config)
+    if config.group is not None:
+        need_column(table, config.group, option="--group")
+    named = [label_text(value) for value in values_of(table.frame, file_column)]
+    files = [_with_ending(folder, name) for name in named]
+    missing = [name for name, file in zip(named, files, strict=True) if file is None]
+    if missing:
+        raise DataFileError(
+            f"{len(missing):,} of {len(named):,} images that {str(labels)!r} names are not in {str(folder)!r}: "
+            f"{', '.join(map(repr, missing[:5]))}. Put them there, or remove their lines."
+        )
+    groups = [] if config.group is None else [label_text(value) for value in values_of(table.frame, config.group)]
+    return Found(
+        [file for file in files if file is not None],
+        named,
+        [label_text(value) for value in values_of(table.frame, label_column)],
+        [TO_BE_SPLIT] * len(named),
+        {name: values_of(table.frame, name) for name in columns},
+        label_column,
+        [group or name for group, name in zip(groups, named, strict=True)] if groups else [],
+    )
+
+
+def _with_ending(folder: Path, name: str) -> Path | None:
+    """Return the file of a name, with which the ending may have been left out."""
+    tried = [folder / name, *(folder / f"{name}{ending}" for ending in IMAGE_ENDINGS)]
+    return next((path for path in tried if path.is_file()), None)
+
+
+def _joined(one: Found, more: Found, split: int, name: str) -> Found:
+    return Found(
+        one.files + more.files,
+        one.names + [f"{name}/{row}" for row in more.names],
+        one.labels + more.labels,
+        one.splits + [split] * len(more.files),
+        {},
+        one.label_column,
+        one.groups + more.groups,
+        one.notes + more.notes,
+    )
+
+
+def open_images(
+    files: Sequence[Path | BinaryIO], names: Sequence[str], config: RunConfig, notes: list[str], watch: Watch
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pixels of all images that open, and places of these.
+
+    Args:
+        files: paths or open files.
+        names: of the images, for messages.
+        config: size of the images, and whether damaged ones are left out.
+        notes: one is added if images are left out.
+        watch: told of images that are read.
+
+    Raises:
+        DataFileError: some are damaged and may not be left out, or half of them are.
+    """
+    pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
+    damaged: dict[int, str] = {}
+    for place, file in enumerate(files):
+        try:
+            pixels[place] = read_image(file, size=config.image_size)
+        except DataFileError as error:
+            damaged[place] = str(error)
+        if place % 64 == 63 or place + 1 == len(files):
+            watch("reading images", place + 1, len(files))
+    whole = np.array([place for place in range(len(files)) if place not in damaged], np.int64)
+    if damaged:
+        if config.skip_bad and len(damaged) >= _MOST_DAMAGED * len(files):
+            raise DataFileError(
+                f"{len(damaged):,} of {len(files):,} images cannot be opened, {names[min(damaged)]} among them "
+                f"({damaged[min(damaged)]}): too many to leave out. Replace these files."
+            )
+        bad = BadRows(repr(config.data), config.skip_bad, "image", "Replace or remove these files")
+        problem = f"of {len(files):,} that cannot be opened"
+        bad.add([names[place] for place in damaged], problem, why=damaged[min(damaged)])
+        notes += bad.notes()
+        pixels = pixels[whole]
+    return grey_if_all_are(pixels), whole
+
+
+def _no_images(folder: Path, files: list[Path]) -> DataFileError:
+    if not files:
+        return DataFileError(
+            f"the folder {str(folder)!r} is empty. Give one with a sub-folder of images for each class."
+        )
+    kinds = ", ".join(f"{count:,} {ending or 'without ending'}" for ending, count in _endings(files))
+    tables = [path for path in files if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", ".npz")]
+    cure = f"Give the file itself: {tables[0]}" if tables else "Give one with a sub-folder of images for each class"
+    return DataFileError(
+        f"the folder {str(folder)!r} has no images ({', '.join(IMAGE_ENDINGS[:4])}, ...), but {kinds}. {cure}."
+    )
+
+
+def _endings(files: list[Path]) -> list[tuple[str, int]]:
+    return Counter(path.suffix.lower() for path in files).most_common(3)
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)

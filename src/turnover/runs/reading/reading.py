@@ -1,0 +1,188 @@
+"""From what a user has to the rows of a run: which kind of data it is, and who reads it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from turnover.errors import DataFileError
+from turnover.runs.config import RunConfig
+from turnover.runs.duplicates import copies_of
+from turnover.runs.rows import SPLITS, Rows
+from turnover.runs.splits import draw_rows
+from turnover.runs.watching import Watch, unwatched
+
+from .bad_rows import BadRows
+from .columns import nearest
+from .files import TABLE_ENDINGS, read_table
+from .labels import check_labels
+from .tables import Part, rows_of_tables
+
+CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
+
+
+def is_corpus(config: RunConfig) -> bool:
+    """Tell whether a run learns a language model from plain text, by `turnover.runs.reading.corpus.read_corpus`.
+
+    Example:
+        >>> is_corpus(RunConfig("book.txt")), is_corpus(RunConfig("rows.csv"))
+        (True, False)
+    """
+    return config.task == "lm" or (config.task is None and Path(config.data).suffix.lower() in CORPUS_ENDINGS)
+
+
+def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
+    """Return the rows of a run: texts, images or a table.
+
+    What was found and left out stands in `Rows.notes`. In `Rows.fixed`, if it is not empty, -1 is a row that no file
+    assigned to a split.
+
+    Args:
+        config: where the data is and which columns are what.
+        watch: told of files that are read.
+
+    Raises:
+        DataFileError: the data cannot be read as asked; the message says what to do.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "reviews.csv"
+        ...     lines = ["text,label", "a good film,1", "a bad film,0", "I slept,0", "I laughed,1"]
+        ...     _ = file.write_text(chr(10).join(lines))
+        ...     rows = read_rows(RunConfig(str(file)))
+        >>> rows.kind, rows.values[0], rows.label_names
+        ('text', 'a good film', ('0', '1'))
+    """
+    if is_corpus(config):
+        raise DataFileError(
+            f"{config.data!r} is a text corpus, for a language model. To learn labels, give a csv with a column of "
+            "texts and one of labels: --text NAME --label NAME."
+        )
+    rows = _read(config, watch)
+    trained = rows.fixed < 1 if len(rows.fixed) else np.ones(len(rows), bool)
+    check_labels(rows.labels[trained], _present(rows, trained), column=rows.label_column, source=config.data)
+    unseen = _unseen(rows, trained, config)
+    notes = [*rows.notes, *unseen.notes()]
+    if unseen.notes():
+        rows = _fewer(rows, np.flatnonzero(np.isin(rows.labels, rows.labels[trained])))
+        trained = rows.fixed < 1
+    if config.max_rows is not None and trained.sum() > config.max_rows:
+        drawn = np.flatnonzero(trained)[draw_rows(rows.labels[trained], config.max_rows, seed=config.seed)]
+        notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, classes in proportion.")
+        rows = _fewer(rows, np.sort(np.concatenate([drawn, np.flatnonzero(~trained)])))
+    return replace(rows, notes=(*notes, *_found(rows)))
+
+
+def _read(config: RunConfig, watch: Watch) -> Rows:
+    path = Path(config.data)
+    if path.is_dir():
+        return _read_folder(path, config, watch)
+    if not path.exists():
+        return _read_hub_or_refuse(path, config, watch)
+    ending = path.suffix.lower()
+    if ending == ".npz":
+        from .arrays import rows_of_arrays
+
+        return rows_of_arrays(config, watch=watch)
+    if ending in TABLE_ENDINGS:
+        if config.task == "image":
+            raise DataFileError(
+                f"{config.data!r} is a table. For images give their folder: a sub-folder for each class, or images and "
+                "a labels.csv beside them."
+            )
+        parts = [Part(read_table(path, watch=watch))]
+        for split, file in ((1, config.validation_data), (2, config.test_data)):
+            if file is not None:
+                parts.append(Part(read_table(existing(file), watch=watch), split))
+        return rows_of_tables(parts, config, name=path.name)
+    raise DataFileError(
+        f"{config.data!r} has an ending that is not known, {ending or 'none'!r}. Known are "
+        f"{', '.join(TABLE_ENDINGS)} for rows, .npz and folders for images, {', '.join(CORPUS_ENDINGS)} for text "
+        "corpora (or any file with --task lm). Rename the file to what it is."
+    )
+
+
+def existing(file: str) -> Path:
+    """Return the path of a file or folder that is there.
+
+    Raises:
+        DataFileError: it is not; the message suggests the nearest name.
+    """
+    path = Path(file)
+    if path.exists():
+        return path
+    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = nearest(path.name, beside)
+    suggestion = f" Did you mean {str(path.parent / near)!r}?" if near else ""
+    folder = "" if path.parent.is_dir() else f" There is no folder {str(path.parent)!r} either."
+    raise DataFileError(f"there is no file {file!r}.{suggestion}{folder}")
+
+
+def _read_folder(path: Path, config: RunConfig, watch: Watch) -> Rows:
+    from .hub import is_saved, rows_of_hub
+
+    if is_saved(path):
+        return rows_of_hub(config, watch=watch)
+    from .images import rows_of_folder
+
+    return rows_of_folder(config, watch=watch)
+
+
+def _read_hub_or_refuse(path: Path, config: RunConfig, watch: Watch) -> Rows:
+    from .hub import could_be_name, rows_of_hub
+
+    endings = (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz")
+    if path.suffix.lower() in endings or not could_be_name(config.data):
+        existing(config.data)
+    return rows_of_hub(config, watch=watch)
+
+
+def _present(rows: Rows, chosen: np.ndarray) -> list[str]:
+    return [rows.label_names[number] for number in np.unique(rows.labels[chosen])]
+
+
+def _unseen(rows: Rows, trained: np.ndarray, config: RunConfig) -> BadRows:
+    """Return the rows of classes that stand in validation or test files only: nothing could predict them."""
+    unseen = np.setdiff1d(rows.labels[~trained], rows.labels[trained])
+    places = np.flatnonzero(np.isin(rows.labels, unseen))
+    labels = ", ".join(repr(rows.label_names[number]) for number in unseen[:5])
+    bad = BadRows(
+        "the validation or test data",
+        config.skip_bad,
+        cure="Correct or remove them, add training rows of that class",
+    )
+    bad.add([rows.names[place] for place in places], f"with a label that no training row has, {labels},")
+    return bad
+
+
+def _fewer(rows: Rows, places: np.ndarray) -> Rows:
+    """Return some of the rows, without classes that have none among them."""
+    rows = rows.taken(places)
+    numbers, labels = np.unique(rows.labels, return_inverse=True)
+    return replace(rows, labels=labels.reshape(-1), label_names=tuple(rows.label_names[number] for number in numbers))
+
+
+def _found(rows: Rows) -> list[str]:
+    """Return notes on rows that repeat others and on classes with a single row."""
+    notes = []
+    copies = copies_of(rows)
+    repeated = len(copies) - len(np.unique(copies))
+    if repeated:
+        pairs = np.unique(np.stack([copies, rows.labels]), axis=1)
+        torn = int((np.bincount(pairs[0]) > 1).sum())
+        among = f"; {torn:,} of what is repeated has different labels" if torn else ""
+        repeat = "row repeats" if repeated == 1 else "rows repeat"
+        notes.append(f"{repeated:,} {repeat} another one{among}. Copies stay in one split.")
+    if len(rows.fixed) and repeated:
+        seen = copies[rows.fixed < 1]
+        for split in (1, 2):
+            both = int(np.isin(copies[rows.fixed == split], seen).sum())
+            if both:
+                notes.append(
+                    f"{both:,} {SPLITS[split]} rows also stand among the training rows: accuracy looks better."
+                )
+    single = int((np.bincount(rows.labels, minlength=len(rows.label_names)) == 1).sum())
+    if single:
+        notes.append(f"{single} of {len(rows.label_names)} classes have a single row, which is trained on.")
+    return notes

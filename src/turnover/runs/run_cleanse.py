@@ -1,0 +1,168 @@
+"""Cleansing the data of a run: which rows go and why, and the files that say so."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnover.applications import Cleansing, HarmfulRow, Proof, cleanse, drop_amount, prove
+from turnover.errors import ApplicationError
+from turnover.influence import fingerprint_of
+
+from .cleaned_file import CleanedFile, ending_of, write_cleaned
+from .reading.row_files import table_bytes, write_bytes_whole
+from .run_recipe import run_recipe
+from .runs import MOST_VALIDATION, Run
+
+REMOVED = "removed.csv"
+_NO_TEST_ROWS = (
+    "the proof needs test rows, which had no part in choosing, and this run has none. Run again with --test 0.1."
+)
+
+
+@dataclass(frozen=True)
+class RemovedRow:
+    """A row of the data that goes.
+
+    Attributes:
+        row: its number.
+        name: its line, or the file of an image.
+        label: its label, by name.
+        why: what the scores say of it, or of its group.
+        reason: the same as a sentence, with labels by name.
+    """
+
+    row: int
+    name: str
+    label: str
+    why: HarmfulRow
+    reason: str
+
+
+def refuse_cleansing(run: Run, *, drop: str, level: float, proof: bool) -> None:
+    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written.
+
+    Args:
+        run: a finished run.
+        drop: how many to drop, as it was written.
+        level: share of the significant ones that may be noise.
+        proof: whether retraining is asked for.
+
+    Raises:
+        ApplicationError: an amount or level that does not fit, or a proof without test rows.
+    """
+    try:
+        drop_amount(drop, len(np.unique(run.train_data[2])))
+    except ApplicationError as error:
+        raise ApplicationError(f"--{error}") from error
+    if not 0 < level < 1:
+        raise ApplicationError(f"--level: {level:g} is no share between 0 and 1. Give one such as 0.05.")
+    if proof and not len(run.places("test")):
+        raise ApplicationError(_NO_TEST_ROWS)
+
+
+def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansing:
+    """Return which training instances of a run harm its validation rows most.
+
+    Args:
+        run: a finished run.
+        drop: how many to drop: "1%", "25" or "significant".
+        level: share of the significant ones that may be noise.
+    """
+    queries = run.data("validation", most=MOST_VALIDATION)
+    unseen = None if run.rows.groups else run.out_of_sample
+    return cleanse(run.influence_on_sets, queries, drop=drop, level=level, unseen=unseen)
+
+
+def prove_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = False) -> Proof:
+    """Return whether the plain network is better without the dropped rows, on the test rows of the run.
+
+    Finished trainings are kept in the folder of the run.
+
+    Args:
+        run: a finished run.
+        found: which instances to drop.
+        seeds: trainings of each kind.
+        progress: show a bar.
+
+    Raises:
+        ApplicationError: the run has no test rows, or nothing is dropped.
+    """
+    test = run.data("test")
+    if not len(test[1]):
+        raise ApplicationError(_NO_TEST_ROWS)
+    dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
+    name = f"proof-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
+    cache = run.folder.path / "evaluation" / name
+    return prove(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
+
+
+def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
+    """Return the rows of the data that go, the most harmful first; a group goes with all its training rows."""
+    places = run.places("train")
+    ids = run.ids[places]
+    result: list[RemovedRow] = []
+    for harmful in found.dropped:
+        for row in places[ids == harmful.id]:
+            label = run.label_names[run.rows.labels[row]]
+            sentence = _reason(harmful, run, found.validation_rows, label)
+            result.append(RemovedRow(int(row), run.rows.names[row], label, harmful, sentence))
+    return result
+
+
+def cleaned_path(run: Run) -> Path:
+    """Return where the cleaned data of a run goes when nobody said it."""
+    return run.folder.path / f"cleaned{ending_of(run.config.data, run.rows)}"
+
+
+def refuse_to_overwrite(out: Path) -> None:
+    """Refuse to write over what is there.
+
+    Raises:
+        ApplicationError: the file, or the list of removed rows next to it, exists.
+    """
+    there = [str(file) for file in (out, out.with_name(REMOVED)) if file.exists()]
+    if there:
+        raise ApplicationError(
+            f"{' and '.join(map(repr, there))} would be overwritten. Give another file, --out FILE, or --force."
+        )
+
+
+def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFile:
+    """Write the data without the removed rows, and the list of these with reasons, removed.csv, next to it."""
+    import pandas as pd
+
+    written = write_cleaned(run.rows, run.config.data, [row.row for row in removed], out)
+    lines = [_line(row) for row in removed]
+    own = run.rows.frame.iloc[[row.row for row in removed]].reset_index(drop=True)
+    said = pd.DataFrame(lines, columns=list(_line_names()))
+    # A column of the data may have the name of one of ours; the data's own goes by another then.
+    own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
+    write_bytes_whole(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
+    return written
+
+
+def _line_names() -> tuple[str, ...]:
+    return ("row", "where", "label", "score", "stderr", "p_value", "significant", "reason")
+
+
+def _line(row: RemovedRow) -> dict[str, Any]:
+    why = row.why
+    values = (row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, row.reason)
+    return dict(zip(_line_names(), values, strict=True))
+
+
+def _reason(harmful: HarmfulRow, run: Run, validation_rows: int, label: str) -> str:
+    error = "" if harmful.stderr is None else f" ± {harmful.stderr:.2g}"
+    said = f"mean influence {harmful.score:.3g}{error} on {validation_rows} validation rows"
+    said += "" if harmful.p_value is None else f" (p = {harmful.p_value:.1g}"
+    said += ", stands out from noise)" if harmful.significant else ", could be noise)"
+    if run.rows.groups:
+        group = sorted(set(run.rows.groups))[harmful.id]
+        return f"group {group}: {said}."
+    if harmful.unseen_label is None or harmful.unseen_probability is None:
+        return f"{said}."
+    other = run.label_names[harmful.unseen_label]
+    said += f"; the part that never saw it says {other} ({harmful.unseen_probability:.0%})"
+    return f"{said}, as its label does." if other == label else f"{said}, its label is {label}."

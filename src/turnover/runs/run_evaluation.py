@@ -1,0 +1,110 @@
+"""Checking the scores of a run against retraining: how much it takes, and doing it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from turnover.errors import ApplicationError
+from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
+
+from .run_recipe import run_recipe, training_seconds
+from .runs import Run
+
+
+@dataclass(frozen=True)
+class RunEvaluation:
+    """What is measured, and how much retraining goes into it.
+
+    Attributes:
+        metrics: some of "lds", "loo", "mislabels", "self", "brittleness".
+        view: "plain" retrains the network without masks, "full" the masked one.
+        queries: validation rows that are asked about.
+        subsets: random halves of the rows that are trained on for "lds", twice each.
+        loo_rows: rows that are left out one by one for "loo".
+        removed: most helpful rows that are taken away for "brittleness".
+        brittle_queries: predictions for which that is done.
+        truth: column of true labels, for "mislabels" and "self".
+        processes: worker processes.
+    """
+
+    metrics: tuple[Metric, ...] = ("lds", "brittleness")
+    view: View = "plain"
+    queries: int = 50
+    subsets: int = 16
+    loo_rows: int = 10
+    removed: int = 20
+    brittle_queries: int = 6
+    truth: str | None = None
+    processes: int = 1
+
+    @property
+    def trainings(self) -> int:
+        """Return how many trainings it takes for the two ways of scoring together."""
+        counts = {
+            "lds": 2 * self.subsets,
+            "loo": 2 * (1 + self.loo_rows),
+            # For each of the two ways: on all rows, without random ones, without each prediction's own.
+            "brittleness": 2 * (2 + self.brittle_queries),
+        }
+        return sum(counts.get(metric, 0) for metric in self.metrics)
+
+
+def foretold_seconds(run: Run, what: RunEvaluation) -> float:
+    """Return about how long an evaluation will take, from a few steps of one training."""
+    seconds = training_seconds(run_recipe(run, masked=what.view == "full"))
+    # A half of the rows takes half as long.
+    halves = 2 * what.subsets if "lds" in what.metrics else 0
+    return seconds * (what.trainings - halves / 2) / what.processes
+
+
+def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:
+    """Return how well the scores of a run foretell what retraining does; finished trainings are kept in its folder.
+
+    Args:
+        run: a finished run.
+        what: to measure.
+        progress: show a bar.
+
+    Raises:
+        ApplicationError: the run has groups, or there is no such column.
+    """
+    wrong = known_wrong(run, what)
+    recipe = run_recipe(run, masked=what.view == "full")
+    most = min(what.removed, len(recipe) - 1)
+    config = EvaluationConfig(
+        view=what.view,
+        subsets=what.subsets,
+        loo_rows=what.loo_rows,
+        ks=(most,),
+        brittle_queries=what.brittle_queries,
+        processes=what.processes,
+        cache=run.folder.path / "evaluation",
+    )
+    queries = run.data("validation", most=what.queries)
+    task = Task(run.rows.name, recipe, queries, wrong)
+    methods: dict[str, Any] = {"as the run scores": lambda: run.influence, "not denoised": lambda: run.raw_influence}
+    return evaluate(task, methods, metrics=what.metrics, config=config, progress=progress)
+
+
+def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
+    """Return which training rows are known to have a wrong label; None: it is not known.
+
+    Raises:
+        ApplicationError: this cannot be measured on the run.
+    """
+    if run.rows.groups:
+        raise ApplicationError(
+            "this run has groups as instances, and retraining without single rows says nothing of them. Evaluate a run "
+            "without --group."
+        )
+    truth = what.truth
+    if truth is None:
+        return None
+    if truth not in run.rows.frame.columns:
+        known = ", ".join(repr(str(name)) for name in run.rows.frame.columns)
+        raise ApplicationError(f"there is no column {truth!r} of true labels. The columns are {known}.")
+    places = run.places("train")
+    true = run.rows.frame[truth].iloc[places].astype(str).str.strip().to_numpy()
+    given = np.array([run.label_names[number] for number in run.rows.labels[places]])
+    return given != true

@@ -1,0 +1,189 @@
+"""Which sections a report has, in which order, and what their templates need beyond the data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from turnover.ui.html import charts
+from turnover.ui.words import count, digits, percent, unit_words
+
+from .data import ReportData
+from .data_measures import MEAN, Confusion
+from .findings import doubts_words
+from .noise_words import noise_sentences, unit_head, unit_sentence
+
+# More labels than this do not fit on a page as a square.
+_LARGEST_SQUARE = 12
+_MOST_PAIRS = 15
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: its id (and template), its name in the list of sections, its heading, and how much there is."""
+
+    id: str
+    title: str
+    heading: str
+    count: str = ""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A number in a square of numbers, and how deep its colour is."""
+
+    rows: int
+    depth: float
+
+
+@dataclass(frozen=True)
+class Square:
+    """Which label is taken for which."""
+
+    labels: tuple[str, ...]
+    lines: tuple[tuple[HeatCell, ...], ...]
+
+
+def sections_of(data: ReportData) -> list[Section]:
+    """Return the sections that have something to say."""
+    counts = data.counts
+    classifies = bool(data.classes)
+    known: list[tuple[bool, Section]] = [
+        (bool(data.findings), Section("findings", "Findings", "In short")),
+        (True, Section("data-and-model", "Data and model", "The data and the model")),
+        (bool(data.coloured), Section("coloured", "Learned by heart", "What the model learned by heart")),
+        (
+            bool(data.mistakes),
+            Section(
+                "mistakes", "Worst errors", "The worst errors, and the examples behind them", count(counts.mistakes)
+            ),
+        ),
+        (classifies, Section("doubtful", "Doubtful labels", "Doubtful labels", count(counts.doubtful))),
+        (bool(data.harmful), Section("harmful", "Harmful rows", "The most harmful rows", count(counts.harmful))),
+        (
+            bool(data.memorised or data.self_influence),
+            Section("memorised", "Memorised", "What was memorised", count(counts.memorised)),
+        ),
+        (bool(data.duplicates), Section("duplicates", "Near-duplicates", "Near-duplicates", count(counts.duplicates))),
+        (bool(data.groups), Section("groups", "Groups", "Groups", count(len(data.groups)))),
+        (classifies, Section("classes", "Labels", "Label by label", count(len(data.classes)))),
+        (data.trust is not None, Section("trust", "Trust", "How far to trust the scores")),
+        (data.leaks is not None, Section("leaks", "Leak audit", "Leak audit")),
+        (True, Section("making", "How it was made", "How it was made")),
+    ]
+    return [section for there, section in known if there]
+
+
+def context_of(data: ReportData) -> dict[str, Any]:
+    """Return what the templates need beyond the data: charts, units of columns, and sentences about them."""
+    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorised, _trust, _labels, _lists]
+    return {name: value for part in parts for name, value in part(data).items()}
+
+
+def lede_of(data: ReportData) -> str:
+    """Return the sentence below the title."""
+    rows = data.overview.rows
+    what = {"text": "texts", "image": "images", "table": "rows of a table", "lm": "words"}[data.overview.kind]
+    labels = f", {len(data.overview.labels)} labels" if data.overview.labels else ""
+    unseen = " and ".join(f"{count(rows[split])} for {split}" for split in ("validation", "test") if rows.get(split))
+    return f"{count(rows.get('train', 0))} {what} to learn from{labels}" + (f"; {unseen}." if unseen else ".")
+
+
+def _scales(data: ReportData) -> dict[str, Any]:
+    own = [one.score for one in data.memorised] or list(data.self_influence.edges if data.self_influence else ())
+    return {
+        "mean_head": unit_head(data.mean_unit),
+        "mean_unit": unit_sentence(data.mean_unit),
+        "harmful_power": charts.power_of([one.score for one in data.harmful]),
+        "group_power": charts.power_of([one.score for one in data.groups]),
+        "self_power": charts.power_of(own),
+        "word_power": charts.power_of([one.score for one in data.words]),
+        "thing": "word" if data.overview.kind == "lm" else "row",
+        "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
+    }
+
+
+def _curves(data: ReportData) -> dict[str, Any]:
+    curves = data.curves
+    if curves is None or not curves.keep:
+        return {"curve_chart": None, "curve_words": ""}
+    series = {"keep": curves.keep, "flip": curves.flip, "validation": curves.validation}
+    words = (
+        f"After {count(len(curves.keep), 'epoch')} training rows have a mean loss of {digits(curves.keep[-1])} in the "
+        f"half of the network that learns them and of {digits(curves.flip[-1])} in the half that never sees them; the "
+        f"gap is what was learned by heart. Validation rows: {digits(curves.validation[-1])}."
+    )
+    return {"curve_chart": charts.line_chart(series), "curve_words": words}
+
+
+def _memorised(data: ReportData) -> dict[str, Any]:
+    histogram = data.self_influence
+    if histogram is None:
+        return {"self_chart": None, "self_words": ""}
+    scales = _scales(data)
+    power, thing = scales["self_power"], f"training {scales['thing']}"
+    total = sum(histogram.counts)
+    words = (
+        f"{count(total, thing)}; for {count(data.counts.memorised)} of them "
+        f"({percent(data.counts.memorised / total if total else 0.0)}) self-influence stands out from noise. "
+        "Few lie far to the right, hence the logarithmic scale."
+    )
+    return {"self_chart": charts.bar_chart(histogram, power=power, log=True), "self_words": words}
+
+
+def _trust(data: ReportData) -> dict[str, Any]:
+    histogram = data.trust.mean_influence if data.trust else None
+    if histogram is None:
+        return {"trust_chart": None, "trust_words": "", "trust_power": 0}
+    power = charts.power_of(histogram.edges)
+    words = (
+        "Where the bars reach beyond the line, rows do something; where they fill it, a single score is noise. The "
+        f"outermost bars hold all that lies further out{unit_words(power)}; {unit_sentence(data.mean_unit)}."
+    )
+    return {
+        "trust_chart": charts.bar_chart(histogram, power=power, log=True),
+        "trust_words": words,
+        "trust_power": power,
+    }
+
+
+def _labels(data: ReportData) -> dict[str, Any]:
+    names = data.overview.labels
+    wrong = [pair for pair in data.confusions if pair.given != pair.predicted]
+    if not data.confusions or len(names) > _LARGEST_SQUARE:
+        return {"matrix": None, "wrong_pairs": wrong[:_MOST_PAIRS]}
+    return {"matrix": _square(names, data.confusions), "wrong_pairs": ()}
+
+
+def _square(names: tuple[str, ...], confusions: tuple[Confusion, ...]) -> Square:
+    rows = {(pair.given, pair.predicted): pair.rows for pair in confusions}
+    lines = []
+    for given in names:
+        total = sum(rows.get((given, name), 0) for name in names)
+        numbers = [rows.get((given, name), 0) for name in names]
+        # Light enough for dark ink, dark enough to see a single row.
+        lines.append(tuple(HeatCell(number, round(0.55 * number / total, 3) if total else 0.0) for number in numbers))
+    return Square(names, tuple(lines))
+
+
+def _lists(data: ReportData) -> dict[str, Any]:
+    trained = data.overview.rows.get("train", 0)
+    return {
+        "harmful_words": _harmful_words(data),
+        "doubts_words": doubts_words(data.counts, trained),
+        # Where groups were trained, there are no scores of rows, and the other way round.
+        "noise_words": noise_sentences(data, scores=_judged(data)),
+    }
+
+
+def _judged(data: ReportData) -> int:
+    """Return how many mean influences are judged together."""
+    known = [one.rows for one in data.trust.of if one.scores == MEAN] if data.trust else []
+    return known[0] if known else len(data.groups) or data.overview.rows.get("train", 0)
+
+
+def _harmful_words(data: ReportData) -> str:
+    harmful = data.counts.harmful
+    if not harmful:
+        return "None of them stands out from noise, so take this order as a hint and not as a finding."
+    stand = "stands" if harmful == 1 else "stand"
+    return f"{count(harmful, 'row')} {stand} out from noise; from there on the order means little."

@@ -1,0 +1,88 @@
+"""The app: pages, API, limits and guard around one run."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+import turnover
+from turnover.errors import RunError
+from turnover.runs import Run
+
+from .api import make_api
+from .limits import BodyLimits
+from .pages import make_pages
+from .problems import handle_problems
+from .security import LOOPBACK_HOSTS, Guard
+from .site import Site
+
+_ABOUT = (
+    "Ask a run which training rows are behind a prediction, browse its rows, mark wrong labels and download the "
+    "corrected file. Scores are positive where a training row pushed towards the prediction."
+)
+
+
+def make_app(
+    run: Run,
+    *,
+    token: str | None = None,
+    hosts: frozenset[str] | None = LOOPBACK_HOSTS,
+    most_waiting: int = 32,
+    seconds: float = 30.0,
+    body_seconds: float = 15.0,
+) -> FastAPI:
+    """Return the live page of a run as an ASGI app; the model is loaded in the background when it starts.
+
+    Args:
+        run: a finished one, of texts, images or a table.
+        token: what clients must know; None: whoever reaches the port may ask.
+        hosts: names that the server may be called by; None: any, which needs a token.
+        most_waiting: questions that may wait beside the one that is answered; others are told to come again.
+        seconds: that a question waits for its answer.
+        body_seconds: that a request may take to arrive.
+
+    Raises:
+        RunError: the run cannot be served.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from turnover.runs.config import RunConfig
+        >>> from turnover.runs.starting import start_run
+        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
+        >>> rows = [f"a {label} pear of {n} grams,{label}" for n in range(20) for label in ("good", "bad")]
+        >>> _ = file.write_text(chr(10).join(["text,label", *rows]))
+        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=1, epochs=20)
+        >>> make_app(start_run(config, file.with_name("run"))).title
+        'turnover: fruit.csv'
+    """
+    if hosts is None and token is None:
+        raise RunError("a server that answers to any name needs a token: make_app(run, token=..., hosts=None).")
+    if run.kind not in ("text", "image", "table"):
+        raise RunError(
+            f"the live page is for texts, images and tables; this run is of kind {run.kind!r}. Open its report: "
+            f"turnover report {run.folder.path}"
+        )
+    site = Site.of(run, most_waiting=most_waiting, seconds=seconds)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        site.queue.start(site.answering.warm_up)
+        yield
+        site.queue.close()
+
+    app = FastAPI(
+        title=f"turnover: {run.rows.name}",
+        description=_ABOUT,
+        version=turnover.__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.site = site
+    app.include_router(make_api(site))
+    app.include_router(make_pages(site))
+    handle_problems(app)
+    app.add_middleware(BodyLimits, seconds=body_seconds)
+    app.add_middleware(Guard, token=token, hosts=hosts)
+    return app

@@ -1,0 +1,258 @@
+"""The leak audit: does a training instance reach the part of the network that must never learn it?
+
+An element of a parameter leaks an instance z if the loss of z under its mask has a gradient there (so a step on z
+changes it) and the flipped network of z uses it (so the change is seen). Both are measured by backward passes, row by
+row, in eval mode; statistics of BatchNorm are watched in a training pass of their own. Nothing of the model is
+changed.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from turnover.batches import Loss, default_loss, logits_of, open_batch, row_of
+from turnover.errors import AuditError
+from turnover.layers import Masking, instances, masking_of
+from turnover.wrapping.build import wrapped_root
+
+from .leaks import SITE, Leak, cause_of, names_of_parameters
+from .report import AuditReport
+
+MOST_ROWS = 8
+
+
+def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int = MOST_ROWS) -> AuditReport:
+    """Return which parameters leak an instance into its flipped network, how much, why, and what to change.
+
+    Args:
+        model: a wrapped model.
+        batch: a training batch with ids: (x, y, ids), or a dict with "instance_id" and "labels".
+        loss: `loss(outputs, targets)`, for a batch or per example; None: cross-entropy for integer targets, squared
+            error for floats.
+        rows: how many rows of the batch to measure, each by two backward passes.
+
+    Example:
+        >>> import torch, turnover
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> batch = torch.randn(6, 4), torch.randint(2, (6,)), torch.arange(6)
+        >>> [leak.name for leak in turnover.audit(net, batch).leaks]
+        ['2.bias']
+    """
+    root = wrapped_root(model)
+    opened = open_batch(batch)
+    if opened.ids is None:
+        raise AuditError(
+            "the batch has no instance ids. Give (x, y, ids), or a dict with 'instance_id': "
+            "next(iter(DataLoader(turnover.with_instance_ids(dataset)))) is one."
+        )
+    if opened.target is None:
+        raise AuditError(
+            "the batch has no targets, or no ids: a tuple must be (x, y, ids), the ids last; a dict needs 'labels' and "
+            "'instance_id'."
+        )
+    chosen = loss or default_loss(opened.target)
+
+    def row_loss(outputs: Tensor, row: int) -> Tensor:
+        value = chosen(row_of(outputs, row), row_of(opened.target, row))
+        if not isinstance(value, Tensor) or not value.requires_grad:
+            raise AuditError(
+                f"the loss returned {value!r}, which has no gradient. Return a tensor made of the outputs."
+            )
+        return value.sum()
+
+    return measure_leaks(
+        root,
+        ids=opened.ids,
+        forward=lambda: logits_of(model(*opened.args, **opened.kwargs)),
+        row_loss=row_loss,
+        rows=rows,
+    )
+
+
+def measure_leaks(
+    root: nn.Module,
+    *,
+    ids: Any,
+    forward: Callable[[], Tensor],
+    row_loss: Callable[[Tensor, int], Tensor],
+    rows: int,
+) -> AuditReport:
+    """Return the report for a wrapped root, given how to run it and how to get one row's loss."""
+    parameters = {name: p for name, p in root.named_parameters() if p.requires_grad}
+    masking = masking_of(root)
+    replicas = masking.recipe.replicas
+    norms = _norms_that_learn(root)
+    with _untouched(root, masking):
+        events = _events(root, masking, ids, forward)
+        learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
+        cotangent = _random_direction()
+        used = _gradients(parameters, _row_values(ids, "flip", forward, cotangent, rows, replicas))
+        statistics = list(_batch_statistics(norms, ids, forward))
+    tally = {name: _tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
+    total_gradient = sum(t.gradient for t in tally.values()) or 1.0
+    leaks = [
+        Leak(
+            name,
+            _cause(root, name, events),
+            share=counts.leaked / counts.elements,
+            gradient_share=counts.leaked_gradient / total_gradient,
+        )
+        for name, counts in tally.items()
+        if counts.leaked
+    ]
+    leaked, flipped = sum(t.leaked for t in tally.values()), sum(t.used for t in tally.values())
+    return AuditReport(
+        leaks=tuple(leaks + statistics),
+        share=leaked / flipped if flipped else 0.0,
+        gradient_share=sum(t.leaked_gradient for t in tally.values()) / total_gradient,
+        rows=len(learned),
+        parameters=sum(p.numel() for p in parameters.values()),
+    )
+
+
+class _tally:  # noqa: N801 - a record made in one expression
+    """Counts over all rows for one parameter."""
+
+    def __init__(self, learned: list[Tensor | None], used: list[Tensor | None]) -> None:
+        self.leaked = self.used = self.elements = 0
+        self.leaked_gradient = self.gradient = 0.0
+        for keep, flip in zip(learned, used, strict=True):
+            one = keep if keep is not None else flip
+            self.elements += one.numel() if one is not None else 1
+            if flip is not None:
+                self.used += int((flip != 0).sum())
+            if keep is not None:
+                self.gradient += float(keep.double().square().sum())
+            if keep is not None and flip is not None:
+                both = (keep != 0) & (flip != 0)
+                self.leaked += int(both.sum())
+                self.leaked_gradient += float(keep[both].double().square().sum())
+
+
+def _row_values(
+    ids: Any,
+    view: Any,
+    forward: Callable[[], Tensor],
+    value: Callable[[Tensor, int], Tensor],
+    rows: int,
+    replicas: int,
+) -> Iterator[Tensor]:
+    """Yield one scalar a row from one forward pass in a view."""
+    with torch.enable_grad(), instances(ids, view=view):
+        outputs = forward()
+    if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
+        shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise AuditError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
+    # What one replica learns must not be seen by the flipped network of another either: they count together.
+    parts = outputs.unflatten(0, (replicas, -1))
+    for row in range(min(rows, len(ids))):
+        yield torch.stack([value(part, row) for part in parts]).sum()
+
+
+def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) -> list[dict[str, Tensor | None]]:
+    found: list[dict[str, Tensor | None]] = []
+    for value in values:
+        if not parameters:
+            found.append({})
+            continue
+        gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
+        found.append({name: _dense(g) for name, g in zip(parameters, gradients, strict=True)})
+    return found
+
+
+def _dense(gradient: Tensor | None) -> Tensor | None:
+    return gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
+
+
+def _random_direction() -> Callable[[Tensor, int], Tensor]:
+    """Return a function that projects a row of outputs on a random direction: its gradient is 0 only where unused."""
+
+    def project(outputs: Tensor, row: int) -> Tensor:
+        part = row_of(outputs, row)
+        direction = torch.randn(part.shape, generator=torch.Generator().manual_seed(row))
+        return (part * direction.to(part.device, part.dtype)).sum()
+
+    return project
+
+
+def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], Tensor]) -> list[str]:
+    """Return modules with parameters of their own and sites in the order in which they run."""
+    events: list[str] = []
+    hooks = []
+    sites = {site.path for site in masking.recipe.sites}
+    for path, module in root.named_modules():
+        if any(True for _ in module.parameters(recurse=False)):
+            hooks.append(module.register_forward_pre_hook(lambda *_, path=path: events.append(path)))
+        if path in sites:
+            hooks.append(module.register_forward_hook(lambda *_, path=path: events.append(SITE + path)))
+    try:
+        with torch.no_grad(), instances(ids):
+            forward()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return events
+
+
+def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
+    path, _, leaf = name.rpartition(".")
+    module = root.get_submodule(path)
+    if len(names_of_parameters(root)[root.get_parameter(name)]) > 1:
+        return "tied weights"
+    # Parts that are never called themselves (the projection of an attention) count with what encloses them.
+    while path and path not in events:
+        path = path.rpartition(".")[0]
+    return cause_of(module, leaf, path, events)
+
+
+def _norms_that_learn(root: nn.Module) -> dict[str, nn.Module]:
+    """Return the modules that gather batch statistics in training; one in eval mode while the model trains does not."""
+    return {
+        path: module
+        for path, module in root.named_modules()
+        if isinstance(module, _NormBase) and module.track_running_stats and (module.training or not root.training)
+    }
+
+
+def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[], Tensor]) -> Iterator[Leak]:
+    """Yield the running statistics that a training pass changes: they see every instance."""
+    if not norms:
+        return
+    names = ("running_mean", "running_var")
+    before = {(path, name): getattr(module, name).clone() for path, module in norms.items() for name in names}
+    for module in norms.values():
+        module.train()
+    with torch.no_grad(), instances(ids):
+        forward()
+    for (path, name), old in before.items():
+        changed = float((getattr(norms[path], name) != old).float().mean())
+        if changed > 0:
+            yield Leak(f"{path}.{name}" if path else name, "BatchNorm statistics", share=changed)
+
+
+@contextmanager
+def _untouched(root: nn.Module, masking: Masking) -> Iterator[None]:
+    """Run in eval mode and leave modes, buffers, random state and counters as they were."""
+    modes = [(module, module.training) for module in root.modules()]
+    buffers = [(buffer, buffer.clone()) for buffer in root.buffers()]
+    learned = copy.deepcopy(masking.learned)
+    root.eval()
+    for module in root.modules():
+        if isinstance(module, nn.RNNBase):  # its backward pass on CUDA needs training mode
+            module.training = True
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        with torch.no_grad():
+            for buffer, content in buffers:
+                buffer.copy_(content)
+        masking.learned = learned

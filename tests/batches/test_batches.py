@@ -1,0 +1,273 @@
+"""Ids are attached to every form of row and batch, and come off again."""
+
+import copy
+import pickle
+from collections import OrderedDict, UserDict, namedtuple
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._pytree import tree_map
+from torch.utils.data import default_collate
+
+from tests.plain_ids import plain_repr
+from turnover.batches import split_ids
+from turnover.batches.batches import attach
+from turnover.errors import DataSetError, InstanceIdError, MissingIdError
+
+IDS = torch.tensor([7, 4])
+
+
+class Point(NamedTuple):
+    x: object
+    y: object = 0
+
+    def total(self):
+        return self.x + self.y
+
+
+@dataclass
+class Example:
+    x: object
+    tags: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: object
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: object
+
+
+@dataclass(slots=True)
+class SlottedWithRoom:
+    x: object
+    instance_id: int | None = None
+
+
+class SharedCopy(MutableMapping):
+    """A mapping whose shallow copy writes into the original."""
+
+    def __init__(self, items):
+        self.items_ = items
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __setitem__(self, key, value):
+        self.items_[key] = value
+
+    def __delitem__(self, key):
+        del self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+class FixedKeys(UserDict):
+    """A mapping that takes no keys but its own."""
+
+    def __setitem__(self, key, value):
+        if key != "x":
+            raise KeyError(key)
+        super().__setitem__(key, value)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ((1, 2), (1, 2, 5)),
+        ((), (5,)),
+        ([1, 2], [1, 2, 5]),
+        ({"x": 1}, {"x": 1, "instance_id": 5}),
+        (3, (3, 5)),
+        (2.5, (2.5, 5)),
+        ("text", ("text", 5)),
+        (None, (None, 5)),
+        (torch.Size([1, 2]), (1, 2, 5)),
+        (MappingProxyType({"x": 1}), {"x": 1, "instance_id": 5}),
+        (SharedCopy({"x": 1}), {"x": 1, "instance_id": 5}),
+        (FixedKeys({"x": 1}), {"x": 1, "instance_id": 5}),
+    ],
+    ids=plain_repr,
+)
+def test_every_form_of_row_takes_an_id(row, expected):
+    before = copy.deepcopy(row) if not isinstance(row, MappingProxyType) else row
+    given = attach(row, 5)
+    assert given == expected
+    assert type(given) is type(expected)
+    assert row == before
+
+
+@pytest.mark.parametrize("bare", [torch.ones(2), np.ones(2)], ids=["tensor", "array"])
+def test_a_bare_tensor_or_array_becomes_a_pair(bare):
+    row, number = attach(bare, 5)
+    assert row is bare
+    assert number == 5
+
+
+@pytest.mark.parametrize("kind", [UserDict, OrderedDict])
+def test_a_mapping_keeps_its_type_and_the_original_its_keys(kind):
+    row = kind(x=1)
+    given = attach(row, IDS)
+    assert type(given) is kind
+    assert list(given) == ["x", "instance_id"]
+    assert list(row) == ["x"]
+    back, ids = split_ids(given)
+    assert type(back) is kind
+    assert back == row
+    assert torch.equal(ids, IDS)
+
+
+def test_a_tokenizer_batch_keeps_its_type():
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    encoding = transformers.BatchEncoding({"input_ids": torch.zeros(2, 3)})
+    given = attach(encoding, IDS)
+    assert type(given) is transformers.BatchEncoding
+    assert torch.equal(given["instance_id"], IDS)
+    assert "instance_id" not in encoding
+    back, _ = split_ids(given)
+    assert type(back) is transformers.BatchEncoding
+    assert list(back) == ["input_ids"]
+
+
+def test_a_mapping_that_shares_its_storage_is_left_as_it_was():
+    own = SharedCopy({"x": 1, "instance_id": 3})
+    assert attach(own, 5, replace=True) == {"x": 1, "instance_id": 5}
+    assert own["instance_id"] == 3
+    back, ids = split_ids(SharedCopy({"x": 1, "instance_id": [7, 4]}))
+    assert back == {"x": 1}
+    assert torch.equal(ids, IDS)
+
+
+def test_a_namedtuple_gets_a_last_field_and_stays_what_it_was():
+    given = attach(Point(1, 2), 5)
+    assert given == (1, 2, 5)
+    assert given._fields == ("x", "y", "instance_id")
+    assert given.instance_id == 5
+    assert isinstance(given, Point)
+    assert given.total() == 3
+    assert repr(given) == "Point(x=1, y=2, instance_id=5)"
+    assert given._replace(x=9) == (9, 2, 5)
+    assert given._asdict() == {"x": 1, "y": 2, "instance_id": 5}
+    assert type(attach(Point(0, 0), 1)) is type(given)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda row: pickle.loads(pickle.dumps(row))])
+def test_a_namedtuple_with_id_survives_copies_and_pickling(duplicate):
+    row = attach(Point(1, 2), 5)
+    again = duplicate(row)
+    assert again == row
+    assert type(again) is type(row)
+
+
+def test_a_namedtuple_with_id_goes_through_collate_and_tree_map():
+    batch = default_collate([attach(Point(1, 2), 5), attach(Point(3, 4), 6)])
+    assert torch.equal(batch.instance_id, torch.tensor([5, 6]))
+    doubled = tree_map(lambda part: part * 2, batch)
+    assert torch.equal(doubled.instance_id, torch.tensor([10, 12]))
+    rest, ids = split_ids(batch)
+    assert type(rest) is Point
+    assert torch.equal(ids, torch.tensor([5, 6]))
+
+
+def test_a_namedtuple_that_declares_the_id_loses_only_that_field():
+    row_type = namedtuple("Row", ["instance_id", "x"])
+    rest, ids = split_ids(row_type(IDS, 1))
+    assert rest == (1,)
+    assert rest._fields == ("x",)
+    assert torch.equal(ids, IDS)
+
+
+@pytest.mark.parametrize("kind", [Example, Frozen, SlottedWithRoom])
+def test_a_dataclass_becomes_a_copy_with_the_attribute(kind):
+    row = kind([1])
+    given = attach(row, IDS)
+    assert type(given) is kind
+    assert given.x is row.x
+    assert given.instance_id is IDS
+    assert getattr(row, "instance_id", None) is None
+    back, ids = split_ids(given)
+    assert back == row
+    assert getattr(back, "instance_id", None) is None
+    assert torch.equal(ids, IDS)
+
+
+def test_a_dataclass_with_slots_and_no_room_is_told_which_field_to_add():
+    with pytest.raises(DataSetError, match=r"Slotted cannot take .* has slots.*instance_id: int \| None = None"):
+        attach(Slotted(1), 5)
+
+
+@pytest.mark.parametrize(
+    "row", [{"instance_id": 1}, UserDict(instance_id=1), attach(Point(1, 2), 5), SlottedWithRoom(1, 2)], ids=plain_repr
+)
+def test_a_row_that_has_an_id_already_is_refused_unless_it_is_the_users_own(row):
+    with pytest.raises(InstanceIdError, match=r"already has 'instance_id'.*id='instance_id'"):
+        attach(row, 5)
+    given = attach(row, 6, replace=True)
+    assert (given["instance_id"] if isinstance(given, Mapping) else given.instance_id) == 6
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_ids_come_off_tuples_and_lists(kind):
+    x, y = torch.zeros(2, 3), torch.ones(2)
+    rest, ids = split_ids(kind([x, y, IDS]))
+    assert type(rest) is kind
+    assert [part is given for part, given in zip(rest, (x, y), strict=True)] == [True, True]
+    assert torch.equal(ids, IDS)
+
+
+@pytest.mark.parametrize("ids", [np.array([7, 4], dtype=np.uint16), IDS.to(torch.int32), torch.tensor([7, 4])])
+def test_split_ids_are_int64_whatever_integers_they_were(ids):
+    found = split_ids((torch.zeros(2), ids))[1]
+    assert found.dtype == torch.int64
+    assert found.tolist() == [7, 4]
+
+
+def test_a_list_of_ids_under_its_name_is_enough():
+    assert split_ids({"x": 0, "instance_id": [7, 4]})[1].tolist() == [7, 4]
+
+
+def test_splitting_undoes_attaching():
+    for batch in [(1, 2), [1, 2], {"x": 1}, Point(1, 2), Example(1)]:
+        rest, ids = split_ids(attach(batch, IDS))
+        assert rest == batch
+        assert type(rest) is type(batch)
+        assert torch.equal(ids, IDS)
+
+
+@pytest.mark.parametrize(
+    ("batch", "text"),
+    [
+        ({"x": 1, "y": 2}, r"the batch has no 'instance_id': its keys are 'x', 'y'.*with_instance_ids"),
+        (Point(1, 2), r"no field 'instance_id': it has x, y"),
+        (Example(1), r"Example has no 'instance_id'"),
+        (SlottedWithRoom(1), r"SlottedWithRoom has no 'instance_id'"),
+        ((1, 2), r"the batch ends in int; its last item must be the ids, integers in one dimension"),
+        ((), r"the batch is empty"),
+        ((torch.zeros(2), torch.zeros(2)), r"the last item of the batch must be integers .* float32 of shape \(2,\)"),
+        ((torch.zeros(2), torch.zeros(2, 1).long()), r"int64 of shape \(2, 1\)"),
+        ((torch.zeros(2), torch.tensor(3)), r"int64 of shape \(\)"),
+        ((torch.zeros(2), torch.tensor([True])), r"is bool of shape"),
+        (torch.zeros(2), r"a batch of type Tensor carries no instance ids"),
+    ],
+)
+def test_a_batch_without_ids_is_a_named_error(batch, text):
+    with pytest.raises(MissingIdError, match=text):
+        split_ids(batch)
+
+
+@pytest.mark.parametrize("ids", [torch.zeros(2), ["a", "b"], np.zeros((2, 2), int), [None]], ids=plain_repr)
+def test_an_instance_id_that_cannot_be_ids_is_a_named_error(ids):
+    with pytest.raises(InstanceIdError, match="'instance_id' of the batch must be integers in one dimension"):
+        split_ids({"x": 1, "instance_id": ids})

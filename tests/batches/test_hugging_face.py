@@ -1,0 +1,302 @@
+"""Hugging Face data sets get a column, and its ids are rows of the root."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+
+from turnover.batches import instance_id_of, names_of, with_instance_ids
+from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError, TurnOverWarning
+
+datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
+
+# `sort` of datasets itself uses what pyarrow will drop.
+pytestmark = pytest.mark.filterwarnings("ignore:Specifying null_placement:FutureWarning")
+
+ROWS = 20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_progress_bars():
+    datasets.disable_progress_bars()
+
+
+def table(size=ROWS, start=0):
+    """A data set whose rows hold their own number."""
+    return datasets.Dataset.from_dict({"x": list(range(start, start + size))})
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """The same, memory-mapped and in several chunks."""
+    folder = str(tmp_path / "rows")
+    datasets.concatenate_datasets([table(8), table(12, 8)]).save_to_disk(folder)
+    return datasets.load_from_disk(folder)
+
+
+def ids_of(data):
+    return [row["instance_id"] for row in data]
+
+
+CUTS = {
+    "nothing": lambda data: data,
+    "select": lambda data: data.select([5, 3, 3]),
+    "range": lambda data: data.select(range(5, 12)),
+    "range of range": lambda data: data.select(range(5, 18)).select(range(2, 9)),
+    "shuffle": lambda data: data.shuffle(seed=1),
+    "range, shuffled": lambda data: data.select(range(5, 12)).shuffle(seed=1),
+    "shuffle, range": lambda data: data.shuffle(seed=1).select(range(3, 9)),
+    "filter": lambda data: data.filter(lambda row: row["x"] % 3 == 0),
+    "sort": lambda data: data.sort("x", reverse=True),
+    "skip": lambda data: data.skip(4),
+    "shard": lambda data: data.shard(4, 2),
+    "split": lambda data: data.train_test_split(0.3, seed=0)["test"],
+    "ordered split": lambda data: data.train_test_split(0.3, shuffle=False)["test"],
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_ids_are_root_rows_whether_given_before_or_after(cut):
+    before = cut(with_instance_ids(table()))
+    after = with_instance_ids(cut(table()))
+    assert ids_of(after) == after["x"][:]
+    assert before[:] == after[:]
+    assert after.features["instance_id"].dtype == "int64"
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_ids_are_root_rows_of_memory_mapped_files(on_disk, cut):
+    after = with_instance_ids(cut(on_disk))
+    assert ids_of(after) == after["x"][:]
+
+
+def test_an_empty_data_set_gets_an_empty_column():
+    for empty in (table(0), table().select([]), table().filter(lambda row: False)):
+        assert with_instance_ids(empty).column_names == ["x", "instance_id"]
+        assert len(with_instance_ids(empty)) == 0
+
+
+def test_the_format_is_kept():
+    data = with_instance_ids(table().with_format("torch"))
+    assert isinstance(data[3]["instance_id"], torch.Tensor)
+    assert data[3]["instance_id"].item() == 3
+
+
+def test_a_cut_of_a_concatenation_is_warned_about():
+    data = datasets.concatenate_datasets([table(8), table(12, 8)])
+    assert ids_of(with_instance_ids(data)) == list(range(20))
+    assert ids_of(with_instance_ids(data.shuffle(seed=0))) == data.shuffle(seed=0)["x"][:]
+    with pytest.warns(TurnOverWarning, match=r"cut out of a concatenated one.*Give ids first, then select"):
+        given = with_instance_ids(data.select(range(5, 15)))
+    assert ids_of(given) == list(range(10))
+    with pytest.warns(TurnOverWarning, match="cut out of a concatenated one"):
+        within_one = with_instance_ids(data.select(range(10, 14)))
+    assert ids_of(within_one) == list(range(4))
+
+
+def test_splits_do_not_share_ids():
+    splits = datasets.DatasetDict(train=table(5), test=table(3))
+    given = with_instance_ids(splits)
+    assert isinstance(given, datasets.DatasetDict)
+    assert ids_of(given["train"]) == [0, 1, 2, 3, 4]
+    assert ids_of(given["test"]) == [5, 6, 7]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_splits_of_one_root_have_its_rows(shuffle):
+    given = with_instance_ids(table().train_test_split(0.3, seed=0, shuffle=shuffle))
+    assert ids_of(given["train"]) == given["train"]["x"][:]
+    assert ids_of(given["test"]) == given["test"]["x"][:]
+
+
+def test_shuffled_splits_of_a_concatenation_have_its_rows():
+    root = datasets.concatenate_datasets([table(8), table(12, 8)])
+    given = with_instance_ids(root.train_test_split(0.3, seed=0))
+    assert ids_of(given["train"]) == given["train"]["x"][:]
+    assert ids_of(given["test"]) == given["test"]["x"][:]
+
+
+def test_a_plain_dict_of_data_sets_is_a_dict_of_splits():
+    given = with_instance_ids({"train": table(2), "test": table(2)})
+    assert type(given) is dict
+    assert ids_of(given["test"]) == [2, 3]
+
+
+def test_integers_and_strings_of_a_column_are_used():
+    numbers = datasets.Dataset.from_dict({"uid": [7, 5, 9]})
+    assert ids_of(with_instance_ids(numbers, id="uid")) == [7, 5, 9]
+    strings = datasets.Dataset.from_dict({"uid": ["a", "b"]})
+    assert ids_of(with_instance_ids(strings, id="uid")) == [instance_id_of("a"), instance_id_of("b")]
+    assert names_of(strings["uid"])[instance_id_of("b")] == "b"
+    assert with_instance_ids(strings.with_format("numpy"), id="uid")["instance_id"][:].tolist() == ids_of(
+        with_instance_ids(strings, id="uid")
+    )
+
+
+def test_rows_of_one_group_share_an_id():
+    data = datasets.Dataset.from_dict({"user": ["a", "b", "a"]})
+    assert ids_of(with_instance_ids(data, groups="user")) == [instance_id_of(name) for name in "aba"]
+
+
+def test_two_rows_with_one_id_are_an_error_at_once():
+    data = datasets.Dataset.from_dict({"uid": [4, 5, 4]})
+    with pytest.raises(DuplicateIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
+        with_instance_ids(data, id="uid")
+    assert ids_of(with_instance_ids(data.select([1, 0, 1, 0]), id="uid")) == [5, 4, 5, 4]
+
+
+def test_two_rows_of_two_splits_with_one_id_are_an_error():
+    splits = datasets.DatasetDict(
+        train=datasets.Dataset.from_dict({"uid": [4, 5]}), test=datasets.Dataset.from_dict({"uid": [6, 5]})
+    )
+    with pytest.raises(DuplicateIdError, match=r"row 1 of split 'train' and row 1 of split 'test' are different rows"):
+        with_instance_ids(splits, id="uid")
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "text"),
+    [
+        ([1, None], MissingIdError, r"row 1 has None in column 'uid': the id is missing"),
+        ([1, -2], InstanceIdError, r"row 1 has -2 in column 'uid', which is negative"),
+        ([1.5, 2.5], InstanceIdError, r"row 0 has 1.5 .* of type float"),
+        ([True, False], InstanceIdError, r"of type bool"),
+        ([1, 2**62], InstanceIdError, r"row 1 has 4611686018427387904 .*reserved"),
+    ],
+)
+def test_bad_values_of_a_column_are_found_at_once(values, error, text):
+    with pytest.raises(error, match=text):
+        with_instance_ids(datasets.Dataset.from_dict({"uid": values}), id="uid")
+
+
+@pytest.mark.parametrize("form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"])
+def test_a_missing_column_is_named_with_its_nearest_neighbour(form):
+    data = form(datasets.Dataset.from_dict({"user_id": [1], "x": [2]}))
+    with pytest.raises(MissingIdError, match=r"the data set has no column 'userid', only 'user_id', 'x'. Did you mean"):
+        with_instance_ids(data, id="userid")
+
+
+@pytest.mark.parametrize("form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"])
+def test_giving_ids_twice_is_an_error_unless_the_column_is_the_users_own(form):
+    data = form(with_instance_ids(table(3)))
+    with pytest.raises(InstanceIdError, match=r"already has a column 'instance_id'.*id='instance_id'"):
+        with_instance_ids(data)
+    assert ids_of(with_instance_ids(data, id="instance_id")) == [0, 1, 2]
+    strings = form(datasets.Dataset.from_dict({"instance_id": ["a", "b"]}))
+    assert ids_of(with_instance_ids(strings, id="instance_id")) == [instance_id_of("a"), instance_id_of("b")]
+
+
+def test_streams_are_counted_and_keep_their_features():
+    data = with_instance_ids(table(4).to_iterable_dataset())
+    for _ in range(2):
+        assert list(data) == [{"x": number, "instance_id": number} for number in range(4)]
+    assert data.column_names == ["x", "instance_id"]
+    torches = with_instance_ids(table(4).to_iterable_dataset().with_format("torch"))
+    assert isinstance(next(iter(torches))["instance_id"], torch.Tensor)
+
+
+def test_a_stream_that_does_not_know_its_columns_is_counted():
+    stream = datasets.IterableDataset.from_generator(lambda: ({"x": number} for number in range(3)))
+    assert stream.column_names is None
+    assert ids_of(with_instance_ids(stream)) == [0, 1, 2]
+    with pytest.raises(MissingIdError, match=r"row 0 has no column 'y', only 'x'"):
+        list(with_instance_ids(stream, id="y"))
+
+
+def test_a_stream_that_is_shuffled_below_its_ids_is_an_error_in_the_second_epoch():
+    stream = table(16).to_iterable_dataset(num_shards=4).shuffle(seed=0, buffer_size=4)
+    data = with_instance_ids(stream)
+    list(data)
+    data.set_epoch(1)
+    with pytest.raises(DuplicateIdError, match=r"Your iterable changes its order: give id="):
+        list(data)
+
+
+def test_a_stream_with_ids_of_its_own_may_be_shuffled():
+    rows = datasets.Dataset.from_dict({"uid": [f"row {number}" for number in range(16)]})
+    data = with_instance_ids(rows.to_iterable_dataset(num_shards=4).shuffle(seed=0, buffer_size=4), id="uid")
+    for epoch in range(2):
+        data.set_epoch(epoch)
+        assert all(row["instance_id"] == instance_id_of(row["uid"]) for row in data)
+
+
+def test_a_stream_with_ids_of_its_own_may_change_its_rows_from_epoch_to_epoch():
+    noisy = table(4).to_iterable_dataset().map(lambda row: {"noise": float(np.random.rand())})
+    data = with_instance_ids(noisy, id="x")
+    assert ids_of(data) == ids_of(data) == [0, 1, 2, 3]
+
+
+def test_two_rows_of_a_stream_with_one_id_are_an_error():
+    rows = datasets.Dataset.from_dict({"uid": [4, 4], "x": [1, 2]})
+    with pytest.raises(DuplicateIdError, match=r"row 0 and row 1 are different rows with one id, 4"):
+        list(with_instance_ids(rows.to_iterable_dataset(), id="uid"))
+    assert ids_of(with_instance_ids(rows.to_iterable_dataset(), groups="uid")) == [4, 4]
+
+
+def test_streams_of_several_splits_do_not_share_ids():
+    splits = datasets.IterableDatasetDict(train=table(2).to_iterable_dataset(), test=table(2).to_iterable_dataset())
+    given = with_instance_ids(splits)
+    assert isinstance(given, datasets.IterableDatasetDict)
+    assert ids_of(given["train"]) == [0, 1]
+    assert ids_of(given["test"]) == [2**40, 2**40 + 1]
+
+
+def test_streams_under_several_workers_need_a_column():
+    stream = table(4).to_iterable_dataset(num_shards=2)
+    batches = iter(DataLoader(with_instance_ids(stream), num_workers=2))
+    with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column"""):
+        next(batches)
+    batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
+    ids = [batch["instance_id"].item() for batch in DataLoader(with_instance_ids(stream, id="x"), num_workers=2)]
+    assert sorted(ids) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_over_a_table_reads_root_rows(workers):
+    loader = DataLoader(table().shuffle(seed=2).with_format("torch"), batch_size=8, num_workers=workers)
+    batches = list(with_instance_ids(loader))
+    assert all(torch.equal(batch["instance_id"], batch["x"]) for batch in batches)
+    assert len(batches) == 3
+
+
+def test_a_loader_over_a_stream_counts():
+    loader = DataLoader(table(4).to_iterable_dataset(), batch_size=4)
+    (batch,) = with_instance_ids(loader)
+    assert batch["instance_id"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_loader_over_a_table_with_ids_is_returned_as_it_is():
+    loader = DataLoader(with_instance_ids(table(3)))
+    assert with_instance_ids(loader) is loader
+
+
+def test_subsets_and_concatenations_of_tables_lead_down_to_their_rows():
+    first, second = table(), table(5)
+    data = ConcatDataset([Subset(first.select([8, 4, 2]), [2, 0]), second, first.select(range(15, 17))])
+    given = list(with_instance_ids(data))
+    assert [row["instance_id"] for row in given] == [2, 8, 20, 21, 22, 23, 24, 15, 16]
+
+
+def test_rows_of_a_subset_can_be_read_as_one_batch():
+    data = with_instance_ids(Subset(table(), [7, 6, 5]))
+    batch = data[[2, 0]]
+    assert batch["x"] == [5, 7]
+    assert batch["instance_id"].tolist() == [5, 7]
+
+
+def test_ids_beyond_32_bits_arrive_unchanged():
+    large = [2**31, 2**53 + 1, 2**62 - 1]
+    data = datasets.Dataset.from_dict({"uid": large})
+    assert ids_of(with_instance_ids(data, id="uid")) == large
+    assert np.asarray(with_instance_ids(data, id="uid")["instance_id"][:]).tolist() == large
+
+
+def test_datasets_is_not_imported_for_data_that_need_it_not():
+    code = (
+        "import sys; from turnover.batches import with_instance_ids; list(with_instance_ids(['a']));"
+        "print([name for name in ('datasets', 'pyarrow', 'transformers', 'pandas') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,187 @@
+"""Rows of an iterable are counted, and refused where counting would give wrong ids."""
+
+import pickle
+import random
+
+import pytest
+import torch
+from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
+
+from turnover.batches import InstanceIdIterable, instance_id_of, iterable, order, with_instance_ids
+from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
+
+
+class Stream(IterableDataset):
+    """Rows start to stop, or the part of them that the worker was given."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.start = 0
+        self.step = 1
+        self.shuffled = False
+
+    def __iter__(self):
+        rows = self.rows[self.start :: self.step]
+        return iter(random.sample(rows, len(rows)) if self.shuffled else rows)
+
+
+class SizedStream(Stream):
+    def __len__(self):
+        return len(self.rows)
+
+
+class Again:
+    """A plain iterable that starts anew each time."""
+
+    def __iter__(self):
+        return iter([("a", 0), ("b", 1)])
+
+
+class Once:
+    """A plain iterable around one iterator."""
+
+    def __init__(self):
+        self.rows = iter("ab")
+
+    def __iter__(self):
+        return self.rows
+
+
+def take_your_part(worker):
+    info = get_worker_info()
+    info.dataset.start = worker
+    info.dataset.step = info.num_workers
+
+
+def test_rows_are_counted_in_order_in_every_epoch():
+    data = with_instance_ids(Stream(["a", "b", "c"]))
+    assert isinstance(data, InstanceIdIterable)
+    assert isinstance(data, IterableDataset)
+    for _ in range(3):
+        assert list(data) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_plain_iterables_that_start_anew_are_counted():
+    data = with_instance_ids(Again())
+    assert list(data) == list(data) == [("a", 0, 0), ("b", 1, 1)]
+
+
+def test_chains_are_counted_through():
+    data = with_instance_ids(ChainDataset([Stream("ab"), Stream("c")]))
+    assert list(data) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_giving_ids_twice_is_an_error():
+    for data in (with_instance_ids(Stream("ab")), ChainDataset([with_instance_ids(Stream("ab"))])):
+        with pytest.raises(InstanceIdError, match="already carries instance ids"):
+            with_instance_ids(data)
+
+
+def test_an_iterable_that_gives_nothing_the_second_time_is_an_error():
+    data = with_instance_ids(Once())
+    assert list(data) == [("a", 0), ("b", 1)]
+    with pytest.raises(DataSetError, match=r"Once gave no rows the second time: it can be iterated only once"):
+        list(data)
+
+
+def test_an_empty_iterable_stays_empty():
+    data = with_instance_ids(Stream([]))
+    assert list(data) == list(data) == []
+
+
+def test_length_pickling_attributes_and_repr():
+    below = SizedStream([1, 2, 3])
+    data = with_instance_ids(below)
+    assert len(data) == 3
+    assert data.dataset is below
+    assert list(pickle.loads(pickle.dumps(data))) == list(data)
+    assert repr(data) == "InstanceIdIterable(3 rows of SizedStream, ids from the row number)"
+    endless = with_instance_ids(Stream([]), id="uid")
+    assert repr(endless) == "InstanceIdIterable(rows of Stream, ids from id='uid')"
+    with pytest.raises(TypeError, match="has no len"):
+        len(endless)
+
+
+def test_a_stream_that_changes_its_order_is_an_error_in_the_second_epoch():
+    stream = Stream(list(range(50)))
+    stream.shuffled = True
+    data = with_instance_ids(stream)
+    list(data)
+    with pytest.raises(DuplicateIdError, match=r"""Your iterable changes its order: give id="column".*augmentation"""):
+        list(data)
+
+
+def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
+    stream = Stream(list("abcd"))
+    data = with_instance_ids(stream)
+    rows = iter(data)
+    assert [next(rows), next(rows)] == [("a", 0), ("b", 1)]
+    stream.rows = list("abdc")
+    assert list(data) == [("a", 0), ("b", 1), ("d", 2), ("c", 3)]
+    stream.rows = list("bacd")
+    with pytest.raises(DuplicateIdError, match="row 0 is not what it was in an earlier epoch"):
+        list(data)
+
+
+def test_only_so_many_rows_are_remembered(monkeypatch):
+    monkeypatch.setattr(order, "GUARDED_ROWS", 2)
+    stream = Stream(list("abcd"))
+    data = with_instance_ids(stream)
+    list(data)
+    stream.rows = list("abdc")
+    assert list(data)[2:] == [("d", 2), ("c", 3)]
+    assert len(data._order._digests) == 2
+
+
+def test_one_worker_counts_and_several_are_refused():
+    data = with_instance_ids(Stream(list(range(6))))
+    batches = list(DataLoader(data, batch_size=4, num_workers=1))
+    assert [ids.tolist() for _, ids in batches] == [[0, 1, 2, 3], [4, 5]]
+    batches = iter(DataLoader(data, num_workers=2))
+    with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column".*use one worker"""):
+        next(batches)
+    batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
+
+
+def test_with_a_column_several_workers_each_read_their_own_part():
+    rows = [{"uid": 10 + index} for index in range(8)]
+    data = with_instance_ids(Stream(rows), id="uid")
+    loader = DataLoader(data, batch_size=2, num_workers=2, worker_init_fn=take_your_part)
+    batches = list(loader)
+    assert all(torch.equal(batch["uid"], batch["instance_id"]) for batch in batches)
+    assert sorted(torch.cat([batch["instance_id"] for batch in batches]).tolist()) == list(range(10, 18))
+
+
+def test_with_a_column_the_order_may_change():
+    stream = Stream([{"uid": name} for name in "abcdef"])
+    stream.shuffled = True
+    data = with_instance_ids(stream, id="uid")
+    assert data.names == {}
+    for _ in range(3):
+        assert all(row["instance_id"] == instance_id_of(row["uid"]) for row in data)
+    assert sorted(data.names.values()) == list("abcdef")
+
+
+def test_two_different_rows_with_one_id_in_one_epoch_are_an_error():
+    rows = [{"uid": 4, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
+    with pytest.raises(DuplicateIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
+        list(with_instance_ids(Stream(rows), id="uid"))
+    shared = with_instance_ids(Stream(rows), groups="uid")
+    assert [row["instance_id"] for row in shared] == [4, 5, 4]
+
+
+def test_only_so_many_ids_of_an_epoch_are_remembered(monkeypatch):
+    monkeypatch.setattr(iterable, "REMEMBERED_IDS", 1)
+    rows = [{"uid": 4, "x": 0}, {"uid": 5, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
+    with pytest.raises(DuplicateIdError, match="row 0 and row 3"):
+        list(with_instance_ids(Stream(rows), id="uid"))
+
+
+def test_the_same_row_twice_in_one_epoch_is_fine():
+    rows = [{"uid": 4, "x": torch.ones(2)}, {"uid": 4, "x": torch.ones(2)}]
+    assert [row["instance_id"] for row in with_instance_ids(Stream(rows), id="uid")] == [4, 4]
+
+
+def test_a_missing_column_names_the_row():
+    with pytest.raises(MissingIdError, match=r"row 1 has no column 'uid', only 'uib'. Did you mean 'uib'\?"):
+        list(with_instance_ids(Stream([{"uid": 1}, {"uib": 2}]), id="uid"))

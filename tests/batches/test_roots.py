@@ -1,0 +1,158 @@
+"""An id is the row number in the root data set, whatever stands above it."""
+
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, TensorDataset, random_split
+
+from turnover.batches import instance_id_of, with_instance_ids
+from turnover.errors import DataSetError
+
+
+def ids_of(data):
+    return [row[-1] for row in data]
+
+
+def numbered(size, start=0):
+    """A data set whose rows hold their own number."""
+    return TensorDataset(torch.arange(start, start + size))
+
+
+class ByKey(Dataset):
+    """A data set that is read by name and has no length."""
+
+    def __getitem__(self, key):
+        return {"key": key}
+
+
+def test_ids_are_the_same_before_and_after_a_split():
+    data = numbered(20)
+    seed = torch.Generator().manual_seed(3)
+    before = random_split(with_instance_ids(data), [12, 8], generator=seed)
+    seed = torch.Generator().manual_seed(3)
+    after = [with_instance_ids(part) for part in random_split(data, [12, 8], generator=seed)]
+    for one, other in zip(before, after, strict=True):
+        assert [one[index] for index in range(len(one))] == list(other)
+    assert sorted(ids_of(after[0]) + ids_of(after[1])) == list(range(20))
+
+
+def test_nested_subsets_lead_down_to_the_root():
+    data = Subset(Subset(numbered(10), [9, 7, 5, 3]), torch.tensor([3, 0]))
+    assert ids_of(with_instance_ids(data)) == [3, 9]
+
+
+def test_distinct_roots_stand_one_behind_the_other_in_full_length():
+    first, second, third = numbered(10), numbered(5), numbered(4)
+    data = ConcatDataset([Subset(first, [2]), second, Subset(third, [3, 1])])
+    assert ids_of(with_instance_ids(data)) == [2, 10, 11, 12, 13, 14, 18, 16]
+
+
+def test_ids_of_one_member_do_not_change_when_another_is_subsetted():
+    first, second = numbered(10), numbered(5)
+    whole = ids_of(with_instance_ids(ConcatDataset([first, second])))
+    cut = ids_of(with_instance_ids(ConcatDataset([Subset(first, [1]), second])))
+    assert cut[1:] == whole[10:]
+
+
+def test_a_concatenation_of_parts_of_one_root_gives_rows_of_that_root():
+    data = numbered(10)
+    parts = ConcatDataset([Subset(data, [8, 9]), Subset(data, [0]), data])
+    assert ids_of(with_instance_ids(parts)) == [8, 9, 0, *range(10)]
+
+
+def test_equal_roots_that_are_not_one_object_are_different():
+    rows = [[0], [1]]
+    assert ids_of(with_instance_ids(ConcatDataset([rows, list(rows)]))) == [0, 1, 2, 3]
+
+
+def test_negative_indices_count_from_the_end():
+    first, second = numbered(3), numbered(2)
+    data = with_instance_ids(ConcatDataset([first, Subset(second, [1, 0])]))
+    assert [data[index][-1] for index in (-1, -2, -3)] == [3, 4, 2]
+    assert with_instance_ids(first)[-1][-1] == 2
+
+
+def test_a_list_that_grows_keeps_its_ids():
+    rows = [["a"], ["b"]]
+    data = with_instance_ids(rows)
+    rows.append(["c"])
+    assert data[-1] == data[2] == ["c", 2]
+
+
+def test_any_integer_serves_as_index():
+    data = with_instance_ids(numbered(4))
+    assert data[torch.tensor(2)][-1] == data[torch.arange(4).numpy()[2]][-1] == 2
+
+
+def test_other_data_sets_are_roots_of_their_own():
+    stacked = StackDataset(Subset(numbered(10), [5, 6]), Subset(numbered(10), [7, 8]))
+    assert ids_of(with_instance_ids(stacked)) == [0, 1]
+
+
+def test_root_rows_survive_pickling():
+    data = with_instance_ids(ConcatDataset([Subset(numbered(10), [4, 2]), numbered(3)]))
+    assert list(pickle.loads(pickle.dumps(data))) == list(data)
+
+
+def test_rows_that_are_read_by_name_need_a_column():
+    data = with_instance_ids(ByKey())
+    assert data[3] == {"key": 3, "instance_id": 3}
+    with pytest.raises(DataSetError, match=r"""read by the key 'a', which is no row number.*id="column"""):
+        data["a"]
+    own = with_instance_ids(Subset(ByKey(), ["a", "b"]), id="key")
+    assert [row["instance_id"] for row in own] == [instance_id_of("a"), instance_id_of("b")]
+    assert with_instance_ids(ByKey(), id="key").names == {}
+
+
+# A tree of subsets and concatenations is drawn together with what it must give: every root row is
+# labelled by its content, and the labels go through the same operations as the rows.
+
+
+@st.composite
+def trees(draw, roots, depth=3):
+    """Draw (data set, content of its rows in order)."""
+    kind = draw(st.sampled_from(["root", "subset", "concat"])) if depth else "root"
+    if kind == "root":
+        return draw(st.sampled_from(roots))
+    if kind == "subset":
+        data, content = draw(trees(roots, depth - 1))
+        picks = draw(st.lists(st.integers(-len(content), len(content) - 1), max_size=6)) if content else []
+        return Subset(data, picks), [content[pick] for pick in picks]
+    parts = draw(st.lists(trees(roots, depth - 1), min_size=1, max_size=3))
+    return ConcatDataset([data for data, _ in parts]), [row for _, content in parts for row in content]
+
+
+def make_roots():
+    sizes = [4, 1, 3]
+    contents = [[(root, row) for row in range(size)] for root, size in enumerate(sizes)]
+    return [(list(content), content) for content in contents]
+
+
+def roots_in_order(data):
+    """The slow twin of the walk: the distinct roots from left to right."""
+    if isinstance(data, Subset):
+        return roots_in_order(data.dataset)
+    if isinstance(data, ConcatDataset):
+        found = []
+        for member in data.datasets:
+            found += [root for root in roots_in_order(member) if all(root is not one for one in found)]
+        return found
+    return [data]
+
+
+@given(st.data())
+def test_ids_after_any_nesting_equal_labels_that_travelled_with_the_rows(draw):
+    data, content = draw.draw(trees(make_roots()))
+    label, labels = 0, {}
+    for root in roots_in_order(data):
+        for row in root:
+            labels[row] = label
+            label += 1
+    expected = [(*row, labels[row]) for row in content]
+    given_ids = with_instance_ids(data)
+    assert list(given_ids) == expected
+    assert [given_ids[index - len(expected)] for index in range(len(expected))] == expected
+    assert given_ids.__getitems__(list(range(len(expected)))) == expected

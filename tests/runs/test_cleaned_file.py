@@ -1,0 +1,148 @@
+"""The data without some rows: what stays is what it was, byte for byte where lines are rows."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas", reason="needs the extra cli")
+
+from turnover.errors import DataFileError
+from turnover.runs.cleaned_file import ending_of, write_cleaned
+from turnover.runs.config import RunConfig
+from turnover.runs.reading.reading import read_rows
+
+CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'
+
+
+def read(file, **settings):
+    return read_rows(RunConfig(str(file), **settings))
+
+
+def test_a_csv_keeps_its_quotes_separators_and_line_ends(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    rows = read(file, text="text", label="label")
+    done = write_cleaned(rows, str(file), [1, 3], tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_bytes() == b'text;label\r\n"one; a";x\r\nthree;x\r\nfive;x\r\n'
+    assert done.rows == 3
+    assert done.note == ""
+
+
+def test_the_last_row_can_go(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    write_cleaned(read(file, text="text", label="label"), str(file), [4], tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_bytes() == CSV.encode().replace(b"five;x\r\n", b"")
+
+
+def test_lines_that_were_not_used_stay(tmp_path):
+    lines = [f'{{"text": "film {n}", "label": {n % 2}}}' for n in range(20)]
+    lines.insert(5, '{"text": "", "label": 1}')
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    rows = read(file, text="text", skip_bad=True)
+    assert len(rows) == 20
+    write_cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_text().splitlines() == [*lines[:6], *lines[7:]]
+
+
+def test_another_ending_is_another_format(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    write_cleaned(read(file, text="text", label="label"), str(file), [1], tmp_path / "b.tsv")
+    assert len(read(tmp_path / "b.tsv", text="text", label="label")) == 4
+
+
+@pytest.mark.parametrize("change", ["gone", "changed"])
+def test_a_file_that_is_gone_or_changed_is_written_from_the_rows_that_were_kept(tmp_path, change):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    rows = read(file, text="text", label="label")
+    if change == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(CSV.replace("three", "new line;y\r\nthree").encode())
+    done = write_cleaned(rows, str(file), [2], tmp_path / "b.csv")
+    assert "gone or was changed" in done.note
+    assert read(tmp_path / "b.csv", text="text", label="label").values == ["one; a", "two\r\nlines", 'fo"ur', "five"]
+
+
+def test_rows_of_other_files_are_no_part_of_the_cleaned_one(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    (tmp_path / "check.csv").write_text("text;label\nsix;x\nseven;y\n")
+    rows = read(file, text="text", label="label", validation_data=str(tmp_path / "check.csv"))
+    file.unlink()
+    assert write_cleaned(rows, str(file), [0], tmp_path / "b.csv").rows == 4
+
+
+def images(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "a.npz",
+        images_train=rng.integers(0, 255, (12, 8, 8), dtype=np.uint8),
+        labels_train=np.arange(12) % 2,
+        images_test=rng.integers(0, 255, (4, 8, 8), dtype=np.uint8),
+        labels_test=np.arange(4) % 2,
+    )
+    return read(tmp_path / "a.npz", image_size=8)
+
+
+def test_an_npz_file_loses_the_rows_and_keeps_its_other_arrays(tmp_path):
+    rows = images(tmp_path)
+    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz")
+    with np.load(tmp_path / "a.npz") as before, np.load(tmp_path / "b.npz") as after:
+        kept = np.delete(np.arange(12), [3, 5])
+        np.testing.assert_array_equal(after["images_train"], before["images_train"][kept])
+        np.testing.assert_array_equal(after["labels_train"], before["labels_train"][kept])
+        np.testing.assert_array_equal(after["images_test"], before["images_test"])
+    assert done.rows == 10
+
+
+def test_the_ending_is_that_of_the_data(tmp_path):
+    rows = images(tmp_path)
+    assert ending_of(str(tmp_path / "a.npz"), rows) == ".npz"
+    assert ending_of(str(tmp_path), rows) == ""
+
+
+def test_a_table_is_not_written_to_a_file_of_another_kind(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes(CSV.encode())
+    with pytest.raises(DataFileError, match="ends with none of"):
+        write_cleaned(read(file, text="text", label="label"), str(file), [0], tmp_path / "b.xlsx")
+
+
+def folder_of_images(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        file = tmp_path / "images" / "ab"[number % 2] / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(file)
+    return tmp_path / "images"
+
+
+def test_a_folder_keeps_all_but_the_removed_images(tmp_path):
+    folder = folder_of_images(tmp_path)
+    rows = read(folder, image_size=8)
+    write_cleaned(rows, str(folder), [0], tmp_path / "clean")
+    left = {path.relative_to(tmp_path / "clean").as_posix() for path in (tmp_path / "clean").rglob("*.png")}
+    assert left == set(rows.names) - {rows.names[0]}
+
+
+def test_a_file_of_labels_loses_the_lines_of_removed_images(tmp_path):
+    folder = folder_of_images(tmp_path)
+    for number in range(12):
+        (folder / "ab"[number % 2] / f"{number}.png").rename(folder / f"{number}.png")
+    lines = [f"{n},{'ab'[n % 2]}" for n in range(12)]  # without the ending of the images
+    (folder / "labels.csv").write_text("\n".join(["file,label", *lines]) + "\n")
+    write_cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
+    assert not (tmp_path / "clean" / "3.png").exists()
+    assert len(list((tmp_path / "clean").glob("*.png"))) == 11
+    assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
+
+
+def test_a_folder_is_never_written_into_itself(tmp_path):
+    folder = folder_of_images(tmp_path)
+    with pytest.raises(DataFileError, match="lies within the images"):
+        write_cleaned(read(folder, image_size=8), str(folder), [0], folder / "clean")

@@ -1,0 +1,40 @@
+"""Settings of a run: refused all at once, and the same after a file."""
+
+import pytest
+
+from turnover.errors import RunError
+from turnover.runs.config import RunConfig
+
+
+def test_settings_are_the_same_after_a_file(tmp_path):
+    config = RunConfig('a "quoted".csv', task="table", label="größe", columns=("a", "b"), keep=0.25, max_rows=7)
+    (tmp_path / "config.toml").write_text(config.as_toml(), encoding="utf-8")
+    assert RunConfig.read(tmp_path / "config.toml") == config
+
+
+def test_what_cannot_be_run_is_refused_all_at_once():
+    with pytest.raises(RunError, match=r"keep=2: give a share.*adapters go into a pretrained encoder.*batch_size=0"):
+        RunConfig("a.csv", keep=2, adapters=64, batch_size=0)
+
+
+def test_a_file_with_an_unknown_setting_is_refused_by_name(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text('data = "a.csv"\nepoch = 3\n')
+    with pytest.raises(RunError, match=r"unknown settings epoch.*epochs"):
+        RunConfig.read(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("epochs = 3", "no setting 'data'"), ("= nothing", "is not TOML"), (None, "no file")]
+)
+def test_a_file_that_is_no_config_is_refused(tmp_path, content, message):
+    file = tmp_path / "config.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(RunError, match=message):
+        RunConfig.read(file)
+
+
+def test_adapters_with_replicas_are_refused_rather_than_ignored():
+    with pytest.raises(RunError, match=r"replicas=8: with adapters a run has one"):
+        RunConfig("a.csv", model="folder", adapters=64, replicas=8)

@@ -1,0 +1,78 @@
+"""The demo's task: changed labels are found, and the curves say what they should."""
+
+import pytest
+import torch
+
+pytest.importorskip("sklearn", reason="needs the extra cli")
+
+from turnover.errors import RunError
+from turnover.runs.config import RunConfig
+from turnover.runs.digits import DigitsConfig, load_digits, run_digits
+
+SETTINGS = DigitsConfig(epochs=6, replicas=2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("digits") / "demo"
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    return run_digits(SETTINGS, folder)
+
+
+def test_a_tenth_of_the_training_labels_is_changed_and_the_same_for_one_seed():
+    data = load_digits(DigitsConfig(seed=5))
+    assert int(data.changed.sum()) == round(0.1 * len(data.labels))
+    assert torch.equal(data.labels, load_digits(DigitsConfig(seed=5)).labels)
+    assert not torch.equal(data.labels, load_digits(DigitsConfig(seed=6)).labels)
+
+
+def test_the_rows_of_the_run_are_the_digits_in_their_order(result):
+    run, data = result.run, result.data
+    assert run.places("train").tolist() == list(range(1437))
+    assert [int(run.label_names[label]) for label in run.rows.labels[:1437]] == data.labels.tolist()
+    pixels = torch.from_numpy(run.rows.values[:1437, :, :, 0]).float().flatten(1)
+    assert torch.allclose(pixels / 255, data.images, atol=0.003)
+    assert len(run.places("validation")) == len(run.places("test")) == 180
+
+
+def test_most_changed_labels_are_among_the_top_tenth_by_self_influence(result):
+    assert len(result.suspects) == 144
+    assert result.found >= 120
+
+
+def test_the_keep_half_memorises_and_the_flipped_half_does_not(result):
+    curves = result.run.curves
+    assert curves.keep[-1] < curves.validation[-1] + 0.5 < curves.flip[-1]
+    assert result.run.about.results["test_accuracy"] > 0.9
+
+
+def test_the_half_that_never_saw_a_wrong_label_mostly_gives_the_true_one(result):
+    changed = result.data.changed.numpy()
+    right = (result.unseen_labels == result.data.true_labels.numpy())[changed]
+    assert right.mean() > 0.75
+
+
+def test_the_same_demo_again_is_opened_and_not_trained(result, folder):
+    before = (folder / "curves.json").stat().st_mtime_ns
+    again = run_digits(SETTINGS, folder)
+    assert again.found == result.found
+    assert (folder / "curves.json").stat().st_mtime_ns == before
+
+
+def test_a_demo_of_other_settings_takes_the_place_of_the_former(tmp_path):
+    for epochs in (2, 3):
+        run_digits(DigitsConfig(epochs=epochs, replicas=1, changed=0.2), tmp_path / "demo")
+        assert RunConfig.read(tmp_path / "demo" / "config.toml").epochs == epochs
+
+
+def test_a_folder_of_another_run_is_left_alone(tmp_path):
+    other = tmp_path / "demo"
+    other.mkdir()
+    (other / "run.json").write_text("{}")
+    (other / "config.toml").write_text(RunConfig("mine.csv").as_toml())
+    with pytest.raises(RunError, match=r"holds another run \(mine.csv\)"):
+        run_digits(SETTINGS, other)
+    assert (other / "config.toml").is_file()

@@ -1,0 +1,78 @@
+"""The training of a run."""
+
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.errors import RunError, TrainingError
+from turnover.runs import fitting
+from turnover.runs.fitting import Fitting, TrainingRows, class_weights, fit
+
+HOW = Fitting(epochs=3, batch_size=16, learning_rate=1e-2, weight_decay=0.0, seed=3)
+
+
+def _rows(count=64):
+    torch.manual_seed(1)
+    x = torch.randn(count + 20, 5)
+    y = (x[:, 0] > 0).long()
+    return TrainingRows(x[:count], y[:count], torch.arange(count), x[count:], y[count:])
+
+
+def _model(replicas=2):
+    torch.manual_seed(2)
+    plain = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 2, bias=False))
+    return turnover.wrap(plain, at=["1"], replicas=replicas)
+
+
+class _CutOffError(Exception):
+    pass
+
+
+def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "_SAVE_EVERY", -1.0)
+    whole = _model()
+    curves = fit(whole, _rows(), HOW)
+    saved = tmp_path / "training.pt"
+
+    def cut_off(stage, done, total, note=""):
+        if done == 10:  # of 12: in the third epoch
+            raise _CutOffError
+
+    with pytest.raises(_CutOffError):
+        fit(_model(), _rows(), HOW, saved=saved, watch=cut_off)
+    resumed, seen = _model(), []
+    again = fit(resumed, _rows(), HOW, saved=saved, watch=lambda stage, done, total, note="": seen.append(done))
+    assert seen[0] == 9  # two epochs of four batches were kept
+    assert again == curves
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_damaged_state_says_which_file_to_remove(tmp_path):
+    (tmp_path / "training.pt").write_bytes(b"half")
+    with pytest.raises(RunError, match=r"training.pt.*Remove that file"):
+        fit(_model(), _rows(), HOW, saved=tmp_path / "training.pt")
+
+
+def test_curves_tell_the_loss_of_the_half_that_never_saw_a_row():
+    torch.manual_seed(0)
+    rows = _rows()
+    noise = TrainingRows(rows.x, torch.randint(0, 2, (64,)), rows.ids, rows.validation_x, rows.validation_y)
+    curves = fit(_model(), noise, Fitting(60, 16, 1e-2, 0.0, 0))
+    assert curves.keep[-1] < 0.3  # by heart
+    assert curves.flip[-1] > 0.6  # labels are random: nobody can know them
+    assert len(curves.validation) == len(curves.accuracy) == 60
+
+
+def test_a_training_that_diverges_says_so():
+    rows = _rows()
+    with pytest.raises(TrainingError, match=r"diverged in epoch 1.*--learning-rate"):
+        fit(_model(), TrainingRows(rows.x * float("inf"), *list(vars(rows).values())[1:]), HOW)
+
+
+def test_rare_classes_count_as_much_as_frequent_ones():
+    weights = class_weights(torch.tensor([0] * 90 + [1] * 10), 2)
+    assert weights is not None
+    assert float(weights[0] * 90) == pytest.approx(float(weights[1] * 10))
+    assert class_weights(torch.tensor([0, 1] * 10), 2) is None

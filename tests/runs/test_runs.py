@@ -1,0 +1,184 @@
+"""A run from data to scores, in a folder."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from turnover.errors import DataFileError, RunError
+from turnover.runs import runs
+from turnover.runs.config import RunConfig
+from turnover.runs.runs import Run, open_run
+from turnover.runs.starting import start_run
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    """Return a csv of 200 made-up reviews; a tenth has the wrong label."""
+    draw = np.random.default_rng(0)
+    good, bad = "lovely funny warm bright clever".split(), "dull slow cold empty tired".split()
+    lines = ["text,label"]
+    for row in range(200):
+        liked = row % 2 == 0
+        words = (
+            draw.choice(good if liked else bad, 3).tolist()
+            + draw.choice("film plot cast scene end".split(), 3).tolist()
+        )
+        lines.append(f"{' '.join(words)} {row},{'pos' if liked != (row % 20 == 3) else 'neg'}")
+    file = tmp_path_factory.mktemp("data") / "reviews.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def config(reviews):
+    return RunConfig(str(reviews), text="text", label="label", hidden=64, replicas=3, epochs=4, learning_rate=3e-3)
+
+
+@pytest.fixture(scope="module")
+def run(config, tmp_path_factory):
+    return start_run(config, tmp_path_factory.mktemp("runs") / "reviews")
+
+
+def test_a_run_can_be_opened_again_and_says_the_same(run):
+    again = open_run(run.folder.path)
+    assert again.about == run.about
+    texts = ["a lovely warm film", "dull and slow"]
+    assert np.array_equal(again.predict(texts), run.predict(texts))
+    assert again.self_influence.equals(run.self_influence)
+    assert again.mean_influence.equals(run.mean_influence)
+
+
+def test_a_run_is_asked_when_its_file_is_gone(config, reviews, run, tmp_path):
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(reviews.read_bytes())
+    other = start_run(RunConfig(**{**vars(config), "data": str(copy)}), tmp_path / "run")
+    copy.unlink()
+    again = open_run(other.folder.path)
+    assert again.rows.values == run.rows.values
+    assert torch.equal(again.y, run.y)
+    assert again.predict(["a film"]).shape == (1, 2)
+
+
+def test_no_row_is_in_two_splits_and_scores_have_the_order_of_training_rows(run):
+    parts = [run.places(split) for split in ("train", "validation", "test")]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(200))
+    assert run.self_influence.ids.tolist() == parts[0].tolist()
+    assert run.out_of_sample.probs.shape == (len(parts[0]), 2)
+
+
+def test_what_masks_say_by_themselves_is_taken_off_where_that_is_cheap(run, monkeypatch):
+    assert run.unseen().path == "flipped view of each row, without what its mask says of 32 others"
+    assert np.allclose(run.unseen().probs, run.out_of_sample.probs, atol=1e-6)
+    monkeypatch.setattr(runs, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
+    assert run.unseen().path == "flipped view of each row"
+
+
+def test_wrong_labels_are_found_by_the_part_that_never_saw_them(run):
+    places = run.places("train")
+    wrong = places % 20 == 3
+    worst = np.argsort(run.out_of_sample.label_quality)[: wrong.sum()]
+    assert wrong[worst].mean() > 0.7
+
+
+def test_the_same_settings_give_the_same_scores(config, run, tmp_path):
+    again = start_run(config, tmp_path / "again")
+    assert np.array_equal(again.self_influence.values, run.self_influence.values)
+
+
+class _CutOff(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("stage", ["training", "scoring"])
+def test_a_run_that_was_cut_off_is_taken_up_again(config, run, tmp_path, stage):
+    def cut_off(now, done, total, note=""):
+        if now == stage and done > 0:
+            raise _CutOff
+
+    with pytest.raises(_CutOff):
+        start_run(config, tmp_path / "run", watch=cut_off)
+    with pytest.raises(RunError, match=r"did not come to its end.*turnover run --config"):
+        open_run(tmp_path / "run")
+    again = start_run(config, tmp_path / "run")
+    assert again.complete
+    assert np.array_equal(again.self_influence.values, run.self_influence.values)
+
+
+def test_a_finished_run_is_not_trained_again(config, run):
+    def refuse(stage, done, total, note=""):
+        raise AssertionError(stage)
+
+    assert start_run(config, run.folder.path, watch=refuse).complete
+
+
+def test_a_folder_with_other_settings_is_refused_by_name(config, run):
+    other = RunConfig(**{**vars(config), "seed": 5})
+    with pytest.raises(RunError, match=r"seed 0 there, 5 here.*--out NEW"):
+        start_run(other, run.folder.path)
+
+
+def test_a_folder_that_is_no_run_is_left_alone(config, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RunError, match="exists and is not a run"):
+        start_run(config, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_data_that_cannot_be_used_makes_no_folder(tmp_path):
+    (tmp_path / "one.csv").write_text("text,label\nhello,a\n")
+    with pytest.raises(DataFileError):
+        start_run(RunConfig(str(tmp_path / "one.csv"), text="text", label="label"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "run.json").unlink(), "holds no run"),
+        (lambda folder: (folder / "run.json").write_text("{"), "cannot be read"),
+        (
+            lambda folder: (folder / "run.json").write_text('{"format": 99, "versions": {"turnover": "9.0"}}'),
+            "turnover 9.0",
+        ),
+        (lambda folder: (folder / "rows.jsonl.gz").write_bytes(b"half"), "half written or damaged"),
+        (lambda folder: (folder / "inputs.json").write_text("{}"), "cannot be read"),
+    ],
+    ids=["missing", "broken", "other format", "half rows", "half inputs"],
+)
+def test_a_damaged_folder_says_what_to_do(run, tmp_path, change, message):
+    import shutil
+
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder.path, folder)
+    change(folder)
+    with pytest.raises(RunError, match=message):
+        open_run(folder).predict(["a film"])
+
+
+def test_run_json_tells_versions_seconds_and_results(run):
+    about = json.loads(run.folder.about.read_text())
+    assert about["state"] == "complete"
+    assert about["results"]["test_accuracy"] > 0.7
+    assert {"turnover", "torch", "python"} <= set(about["versions"])
+    assert set(about["seconds"]) == {"reading", "features", "training", "scoring"}
+
+
+def test_rows_of_a_group_are_one_instance(reviews, tmp_path):
+    lines = reviews.read_text().splitlines()
+    grouped = [f"{line},{'who' if place == 0 else f'annotator {place % 7}'}" for place, line in enumerate(lines)]
+    (tmp_path / "grouped.csv").write_text("\n".join(grouped))
+    config = RunConfig(
+        str(tmp_path / "grouped.csv"),
+        text="text",
+        label="label",
+        group="who",
+        hidden=64,
+        replicas=1,
+        epochs=8,
+        learning_rate=3e-3,
+    )
+    run = start_run(config, tmp_path / "run")
+    assert set(run.train_data[2].tolist()) <= set(range(7))
+    assert isinstance(run, Run)

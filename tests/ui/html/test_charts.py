@@ -1,0 +1,51 @@
+"""Charts as geometry: everything lies within the frame, and where it should."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnover.ui.html.charts import HEIGHT, WIDTH, bar_chart, line_chart, nice_ticks, power_of
+from turnover.ui.html.data_measures import Histogram
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_few_round_and_within(low, span):
+    ticks = nice_ticks(low, low + span)
+    assert len(ticks) <= 7
+    slack = 1e-6 * max(span, abs(low))
+    assert all(low - slack <= tick <= low + span + slack for tick in ticks)
+
+
+def test_one_epoch_is_drawn():
+    chart = line_chart({"keep": [0.5], "flip": [0.7]})
+    assert chart.x[0].text == "1"
+    assert all(math.isfinite(line.end[0]) for line in chart.lines)
+
+
+def test_a_lower_loss_is_drawn_lower():
+    chart = line_chart({"keep": [0.5, 0.1], "flip": [0.5, 0.9]})
+    keep, flip = chart.lines
+    assert keep.end[1] > flip.end[1]  # SVG counts downwards
+    assert keep.end[0] == flip.end[0] == chart.right
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_bars_stand_on_the_floor_and_the_tallest_counts_most(log):
+    chart = bar_chart(Histogram((-1.0, 0.0, 1.0, 2.0), (3, 100, 1), (50.0, 50.0, 4.0)), log=log)
+    assert {round(bar.y + bar.height, 6) for bar in chart.bars} == {chart.bottom}
+    assert max(chart.bars, key=lambda bar: bar.height).text.endswith(": 100")
+    assert all(0 <= bar.x <= WIDTH and 0 <= bar.y <= HEIGHT for bar in chart.bars)
+    assert chart.bars[2].height > 0  # one row among hundreds is seen
+    assert chart.zero is not None
+    assert len(chart.outline.split()) == 6
+
+
+def test_empty_bars_have_no_height():
+    assert bar_chart(Histogram((0.0, 1.0), (0,))).bars[0].height == 0
+
+
+@given(st.floats(1e-12, 1e12))
+def test_in_its_unit_the_largest_value_is_easy_to_read(value):
+    assert 0.05 <= value / 10.0 ** power_of([value, value / 3]) < 1000

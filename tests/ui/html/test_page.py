@@ -1,0 +1,215 @@
+"""The page: complete in itself, safe, and readable by everybody."""
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from tests.ui.html.made_data import HOSTILE, language_data, made_data
+from turnover.ui.html.page import render
+
+KINDS = ["text", "image", "table"]
+VOID = {"meta", "link", "img", "input", "br", "line", "polyline", "circle"}
+
+
+class Page(HTMLParser):
+    """A page taken apart: tags with attributes, headings, texts of scripts, and what is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open[-1:] == [tag], f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module", params=[*KINDS, "lm"])
+def page(request) -> Page:
+    return Page(render(language_data() if request.param == "lm" else made_data(request.param)))
+
+
+def test_every_tag_is_closed_and_ids_are_unique(page):
+    assert page.open == []
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    links = [attrs.get(name) for _, attrs in page.tags for name in ("src", "href", "srcset", "xlink:href", "data")]
+    assert {str(link).split(":")[0] for link in links if link and link[0] != "#"} <= {"data", "report.json"}
+    assert not page.all("iframe")
+    assert "@import" not in page.texts["style"][0]
+    assert "url(" not in page.texts["style"][0]
+
+
+def test_the_policy_allows_the_one_script_of_the_page_and_no_other(page):
+    policy = next(attrs["content"] for attrs in page.all("meta") if attrs.get("http-equiv"))
+    assert len(page.all("script")) == 1
+    digest = base64.b64encode(hashlib.sha256(page.texts["script"][0].encode()).digest()).decode()
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_of_the_data_stay_words(kind):
+    data = made_data(kind)
+    hostile = replace(
+        data, overview=replace(data.overview, title=HOSTILE, labels=(HOSTILE, "positive"), notes=(HOSTILE,))
+    )
+    text = render(hostile)
+    assert len(Page(text).all("script")) == 1
+    assert "<img src=x" not in text
+    assert "&lt;script&gt;document.title" in text
+
+
+def test_headings_go_down_one_step_at_a_time(page):
+    levels = [int(name[1]) for name, _ in page.tags if re.fullmatch(r"h[1-6]", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_landmarks_name_the_parts_of_the_page(page):
+    for landmark in ("header", "nav", "main", "footer"):
+        assert len(page.all(landmark)) == 1, landmark
+    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    for _, attrs in page.tags:
+        for name in ("aria-labelledby", "for"):
+            assert set((attrs.get(name) or "").split()) <= ids, attrs
+        if (attrs.get("href") or "").startswith("#"):
+            assert str(attrs["href"])[1:] in ids
+
+
+def test_every_control_has_a_label_and_every_picture_a_text(page):
+    labelled = {attrs.get("for") for attrs in page.all("label")}
+    for tag in ("input", "select"):
+        assert all(attrs["id"] in labelled for attrs in page.all(tag))
+    assert all(attrs.get("alt") for attrs in page.all("img"))
+    for _, attrs in page.tags:
+        if attrs.get("role") == "img":
+            assert attrs.get("aria-labelledby")
+
+
+def test_tables_have_captions_and_header_cells_say_what_they_head(page):
+    captions = len(page.all("caption"))
+    compared = sum(attrs.get("class") == "compared" for attrs in page.all("table"))  # these stand within a named region
+    assert captions == len(page.all("table")) - compared
+    assert all(attrs.get("scope") for attrs in page.all("th"))
+
+
+def test_sections_without_anything_to_say_are_left_out():
+    text = render(language_data())
+    assert 'id="coloured"' in text
+    for section in ("mistakes", "doubtful", "harmful", "groups", "classes", "trust", "leaks"):
+        assert f'id="{section}"' not in text
+
+
+def test_coloured_words_keep_their_colour_and_their_signs():
+    text = render(language_data())
+    assert '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>' in text
+
+
+def test_marked_words_are_marked():
+    assert "<mark>gorgeous</mark> film" in render(made_data("text"))
+
+
+def test_the_order_is_said_to_be_noise_where_it_is():
+    text = render(made_data("text"))
+    assert text.count("From here on the order is noise.") == 2
+    assert text.count("None stands out from noise: take the order as chance.") == 2
+
+
+def test_many_labels_are_listed_by_pairs_and_not_as_a_square():
+    data = made_data()
+    names = tuple(f"label {number}" for number in range(40))
+    text = render(replace(data, overview=replace(data.overview, labels=names)))
+    assert 'class="matrix"' not in text
+    assert "The most frequent confusions" in text
+
+
+def test_the_longest_report_stays_below_five_megabytes():
+    from turnover.ui.html import row_lists
+
+    data = made_data("text", rows=row_lists.MOST_DOUBTFUL + 4)
+    long = tuple(replace(row, text="häßliche Wörter & more " * 18) for row in data.rows)
+    lists = {"harmful": data.harmful[: row_lists.MOST], "memorised": data.memorised[: row_lists.MOST]}
+    report = replace(data, rows=long, duplicates=data.duplicates * 50, mistakes=data.mistakes * 12, **lists)
+    assert len(render(report).encode()) < 5_000_000
+    assert len(report.as_json().encode()) < 5_000_000
+
+
+def test_labels_are_called_doubtful_and_not_wrong():
+    data = made_data("text")
+    text = render(replace(data, counts=replace(data.counts, doubtful=20, asked=100, asked_disbelieved=25)))
+    assert '<h2 id="doubtful">Doubtful labels</h2>' in text
+    assert (
+        "A doubt is no proof, as this part errs, too. It does not believe 25.0\xa0% of validation and test labels"
+        in text
+    )
+    assert text.count('<span class="flag">doubtful label</span>') == 2
+    assert "Doubtful labels</button>" in text
+    assert "ikely wrong" not in text
+
+
+def test_the_unit_of_mean_influence_is_in_its_column_its_caption_and_the_trust_section():
+    plain = render(made_data("text"))
+    assert plain.count("Mean influence (loss) (×") >= 2
+    assert "the most harmful first; in units of loss</caption>" in plain
+    scaled = render(replace(made_data("text"), mean_unit="the usual loss of each query"))
+    assert scaled.count("Mean influence (usual = 1) (×") >= 2
+    assert "the most harmful first; 1 being what a training row usually" in scaled
+    assert "that of mean influence has another unit, 1 being what a training row usually" in scaled
+    assert "another unit" not in plain
+
+
+def test_standard_errors_and_p_values_are_said_to_answer_two_questions():
+    data = made_data("text")
+    text = render(data)
+    # Below the list of rows and below that of groups.
+    assert text.count("from how far the 8 replicas disagree. The p-value answers another question") == 2
+    assert "the smallest p-value must lie below 0.05 / 36 = 0.00139, the second smallest below twice that" in text
+    assert data.trust is not None
+    one = render(replace(data, trust=replace(data.trust, replicas=1)))
+    assert "± and the p-value both come from ids that were never trained" in one
+    unknown = replace(
+        data,
+        harmful=tuple(replace(row, p_value=None) for row in data.harmful),
+        groups=tuple(replace(group, p_value=None) for group in data.groups),
+    )
+    assert "smallest p-value" not in render(unknown)
+
+
+def test_columns_that_are_left_out_are_told():
+    data = made_data("table")
+    wide = replace(data, groups=(), rows=tuple(replace(row, more_cells=18) for row in data.rows))
+    text = render(wide)
+    assert "and 18 more columns" in text
+    assert "The first 3 of 21 columns; the others were learned from, too." in text
+    assert "more column" not in render(data)

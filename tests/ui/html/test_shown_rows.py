@@ -1,0 +1,65 @@
+"""Rows as readers see them."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from turnover.runs.config import RunConfig
+from turnover.runs.starting import start_run
+from turnover.ui.html.shown_rows import ShownRows, cell_text, picture, shortened
+
+
+def test_long_texts_end_between_words_and_say_so():
+    text = shortened("word " * 200)
+    assert len(text) <= 402
+    assert text.endswith("word …")
+    assert shortened("x" * 500) == "x" * 400 + " …"
+    assert shortened("  short ") == "short"
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "kind"), [(8, 1, "PNG"), (8, 3, "PNG"), (64, 1, "JPEG"), (300, 3, "JPEG")]
+)
+def test_pictures_are_small_and_keep_their_colours(size, channels, kind):
+    pixels = np.zeros((size, size, channels), np.uint8)
+    pixels[: size // 2] = 200
+    uri = picture(pixels)
+    image = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+    assert image.format == kind
+    assert max(image.size) == min(size, 96)
+    assert abs(int(np.asarray(image)[1, 1].max()) - 200) < 4
+    assert abs(int(np.asarray(image)[-2, -2].max())) < 4
+    assert len(uri) < 4000
+
+
+def test_what_is_missing_in_a_table_is_called_so():
+    assert cell_text(None) == cell_text(np.nan) == "missing"
+    assert cell_text(np.int64(3)) == "3"
+
+
+def test_rows_are_shown_once_with_their_split_and_label(table_run):
+    shown = ShownRows(table_run)
+    assert shown(5) is shown(np.int64(5))
+    shown(3)
+    assert [row.row for row in shown.all] == [3, 5]
+    row = shown(3)
+    assert dict(row.cells)["weight"] == "missing"
+    assert row.label == table_run.rows.frame["kind"].iloc[3]
+    assert 3 in table_run.places(row.split)
+
+
+def test_columns_that_are_left_out_are_counted(tmp_path):
+    wide = [f"column{number}" for number in range(30)]
+    lines = [",".join([str(row * 37 % (place + 7)) for place in range(30)] + ["ab"[row % 2]]) for row in range(40)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join([*wide, "kind"]), *lines]), encoding="utf-8")
+    config = RunConfig(str(tmp_path / "wide.csv"), label="kind", hidden=16, replicas=1, epochs=1)
+    row = ShownRows(start_run(config, tmp_path / "run"))(0)
+    assert len(row.cells) == 12
+    assert row.more_cells == 18
+
+
+def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, text_run):
+    assert ShownRows(table_run)(0).more_cells == ShownRows(text_run)(0).more_cells == 0

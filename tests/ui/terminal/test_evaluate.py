@@ -1,0 +1,48 @@
+"""`turnover evaluate`: foretold, measured against retraining, resumed."""
+
+import shutil
+
+import pytest
+
+from tests.ui.terminal.test_bad_input import refused
+
+
+@pytest.fixture
+def run(text_run, tmp_path):
+    shutil.copytree(text_run, tmp_path / "RUN")
+    return "RUN"
+
+
+def test_scores_are_compared_with_retraining_after_a_word_on_how_long_it_takes(turnover_, run):
+    said = turnover_("evaluate", run, "--subsets", "4", "--queries", "6")
+    assert said.code == 0, said.err
+    assert "24 trainings of this run's network, about" in said.err
+    for part in ("LDS", "what retraining noise allows", "predictions changed without 20 rows", "random rows"):
+        assert part in said.words
+
+
+def test_json_has_every_figure_and_finished_trainings_are_not_run_again(turnover_, run):
+    asked = ("evaluate", run, "--subsets", "4", "--queries", "6", "--metrics", "lds", "--json")
+    first, again = turnover_(*asked).data, turnover_(*asked).data
+    assert -1 <= first["rows"][0]["lds"]["value"] <= 1
+    assert [row["lds"] for row in again["rows"]] == [row["lds"] for row in first["rows"]]
+    assert first["view"] == "plain"
+
+
+def test_wrong_labels_that_are_known_are_counted(turnover_, run):
+    said = turnover_("evaluate", run, "--metrics", "self,mislabels", "--truth", "truth", "--queries", "6", "--json")
+    assert said.code == 0, said.err
+    assert said.data["rows"][0]["mislabels_self"]["auc"] > 0.8
+    assert "training" not in said.err  # none is needed
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--metrics", "lsd"], "'lsd'"),
+        (["--metrics", "self"], "--truth"),
+        (["--metrics", "self", "--truth", "colour"], "'colour'"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(turnover_, run, options, part):
+    refused(turnover_("evaluate", run, *options), part)

@@ -1,0 +1,156 @@
+"""`turnover explain`: the rows behind a prediction, for texts, tables, images and language models."""
+
+import pytest
+
+from tests.ui.terminal.test_bad_input import refused
+
+
+def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
+    said = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3")
+    assert said.code == 0, said.err
+    for part in ("The network says", "What pushed towards", "±", "loss at the predicted label"):
+        assert part in said.words
+
+
+def test_json_has_rows_labels_by_name_and_errors(turnover_, text_run):
+    item = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3", "--json").data["items"][0]
+    assert item["predicted"] in ("good", "bad")
+    assert item["given"] is None
+    for reason in item["pushed"]:
+        assert reason["label"] == item["predicted"]
+        assert reason["score"] > 0
+        assert reason["stderr"] > 0
+        assert reason["name"] == f"line {reason['row'] + 2}"
+        assert reason["value"].endswith(f"film number {reason['row']}")
+
+
+def test_all_labels_may_give_rows_of_other_labels(turnover_, text_run):
+    asked = ("explain", text_run, "--query", "a lovely and warm film", "-k", "12", "--json")
+    items = turnover_(*asked, "--all-labels").data["items"][0]
+    assert {reason["label"] for reason in (*items["pushed"], *items["against"])} == {"good", "bad"}
+
+
+def test_relative_scores_are_another_order_of_the_same_rows(turnover_, text_run):
+    asked = ("explain", text_run, "--row", "3", "-k", "5", "--json")
+    plain, relative = turnover_(*asked).data, turnover_(*asked, "--relative").data
+    assert relative["relative"] is True
+    assert plain["items"][0]["predicted"] == relative["items"][0]["predicted"]
+    assert plain["items"][0]["pushed"][0]["score"] != relative["items"][0]["pushed"][0]["score"]
+
+
+def test_errors_are_wrong_predictions_the_surest_first(turnover_, text_run):
+    found = turnover_("explain", text_run, "--errors", "--most", "2", "-k", "2", "--json").data
+    assert 1 <= len(found["items"]) <= 2
+    assert all(item["wrong"] for item in found["items"])
+    probabilities = [item["probability"] for item in found["items"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert "predicted wrongly" in found["note"]
+
+
+def test_a_training_row_is_shown_as_itself_among_its_reasons(turnover_, text_run):
+    found = turnover_("explain", text_run, "--row", "0", "--json").data["items"][0]
+    assert found["row"] == 0
+    assert found["given"] == "good"
+
+
+def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_, runs):
+    said = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2")
+    assert said.code == 0, said.err
+    assert "counted as missing: colour" in said.words
+    same = turnover_("explain", runs["table"], "--query", '{"size": 2.5}', "-k", "2", "--json").data["items"][0]
+    pairs = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2", "--json").data["items"][0]
+    assert same["probability"] == pairs["probability"]
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("size=big", ["'big' in column 'size' is no number", "leave it empty"]),
+        ('{"size": "big"}', ["'big' in column 'size' is no number"]),
+        ("size=inf", ["'inf' in column 'size' is not finite"]),
+    ],
+)
+def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing(turnover_, runs, query, parts):
+    refused(turnover_("explain", runs["table"], "--query", query), *parts)
+
+
+def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
+    said = turnover_("explain", runs["table"], "--query", "size=?, colour=purple", "-k", "2", "--json")
+    assert said.code == 0, said.err
+    assert said.data["note"] == (
+        "Not given, and counted as missing: size. Not known from training, and counted as other: 'purple' in colour."
+    )
+
+
+def test_that_nothing_stands_out_beside_small_errors_is_explained(turnover_, text_run):
+    said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
+    assert said.code == 0, said.err
+    assert "noise" in said.words
+    assert "judged among all 36 training rows" in said.words
+    assert "several standard errors from 0 by chance alone" in said.words
+
+
+def test_an_image_is_drawn_and_explained(turnover_, runs):
+    image = runs["image"].parent / "images" / "above" / "1.png"
+    said = turnover_("explain", runs["image"], "--image", image, "-k", "2")
+    assert said.code == 0, said.err
+    assert "▓" in said.out
+    assert "1.png" in said.words
+
+
+def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_first(turnover_, runs):
+    said = turnover_("explain", runs["lm"], "--query", "film and dull awful cold grim", "-k", "2", "--json")
+    assert said.code == 0, said.err
+    assert len(said.data["next_words"]) == 5
+    reasons = said.data["items"][0]["pushed"]
+    assert all(reason["text"]["word"] == said.data["items"][0]["predicted"] for reason in reasons)
+
+
+def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_, text_run):
+    by_number, by_name = (
+        turnover_("explain", text_run, "--row", row, "--json").data["items"][0] for row in ("3", "line 5")
+    )
+    assert by_name == by_number
+    assert by_number["name"] == "line 5"
+    assert "row 3, line 5," in turnover_("explain", text_run, "--row", "line 5").words
+
+
+BAD = {
+    "nothing": ([], ["nothing to explain", "--errors"]),
+    "two things": (["--row", "1", "--errors"], ["--row and --errors", "Give one"]),
+    "no such row": (["--row", "999"], ["from 0 to 59", "--row 'line 2'"]),
+    "no such name": (["--row", "line 999"], ["there is no row line 999"]),
+    "an empty text": (["--query", "  "], ["is empty"]),
+    "an image for texts": (["--image", "a.png"], ["--query"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_explained_is_told_with_what_to_type(turnover_, text_run, name):
+    options, parts = BAD[name]
+    refused(turnover_("explain", text_run, *options), *parts)
+
+
+def test_a_file_that_is_no_image_is_told(turnover_, runs, tmp_path):
+    (tmp_path / "a.png").write_text("no image")
+    refused(turnover_("explain", runs["image"], "--image", "a.png"), "'a.png' cannot be opened as an image")
+    refused(turnover_("explain", runs["image"], "--image", "b.png"), "there is no such file")
+
+
+def test_a_column_that_the_run_does_not_know_is_told(turnover_, runs):
+    refused(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'colour'")
+    refused(turnover_("explain", runs["table"], "--query", "{size"), "is not JSON")
+    refused(turnover_("explain", runs["table"], "--query", "nothing"), "no column")
+
+
+def test_a_language_model_needs_as_many_words_as_it_reads(turnover_, runs):
+    refused(turnover_("explain", runs["lm"], "--query", "film"), "Give more words")
+    refused(turnover_("explain", runs["lm"], "--errors"), "--query")
+
+
+def test_groups_are_named_as_what_pushed(turnover_, group_run):
+    said = turnover_("explain", group_run, "--query", "a lovely and warm film", "-k", "2")
+    assert said.code == 0, said.err
+    assert "annotator" in said.words
+    found = turnover_("explain", group_run, "--row", "0", "-k", "2", "--json").data["items"][0]
+    assert all(reason["group"].startswith("annotator") for reason in found["pushed"])

@@ -1,0 +1,34 @@
+"""The page of commands shows what the commands say."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from turnover.runs.config import RunConfig
+from turnover.ui.terminal.help_page import help_page
+
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    return help_page()
+
+
+def test_the_page_of_commands_is_up_to_date(page):
+    assert PAGE.read_text(encoding="utf-8") == page, (
+        "write it anew: python -m turnover.ui.terminal.help_page > docs/commands.md"
+    )
+
+
+def test_the_page_shows_the_help_of_every_command(page):
+    for command in "demo run explain cleanse memorized audit report serve evaluate".split():
+        assert f"## turnover {command}\n" in page
+        assert f"Usage: turnover {command} " in page
+
+
+def test_every_setting_of_a_run_has_an_option(page):
+    for setting in fields(RunConfig):
+        if setting.name != "data":
+            assert f"--{setting.name.replace('_', '-')}" in page, setting.name

@@ -1,0 +1,50 @@
+"""`turnover memorized`: the histogram, doubtful labels, near-duplicates; coloured text of a language model."""
+
+from tests.ui.terminal.conftest import SMALL_OPTIONS
+
+
+def test_the_histogram_and_likely_wrong_labels_are_shown(turnover_, text_run):
+    said = turnover_("memorized", text_run, "--most", "3")
+    assert said.code == 0, said.err
+    for part in ("Self-influence of the training rows", "█", "better known for having been seen"):
+        assert part in said.words
+
+
+def test_json_has_rows_by_number_and_labels_by_name(turnover_, text_run):
+    found = turnover_("memorized", text_run, "--json").data
+    assert found["rows"] == 36
+    assert sum(found["histogram"]["counts"]) == 36
+    for row in found["most_memorized"]:
+        assert row["name"] == f"line {row['row'] + 2}"
+        assert row["label"] in ("good", "bad")
+
+
+def test_wrong_labels_are_among_the_rows_that_were_learned_by_heart_most(turnover_, text_run):
+    import numpy as np
+
+    found = turnover_("memorized", text_run, "--json").data
+    wrong = {row for row in range(9, 60, 10) if np.load(text_run / "splits.npy")[row] == 0}
+    assert wrong
+    assert wrong <= {row["row"] for row in found["most_memorized"]}
+
+
+def test_images_are_drawn_beside_their_labels(turnover_, runs):
+    said = turnover_("memorized", runs["image"], "--most", "2")
+    assert said.code == 0, said.err
+
+
+def test_a_language_model_shows_passages(turnover_, runs):
+    said = turnover_("memorized", runs["lm"], "--most", "2")
+    assert said.code == 0, said.err
+    assert "from word" in said.words
+    assert len(turnover_("memorized", runs["lm"], "--most", "2", "--json").data["passages"]) == 2
+
+
+def test_nothing_in_a_text_is_a_command_to_the_terminal(turnover_, tmp_path):
+    lines = [f"line {number} has \x1b[2Jhidden and {number * 7 % 11} more words" for number in range(80)]
+    (tmp_path / "book.txt").write_text("\n".join(lines) + "\n")
+    said = turnover_("run", "book.txt", *SMALL_OPTIONS, "--out", "RUN", "--json")
+    assert said.code == 0, said.err
+    shown = turnover_("memorized", "RUN", "--most", "1")
+    assert "hidden" in shown.out
+    assert "\x1b" not in shown.out

@@ -1,0 +1,70 @@
+"""Marks are kept whole, survive a restart, and can be taken back."""
+
+import json
+
+import pytest
+
+from tests.ui.web.small_runs import BAD, GOOD
+from turnover.errors import RunError
+from turnover.ui.web.marks import MarkBook
+
+
+def test_a_mark_is_kept_in_the_run_folder_and_found_again_by_the_next_server(served, text_run):
+    first = served("text")
+    mark = first.put("/api/marks/3", json={"label": GOOD}).json()
+    assert (mark["row"], mark["label"], mark["given"], mark["name"]) == (3, GOOD, BAD, "line 5")
+    kept = json.loads((text_run.folder.path / "marks.json").read_text(encoding="utf-8"))
+    assert kept["marks"][0]["label"] == GOOD
+    again = served("text")
+    assert again.get("/api/marks").json()["marks"] == [mark]
+    assert again.get("/api/rows/3").json()["mark"] == mark
+
+
+def test_a_later_mark_replaces_an_earlier_one_and_can_be_taken_back(served):
+    client = served("text")
+    client.put("/api/marks/3", json={"label": GOOD})
+    client.put("/api/marks/3", json={"label": None})
+    marks = client.get("/api/marks").json()["marks"]
+    assert [mark["label"] for mark in marks] == [None]
+    assert client.delete("/api/marks/3").status_code == 204
+    assert client.get("/api/marks").json() == {"marks": []}
+    assert client.delete("/api/marks/3").status_code == 404
+
+
+def test_marks_of_unknown_rows_and_labels_are_refused(served):
+    client = served("text")
+    assert "no label 'neutral'" in client.put("/api/marks/3", json={"label": "neutral"}).json()["detail"]
+    assert "no row 160" in client.put("/api/marks/160", json={"label": GOOD}).json()["detail"]
+    assert client.put("/api/marks/3", json={}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        '{"format": 2, "marks": []}',
+        '{"format": 1, "marks": [{"row": 9999, "label": null, "time": ""}]}',
+        '{"format": 1, "marks": [{"row": 1, "label": "neutral", "time": ""}]}',
+    ],
+)
+def test_damaged_marks_are_not_overwritten_but_told_of(text_run, content):
+    file = text_run.folder.path / "marks.json"
+    file.write_text(content)
+    try:
+        with pytest.raises(RunError, match=r"marks\.json' cannot be read .* move it away"):
+            MarkBook(text_run)
+        assert file.read_text() == content
+    finally:
+        file.unlink()
+
+
+def test_a_mark_that_cannot_be_written_is_not_shown_as_made(text_run, monkeypatch):
+    book = MarkBook(text_run)
+
+    def full(file, text):
+        raise RunError("cannot write: no room.")
+
+    monkeypatch.setattr("turnover.ui.web.marks.write_whole", full)
+    with pytest.raises(RunError, match="no room"):
+        book.put(1, GOOD)
+    assert len(book) == 0

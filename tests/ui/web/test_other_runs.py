@@ -1,0 +1,45 @@
+"""Runs by groups and with adapters are asked as others are; what makes no sense there is refused in a sentence."""
+
+import pytest
+
+from tests.ui.web.small_runs import GOOD
+
+PAGES = ["/", "/?row=3", "/?text=a+bright+film", "/rows", "/marks", "/api"]
+
+
+def test_a_run_by_groups_answers_with_groups_and_how_many_rows_they_have(served):
+    client = served("group")
+    found = client.post("/api/explain", json={"text": "a bright, warm film", "k": 3})
+    assert found.status_code == 200, found.text
+    examples = found.json()["toward"] + found.json()["against"]
+    assert examples
+    assert all(example["row"]["group"].startswith("annotator ") for example in examples)
+    assert all(example["rows"] > 10 for example in examples)
+    assert client.get("/api/run").json()["groups"] == 8
+
+
+def test_examples_of_one_label_are_refused_where_groups_have_several_and_not_offered(served):
+    client = served("group")
+    refused = client.post("/api/explain", json={"row": 3, "examples_of": GOOD})
+    assert refused.status_code == 422
+    assert "Ask for examples of all labels." in refused.json()["detail"]
+    assert 'name="examples_of"' not in client.get("/").text
+    assert 'name="examples_of"' in served("text").get("/").text
+
+
+def test_a_run_with_adapters_answers(served):
+    client = served("adapter")
+    for question in (
+        {"text": "a bright, warm film"},
+        {"row": 3, "examples_of": "all"},
+        {"row": 3, "examples_of": GOOD},
+    ):
+        found = client.post("/api/explain", json={**question, "k": 3})
+        assert found.status_code == 200, found.text
+        assert found.json()["toward"] + found.json()["against"]
+
+
+@pytest.mark.parametrize("name", ["group", "adapter"])
+def test_all_pages_of_such_runs_are_there(served, name):
+    client = served(name)
+    assert {page: client.get(page).status_code for page in PAGES} == dict.fromkeys(PAGES, 200)

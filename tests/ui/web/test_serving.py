@@ -1,0 +1,111 @@
+"""A port is bound or the cure is told; beyond this machine a token is needed."""
+
+import socket
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.ui.web.conftest import until_ready
+from turnover.errors import MissingExtraError, RunError
+from turnover.ui.web.serving import open_server
+
+
+class Client:
+    """Asks a real server."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get(self, path: str):
+        import json
+
+        with urllib.request.urlopen(self.address.rstrip("/") + path) as answer:
+            content = answer.read()
+
+        class Answer:
+            status, headers = answer.status, answer.headers
+
+            @staticmethod
+            def json():
+                return json.loads(content)
+
+        return Answer
+
+
+def test_a_real_server_answers_and_stops(text_run):
+    with open_server(text_run, port=0) as server:
+        assert server.address == f"http://127.0.0.1:{server.port}/"
+        assert server.token is None
+        client = Client(server.address)
+        until_ready(client)
+        assert client.get("/api/run").json()["kind"] == "text"
+        assert "uvicorn" not in str(client.get("/").headers)
+    with pytest.raises(urllib.error.URLError):
+        client.get("/")
+
+
+def test_a_port_in_use_is_told_with_the_next_one(text_run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(RunError, match=rf"port {port} is in use.*--port {port + 1}"):
+            open_server(text_run, port=port)
+
+
+def test_beyond_this_machine_a_token_is_made_and_needed(text_run):
+    with open_server(text_run, host="0.0.0.0", port=0) as server:
+        assert server.token is not None
+        assert len(server.token) >= 32
+        assert server.address.endswith(f":{server.port}/?token={server.token}")
+        client = Client(f"http://127.0.0.1:{server.port}")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            client.get("/api/run")
+        assert client.get(f"/api/run?token={server.token}").status == 200
+    with open_server(text_run, host="0.0.0.0", port=0) as other:
+        assert other.token != server.token
+
+
+def test_a_token_may_be_given_for_this_machine_too(text_run):
+    with (
+        open_server(text_run, port=0, token="sixteen-letters-x") as server,
+        pytest.raises(urllib.error.HTTPError, match="401"),
+    ):
+        Client(f"http://127.0.0.1:{server.port}").get("/api/run")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"token": "short"}, "which can be guessed"),
+        ({"port": 70_000}, "port 70000 does not exist"),
+        ({"host": "no.such.host.invalid"}, "there is no host"),
+        ({"host": "192.0.2.1", "port": 0}, "no address of this machine"),
+    ],
+)
+def test_what_cannot_be_served_is_told_with_what_to_type(text_run, options, sentence):
+    with pytest.raises(RunError, match=sentence):
+        open_server(text_run, **options)
+
+
+def test_a_missing_package_is_told_with_the_extra_to_install(text_run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'turnover\[serve\]'"):
+        open_server(text_run, port=0)
+
+
+def test_the_port_is_free_again_when_a_run_cannot_be_served(text_run):
+    marks = text_run.folder.path / "marks.json"
+    marks.write_text("{")
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with pytest.raises(RunError, match=r"marks\.json"):
+            open_server(text_run, port=port)
+    finally:
+        marks.unlink()
+    with open_server(text_run, port=port) as server:
+        assert server.port == port
