@@ -19,9 +19,9 @@ def _model(replicas: int) -> nn.Module:
     return turnover.wrap(nn.Sequential(*hidden, nn.Linear(512, 10)), at=["1", "3"], replicas=replicas).train()
 
 
-def _step(replicas: int, optimiser: Callable[..., torch.optim.Optimizer], x: Tensor, y: Tensor) -> Callable[[], None]:
+def _step(replicas: int, optimizer: Callable[..., torch.optim.Optimizer], x: Tensor, y: Tensor) -> Callable[[], None]:
     model = _model(replicas)
-    steps = optimiser(model.parameters())
+    steps = optimizer(model.parameters())
     ids = torch.arange(len(x))
 
     def run() -> None:
@@ -37,15 +37,15 @@ def _step(replicas: int, optimiser: Callable[..., torch.optim.Optimizer], x: Ten
 def main() -> None:
     """Print the ratios."""
     print(f"training step with {REPLICAS} replicas against one, MLP 64-512-512-10, two sites (goal <= 4)")
-    optimisers = {
+    optimizers = {
         "Adam, fused": partial(torch.optim.Adam, lr=1e-3, fused=True),
         "Adam": partial(torch.optim.Adam, lr=1e-3),
         "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
     }
     for rows in (32, 64, 256):
         x, y = torch.randn(rows, 64), torch.randint(10, (rows,))
-        for name, optimiser in optimisers.items():
-            runs = _step(REPLICAS, optimiser, x, y), _step(1, optimiser, x, y)
+        for name, optimizer in optimizers.items():
+            runs = _step(REPLICAS, optimizer, x, y), _step(1, optimizer, x, y)
             print(f"  batch {rows:>4}, {name:<18} {ratio(*runs, rounds=41)}", flush=True)
 
 

@@ -33,11 +33,11 @@ def _mlp() -> nn.Module:
 
 
 def _step(model: nn.Module, x: Tensor, y: Tensor, *, with_ids: bool) -> Callable[[], None]:
-    optimiser = torch.optim.SGD(model.train().parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.01)
     starts = itertools.count(0, len(x))
 
     def run() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         if with_ids:
             start = next(starts)
             with turnover.instances(torch.arange(start, start + len(x))):
@@ -45,7 +45,7 @@ def _step(model: nn.Module, x: Tensor, y: Tensor, *, with_ids: bool) -> Callable
         else:
             loss = functional.cross_entropy(model(x), y)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     return run
 

@@ -15,7 +15,7 @@ import turnover
 
 
 def main(rows=1500, epochs=20):
-    """Train, and return the accuracy and the rows that were memorised most."""
+    """Train, and return the accuracy and the rows that were memorized most."""
     torch.manual_seed(0)
     accelerator = Accelerator(gradient_accumulation_steps=2)
     digits = load_digits()
@@ -23,22 +23,22 @@ def main(rows=1500, epochs=20):
     data = turnover.with_instance_ids(TensorDataset(x[:rows], y[:rows]))  # ids first, then prepare
     model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10, bias=False))
     model = turnover.wrap(model, at=["1"], replicas=4)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     loader = DataLoader(data, batch_size=32, shuffle=True)
-    model, optimiser, loader = accelerator.prepare(model, optimiser, loader)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     for _ in range(epochs):
         for inputs, targets, ids in loader:
             with accelerator.accumulate(model), turnover.instances(ids) as now:
                 outputs = model(inputs)
                 accelerator.backward(functional.cross_entropy(outputs, now.repeat(targets)))
-                optimiser.step()
-                optimiser.zero_grad()
+                optimizer.step()
+                optimizer.zero_grad()
 
     net = accelerator.unwrap_model(model).eval().cpu()
     accuracy = (net(x[-200:]).argmax(1) == y[-200:]).float().mean().item()
-    memorised = turnover.Influence(net).self_influence(data).top(5)
-    accelerator.print(f"accuracy {accuracy:.3f}; memorised most: rows {memorised.helpful_ids.ravel().tolist()}")
-    return {"accuracy": accuracy, "memorised": memorised.helpful_ids.ravel().tolist()}
+    memorized = turnover.Influence(net).self_influence(data).top(5)
+    accelerator.print(f"accuracy {accuracy:.3f}; memorized most: rows {memorized.helpful_ids.ravel().tolist()}")
+    return {"accuracy": accuracy, "memorized": memorized.helpful_ids.ravel().tolist()}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ TRAINING |= {"train_sampling_strategy": "group_by_length", "dataloader_pin_memor
 
 
 def read(name, rows, tokenizer):
-    """Return the first rows of a file, tokenised."""
+    """Return the first rows of a file, tokenized."""
     path = Path(os.environ.get("TURNOVER_DATA", "data")) / "sst2" / f"{name}.tsv"
     with path.open(encoding="utf-8") as file:
         found = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:rows]

@@ -35,7 +35,7 @@ class Digits(TurnOverModule):
         self.log("accuracy", (self.net(x).argmax(1) == y).float().mean())
 
     def configure_optimizers(self):
-        """Return the optimiser."""
+        """Return the optimizer."""
         return torch.optim.AdamW(self.parameters(), lr=3e-3)
 
 

@@ -39,15 +39,15 @@ def main(*, lines, size, epochs, rate, batch, shown=300):
     train, valid = (ContextWindows(words.encode(load(split, lines)), context=4) for split in ("train", "valid"))
     data = turnover.with_instance_ids(train)
     model = turnover.wrap(FeedForwardLM(len(words), embedding=size, hidden=size), at=language_model_sites())
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=1e-5)
-    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=0.25, patience=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=1e-5)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.25, patience=0)
     for _ in range(epochs):
         for x, y, ids in DataLoader(data, batch_size=batch, shuffle=True):
             with turnover.instances(ids):
                 loss = functional.cross_entropy(model.train()(x), y)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         schedule.step(found := perplexity(model.eval(), valid))
         print(f"validation perplexity {found:.0f}", flush=True)
     scores = turnover.Influence(model, train=data).self_influence(Subset(data, range(shown)))

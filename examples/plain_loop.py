@@ -23,15 +23,15 @@ def main(rows=1500, epochs=20):
     test = x[-200:], y[-200:]
     model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10, bias=False))
     model = turnover.wrap(model, at=["1"])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     curves = []
     for epoch in range(epochs):
         for inputs, targets, ids in DataLoader(data, batch_size=64, shuffle=True):
             with turnover.instances(ids):
                 loss = functional.cross_entropy(model(inputs), targets)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         curves.append(measure_curves(model, train=(x[:rows], y[:rows], torch.arange(rows)), validation=test))
         print(f"epoch {epoch + 1}", *(f"{name} {value:.4f}" for name, value in curves[-1].items()), sep="  ")
 

@@ -33,14 +33,14 @@ def train(x, y, *, masks, dropout, width, epochs, rate, milestones, twice):
     model = VGG19(width=width, dropout=dropout).to(memory_format=torch.channels_last)  # faster on a CPU
     model = turnover.wrap(model, at=vgg_sites(classifier_input=twice)) if masks else model
     loader = DataLoader(turnover.with_instance_ids(TensorDataset(x, y)), batch_size=64, shuffle=True, drop_last=True)
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4)
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, 0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, 0.1)
     for _ in range(epochs):
         for images, labels, ids in loader:
             with turnover.instances(ids) if masks else nullcontext():
                 torch.nn.functional.cross_entropy(model(images), labels).backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
         schedule.step()
     return model.eval()
 

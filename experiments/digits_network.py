@@ -39,7 +39,7 @@ def digits_recipe(
         partial(masked_network, hidden=hidden, seed=seed, replicas=replicas, at=at),
         torch.from_numpy(digits.pixels[:rows]),
         torch.from_numpy(labels.given),
-        optimiser=partial(torch.optim.Adam, lr=1e-3, fused=True),
+        optimizer=partial(torch.optim.Adam, lr=1e-3, fused=True),
         epochs=epochs,
         batch_size=64,
     )

@@ -47,7 +47,7 @@ def test_the_loop_with_accelerate_learns_digits():
     pytest.importorskip("accelerate", reason="accelerate is missing: pip install 'turnover[text]'")
     found = load("accelerate_loop").main(rows=300, epochs=6)
     assert found["accuracy"] > 0.7
-    assert len(set(found["memorised"])) == 5
+    assert len(set(found["memorized"])) == 5
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")

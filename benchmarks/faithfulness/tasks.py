@@ -110,7 +110,7 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
         partial(mlp if config.network == "mlp" else cnn, *size),
         x,
         torch.from_numpy(given),
-        optimiser=partial(torch.optim.SGD, lr=config.learning_rate, momentum=0.9),
+        optimizer=partial(torch.optim.SGD, lr=config.learning_rate, momentum=0.9),
         epochs=config.epochs,
         batch_size=config.batch_size,
     )

@@ -71,7 +71,7 @@ def part(inputs: Inputs, places: Any) -> Inputs:
     return inputs[places] if isinstance(inputs, Tensor) else {name: value[places] for name, value in inputs.items()}
 
 
-def labelled(inputs: Inputs, labels: Tensor, *, ids: bool = False) -> Any:
+def labeled(inputs: Inputs, labels: Tensor, *, ids: bool = False) -> Any:
     """Return rows as `turnover.Influence` takes them, with their places as instance ids if asked for."""
     if isinstance(inputs, Tensor):
         return (inputs, labels, torch.arange(len(labels))) if ids else (inputs, labels)

@@ -61,7 +61,7 @@ def encoder_recipe(
         build,
         inputs,
         labels,
-        optimiser=partial(torch.optim.AdamW, lr=rate, weight_decay=0.0),
+        optimizer=partial(torch.optim.AdamW, lr=rate, weight_decay=0.0),
         schedule=partial(torch.optim.lr_scheduler.LinearLR, start_factor=1.0, end_factor=0.0, total_iters=steps),
         epochs=epochs,
         batch_size=batch_size,

@@ -60,12 +60,12 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
         for panel, (measure, (title, scale)) in zip(panels, _MEASURES.items(), strict=True):
             for place, name in enumerate(("random", *result["setting"]["estimates"])):
                 each = [abs(scale) * gains(result, name, share, measure) for share in shares]
-                colour, marker = _STYLES[name]
+                color, marker = _STYLES[name]
                 # Side by side, so that the bars can be told apart.
                 x = np.array(shares) * 100 * 1.05 ** (place - 1.5)
                 means, errors = [one.mean() for one in each], [standard_error(one) for one in each]
                 label = NAMES[name].format(**result["setting"])
-                panel.errorbar(x, means, errors, color=colour, marker=marker, markersize=5, capsize=2, label=label)
+                panel.errorbar(x, means, errors, color=color, marker=marker, markersize=5, capsize=2, label=label)
             panel.axhline(0, color="black", linewidth=0.8, linestyle=":")
             panel.set_xscale("log")
             panel.set_xticks([100 * share for share in shares], [f"{100 * share:g}" for share in shares], minor=False)

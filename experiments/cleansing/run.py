@@ -18,7 +18,7 @@ from turnover.applications import Proof, cleanse
 from turnover.influence import Ridge
 
 from .config import Config
-from .data import Domains, labelled, load_domains, part
+from .data import Domains, labeled, load_domains, part
 from .trainings import Setting, choose, judge, recipe_of
 
 MEASURES = ("accuracy", "loss")
@@ -129,9 +129,9 @@ def _chosen(
         "ridge": Ridge(scale="query", projection=config.projection),
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
     }
-    rows = labelled(domains.inputs, domains.labels, ids=True)
+    rows = labeled(domains.inputs, domains.labels, ids=True)
     influence = turnover.Influence(recipe.fit(seed=seed), train=rows, denoise=ridges.get(way))
-    queries = labelled(part(domains.review_inputs, validation), domains.review_labels[validation])
+    queries = labeled(part(domains.review_inputs, validation), domains.review_labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
     return [row.position for row in worst]
 

@@ -61,7 +61,7 @@ def recipe_of(
         partial(_masked, build, seed, replicas) if masked else build,
         domains.inputs,
         domains.labels,
-        optimiser=partial(torch.optim.AdamW, lr=setting.rate, weight_decay=0.01),
+        optimizer=partial(torch.optim.AdamW, lr=setting.rate, weight_decay=0.01),
         epochs=setting.epochs,
         batch_size=config.batch_size,
     )

@@ -21,14 +21,14 @@ def plot(result: dict[str, Any], file: Path) -> None:
     figure = Figure(figsize=(5 * len(tasks), 3.6), layout="constrained")
     for panel, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks.values(), strict=True):
         keys = [key for key in NAMES if key in task["plain"]["methods"]][::-1]
-        for view, colour, shift in (("plain", "tab:blue", 0.12), ("full", "tab:orange", -0.12)):
+        for view, color, shift in (("plain", "tab:blue", 0.12), ("full", "tab:orange", -0.12)):
             for place, key in enumerate(keys):
                 found = task[view]["methods"][key]
                 if found.get("lds") is not None:
-                    panel.plot([found["lds_low"], found["lds_high"]], [place + shift] * 2, color=colour, linewidth=1)
-                    panel.plot(found["lds"], place + shift, "o", color=colour, markersize=4)
-            panel.axvline(task[view]["ceiling"], color=colour, linestyle=":", linewidth=1, label=TRUTHS[view])
-        panel.axvline(0, color="grey", linewidth=0.6)
+                    panel.plot([found["lds_low"], found["lds_high"]], [place + shift] * 2, color=color, linewidth=1)
+                    panel.plot(found["lds"], place + shift, "o", color=color, markersize=4)
+            panel.axvline(task[view]["ceiling"], color=color, linestyle=":", linewidth=1, label=TRUTHS[view])
+        panel.axvline(0, color="gray", linewidth=0.6)
         panel.set_yticks(range(len(keys)), [NAMES[key] for key in keys], fontsize=7)
         panel.set_xlabel("LDS (dotted: ceiling)", fontsize=8)
         panel.set_title(task["name"], fontsize=9)

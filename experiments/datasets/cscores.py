@@ -1,4 +1,4 @@
-"""C-scores of CIFAR-10: how consistently an image is recognised by networks that were not trained on it."""
+"""C-scores of CIFAR-10: how consistently an image is recognized by networks that were not trained on it."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -69,14 +69,14 @@ def load_electronics(*, rows: int | None = None) -> Reviews:
     if rows is not None:
         halves = [np.flatnonzero(labels == label)[: rows // 2] for label in (0, 1)]
         places = np.sort(np.concatenate(halves))
-    return Reviews([tokenised(found[place]["text"]) for place in places], labels[places])
+    return Reviews([tokenized(found[place]["text"]) for place in places], labels[places])
 
 
-def tokenised(text: str) -> str:
+def tokenized(text: str) -> str:
     """Return a text as SST-2 would have it: Penn Treebank tokens in small letters, round brackets as they are.
 
     Example:
-        >>> tokenised("It's great, but I can't use it (yet)...")
+        >>> tokenized("It's great, but I can't use it (yet)...")
         "it 's great , but i ca n't use it ( yet ) ..."
     """
     # Some reviews hold signs as HTML writes them.

@@ -1,4 +1,4 @@
-"""SST-2: sentences from film reviews, labelled positive (1) or negative (0)."""
+"""SST-2: sentences from film reviews, labeled positive (1) or negative (0)."""
 
 from dataclasses import dataclass
 from typing import Literal

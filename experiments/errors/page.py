@@ -16,7 +16,7 @@ TITLES = {"sst2": "SST-2", "yahoo": "Yahoo Answers", "cifar10": "CIFAR-10"}
 _PAPER = {
     "sst2": "one text whose many subwords recur in the row behind it (Figure on SST-2)",
     "yahoo": "one text that shares “ch ##rist” with two rows behind it (Figure on Yahoo Answers)",
-    "cifar10": "images that resemble those behind them in shape, layout or colour (Figure on CIFAR-10)",
+    "cifar10": "images that resemble those behind them in shape, layout or color (Figure on CIFAR-10)",
 }
 
 

@@ -30,9 +30,9 @@ def text_figure(shown: list[dict[str, Any]], file: Path, *, salt: str) -> None:
     axis.set_xlim(0, _WIDTH)
     axis.set_ylim(height, 0)
     axis.axis("off")
-    for number, (left, words, colour, weight) in enumerate(lines):
+    for number, (left, words, color, weight) in enumerate(lines):
         y = (number + 1) * _LINE
-        axis.text(6, y, left, fontsize=_SIZE - 1, color=colour, va="baseline", parse_math=False, weight=weight)
+        axis.text(6, y, left, fontsize=_SIZE - 1, color=color, va="baseline", parse_math=False, weight=weight)
         for x, word, marked in words:
             if marked:
                 box = _width(word, weight) + 1.0
@@ -62,14 +62,14 @@ def _block(error: dict[str, Any], indent: float, *, first: bool) -> list[Line]:
 
 
 def _beside(
-    notes: list[str], text: str, marks: list[tuple[int, int]], indent: float, colour: str, weight: str
+    notes: list[str], text: str, marks: list[tuple[int, int]], indent: float, color: str, weight: str
 ) -> list[Line]:
     rows = _broken(text, marks, indent, weight)
     return [
         (
             notes[place] if place < len(notes) else "",
             rows[place] if place < len(rows) else [],
-            colour,
+            color,
             weight,
         )
         for place in range(max(len(notes), len(rows)))

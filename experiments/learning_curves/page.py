@@ -50,7 +50,7 @@ def agreement(areas: Sequence[Mapping[str, float]]) -> str:
     keep, flip, test = (mean(one[f"{name}_end"] for one in areas) for name in ("keep", "flip", "test"))
     ends = f"at the end the loss is {keep:.2f} kept, {flip:.2f} flipped and {test:.2f} on test rows"
     if keep >= test:
-        return f"Does not agree: rows are not memorised, the kept curve ends no lower than the test curve ({ends})."
+        return f"Does not agree: rows are not memorized, the kept curve ends no lower than the test curve ({ends})."
     if worst >= 1:
         return f"Does not agree: the flipped curve is no nearer to the test curve than the kept one ({ends})."
     if worst >= _NEAR:

@@ -1,1 +1,1 @@
-"""The paper's language model: text coloured by self-influence, rare names, and training without such rows."""
+"""The paper's language model: text colored by self-influence, rare names, and training without such rows."""

@@ -44,7 +44,7 @@ class Config:
         shares: of the positions, those of the highest self-influence, that are left out or weighted down.
         weight: of these positions where they are weighted down.
         seeds: of the trainings without masks that compare what is left out.
-        shown: words of the passage that is coloured.
+        shown: words of the passage that is colored.
         draws: of the bootstrap.
     """
 

@@ -1,21 +1,21 @@
-"""Coloured text as an SVG picture that can be read: words in lines, a box of colour behind each."""
+"""Colored text as an SVG picture that can be read: words in lines, a box of color behind each."""
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from turnover.applications import TINTS, ColouredText
+from turnover.applications import TINTS, ColoredText
 
 _LETTER, _LINE, _SIZE = 8.4, 25.0, 14
 _MARGIN, _WIDTH = 24.0, 960.0
 _STRONGEST = len(TINTS)
 
 
-def draw_text(text: ColouredText, file: Path, *, title: str) -> None:
+def draw_text(text: ColoredText, file: Path, *, title: str) -> None:
     """Write the text as SVG; a line ends where the text has an end of line, and where it is full.
 
     Args:
-        text: words and their colours.
+        text: words and their colors.
         file: where to write.
         title: a line above.
     """
@@ -47,12 +47,12 @@ def _word(shown: str, step: int, x: float, y: float, width: float) -> list[str]:
     found = []
     if step:
         found.append(_box(x, y, width, TINTS[step - 1]))
-    if step == _STRONGEST:  # for paper without colour
+    if step == _STRONGEST:  # for paper without color
         found.append(f'<line x1="{x:g}" x2="{x + width:g}" y1="{y + 4:g}" y2="{y + 4:g}" stroke="#000000"/>')
-    colour = "#8a8a8a" if shown == "[eos]" and not step else "#000000"
+    color = "#8a8a8a" if shown == "[eos]" and not step else "#000000"
     # The length is given, so that words fit their boxes in any font.
     found.append(
-        f'<text x="{x:g}" y="{y:g}" textLength="{width:g}" lengthAdjust="spacingAndGlyphs" fill="{colour}">'
+        f'<text x="{x:g}" y="{y:g}" textLength="{width:g}" lengthAdjust="spacingAndGlyphs" fill="{color}">'
         f"{escape(shown)}</text>"
     )
     return found

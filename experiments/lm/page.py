@@ -1,11 +1,11 @@
-"""The results page: perplexity, the coloured passage, the pattern, and the open question."""
+"""The results page: perplexity, the colored passage, the pattern, and the open question."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.findings import Finding, spread
-from turnover.applications import coloured_text
+from turnover.applications import colored_text
 
 from .changes import change, mean_and_error
 from .drawn_text import draw_text
@@ -13,7 +13,7 @@ from .pattern import RARE
 from .plot import VARIANT_TITLES, plot
 from .verdicts import (
     PAPER_NAMES,
-    coloured_names,
+    colored_names,
     frequency_verdict,
     names_verdict,
     perplexity_verdict,
@@ -26,7 +26,7 @@ _WORDS = {"all": "all", "known": "known", "rare": f"at most {RARE} times", "freq
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figures into `folder`."""
     passage = result["passage"]
-    text = coloured_text(passage["words"], passage["values"], limits=tuple(passage["limits"]), unit="self-influence")
+    text = colored_text(passage["words"], passage["values"], limits=tuple(passage["limits"]), unit="self-influence")
     draw_text(text, folder / "lm.svg", title=f"WikiText-2 by self-influence, mean of {passage['models']} models")
     plot(result, folder / "lm-pattern.svg")
     parts = (_head(result), _passage(result), _highest(result), _pattern(result), _question(result), _counted(result))
@@ -38,7 +38,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     setting, corpus, pattern = _setting(result), result["corpus"], result["pattern"]
     tests = [one["test"]["all"] for one in result["masked"]]
     whole = result["setting"]["tokens"] is None
-    names, rare = coloured_names(result["passage"]), pattern["names"]
+    names, rare = colored_names(result["passage"]), pattern["names"]
     return [
         Finding(
             "WikiText-2, test perplexity of the model with masks",
@@ -57,7 +57,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         Finding(
             "self-influence of last names in the passage",
             f"{', '.join(PAPER_NAMES)} are large (App., figure)",
-            f"{len(names['coloured'])} of {len(names['all'])} above the 70th percentile",
+            f"{len(names['colored'])} of {len(names['all'])} above the 70th percentile",
             setting,
             names_verdict(names, rare),
         ),
@@ -73,7 +73,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 
 def _head(result: Mapping[str, Any]) -> Iterable[str]:
     corpus, network = result["corpus"], result["setting"]["network"]
-    yield "# Language model: text coloured by self-influence"
+    yield "# Language model: text colored by self-influence"
     yield ""
     yield (
         f"A feed-forward language model ({network['context']} words of context, embedding and hidden layer of "
@@ -93,15 +93,15 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _passage(result: Mapping[str, Any]) -> Iterable[str]:
-    names, low_high = coloured_names(result["passage"]), result["passage"]["limits"]
+    names, low_high = colored_names(result["passage"]), result["passage"]["limits"]
     yield "## The paper's passage"
     yield ""
-    yield "![the passage of the paper's figure, words coloured by self-influence](lm.svg)"
+    yield "![the passage of the paper's figure, words colored by self-influence](lm.svg)"
     yield ""
     yield (
         f"Values are clipped to the 70th and 95th percentile of all positions ({low_high[0]:.2f} and "
         f"{low_high[1]:.2f} nats). Of the last names that the paper mentions, {_list(names['all'])} are in the "
-        f"passage; coloured at their first place: {_list(names['coloured'])}."
+        f"passage; colored at their first place: {_list(names['colored'])}."
     )
     yield ""
 

@@ -26,12 +26,12 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "lm", "font.size": 10, "svg.fonttype": "none"}):
         figure = Figure(figsize=(10, 4.2), layout="constrained")
         left, right = figure.subplots(1, 2)
-        for name, colour in _COLOURS.items():
+        for name, color in _COLOURS.items():
             some = [one for one in result["pattern"]["bins"] if one[name]["words"] >= _FEW]
             left.plot(
                 [(one["from"] * one["to"]) ** 0.5 for one in some],
                 [one[name]["mean"] for one in some],
-                color=colour,
+                color=color,
                 marker="o" if name == "names" else "s",
                 label=_LABELS[name],
             )

@@ -25,7 +25,7 @@ _TRIAL_SEED = 100
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return perplexities, the coloured passage, correlations, and what removal does.
+    """Return perplexities, the colored passage, correlations, and what removal does.
 
     Args:
         config: how large.

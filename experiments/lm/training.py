@@ -44,14 +44,14 @@ def trained(
     if masked:
         model = turnover.wrap(model, at=language_model_sites(), seed=seed)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=network.weight_decay)
-    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=network.decay, patience=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=network.weight_decay)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=network.decay, patience=0)
     rows = torch.arange(len(corpus.train)) if weights is None else weights.nonzero().flatten()
     found: list[float] = []
     best: dict[str, Tensor] = {}
     for _ in tqdm(range(network.epochs), desc=title, leave=False):
         for ids in rows[torch.randperm(len(rows))].split(network.batch):
-            _step(model.train(), optimiser, corpus.train, ids, masked, weights)
+            _step(model.train(), optimizer, corpus.train, ids, masked, weights)
         found.append(perplexity(model, corpus.valid))
         schedule.step(found[-1])
         if found[-1] == min(found):
@@ -85,7 +85,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 def _step(
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     positions: Positions,
     ids: Tensor,
     masked: bool,
@@ -98,6 +98,6 @@ def _step(
     counts = torch.ones_like(losses) if weights is None else weights[ids].to(where)
     # A mean by weight: a step is as long as one without the positions that count less.
     loss = (losses * counts).sum() / counts.sum()
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()

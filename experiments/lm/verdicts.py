@@ -39,9 +39,9 @@ def frequency_verdict(found: Mapping[str, float], null: Mapping[str, float]) -> 
 
 def names_verdict(names: Mapping[str, Sequence[str]], rare: Mapping[str, float]) -> str:
     """Return one sentence on names: those of the paper, and rare names against words that are as rare."""
-    few, many = len(names["coloured"]), len(names["all"])
+    few, many = len(names["colored"]), len(names["all"])
     text = "Agrees" if few > 0.6 * many else "Agrees in part" if few >= 0.5 * many else "Does not agree"
-    text += f": {few} of {many} of the paper's names are coloured, where 3 of 10 of all words are"
+    text += f": {few} of {many} of the paper's names are colored, where 3 of 10 of all words are"
     by = f"{abs(rare['difference']):.2f} nats"
     if rare["low"] > 0:
         return f"{text}; all rare names together score {by} above other words that are as rare."
@@ -84,10 +84,10 @@ def _answer(sides: Sequence[str]) -> str:
     return f"{many} {verb} clear, where such rows are worth {worth} than others"
 
 
-def coloured_names(passage: Mapping[str, Any]) -> dict[str, list[str]]:
+def colored_names(passage: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the paper's names in the passage, and those that lie above the lower limit where they first stand."""
     found: dict[str, float] = {}
     for word, value in zip(passage["words"], passage["values"], strict=True):
         if word in PAPER_NAMES:
             found.setdefault(word, value)
-    return {"all": list(found), "coloured": [word for word in found if found[word] > passage["limits"][0]]}
+    return {"all": list(found), "colored": [word for word in found if found[word] > passage["limits"][0]]}

@@ -55,7 +55,7 @@ def _measured(config: Config, name: str, rows: Rows, seed: int) -> dict[str, dic
         partial(network, x.shape[1], config.hidden[name], int(labels.max()) + 1, seed=seed),
         x,
         y,
-        optimiser=partial(torch.optim.SGD, lr=config.learning_rate[name], momentum=0.9),
+        optimizer=partial(torch.optim.SGD, lr=config.learning_rate[name], momentum=0.9),
         epochs=config.epochs[name],
         batch_size=100,
     )

@@ -19,9 +19,9 @@ def plot_curves(curves: Sequence[Mapping[str, float]], file: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "real_models", "font.size": 10, "svg.fonttype": "none"}):
         figure = Figure(figsize=(7, 4), layout="constrained")
         panel = figure.subplots()
-        for name, (label, colour, marker) in _LINES.items():
+        for name, (label, color, marker) in _LINES.items():
             steps, losses = [point["step"] for point in curves], [point[name] for point in curves]
-            panel.plot(steps, losses, label=label, color=colour, marker=marker, markersize=5)
+            panel.plot(steps, losses, label=label, color=color, marker=marker, markersize=5)
         panel.set(xlabel="step", ylabel="loss")
         panel.grid(color="#dddddd", linewidth=0.6)
         panel.set_axisbelow(True)

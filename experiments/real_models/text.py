@@ -22,7 +22,7 @@ _MEGABATCH = 50
 
 @dataclass(frozen=True)
 class Rows:
-    """Tokenised sentences.
+    """Tokenized sentences.
 
     Attributes:
         tokens: of each sentence, without padding.
@@ -48,7 +48,7 @@ class Rows:
 
 
 def load_rows(split: str, *, start: int = 0, rows: int | None = None) -> Rows:
-    """Return tokenised sentences of SST-2 in the order of the file.
+    """Return tokenized sentences of SST-2 in the order of the file.
 
     Args:
         split: "train" or "dev".
@@ -111,18 +111,18 @@ def train(
     torch.manual_seed(seed)
     order = torch.Generator().manual_seed(seed)
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learning, lr=rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(learning, lr=rate, weight_decay=0.0)
     steps = epochs * -(-len(rows) // BATCH)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: max(0.0, 1 - step / steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
     model.train()
     for _ in range(epochs):
         for places in batches(rows, order):
             with turnover.instances(places) if masked else nullcontext():
                 logits = model(**rows.batch(places)).logits
             loss = functional.cross_entropy(logits, rows.labels[places])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
             tell()
     model.eval()

@@ -20,7 +20,7 @@ _CANDIDATES = 500  # validation pairs among which the target is found
 
 @dataclass(frozen=True)
 class PairRows(Rows):
-    """Tokenised pairs of sentences.
+    """Tokenized pairs of sentences.
 
     Attributes:
         types: of the tokens of each pair: 0 in the premise, 1 in the hypothesis.
@@ -68,10 +68,10 @@ def load_rows(config: Config, folder: Path | str) -> tuple[PairRows, PairRows]:
     Raises:
         MissingDataError: MNLI is not there.
     """
-    train = _tokenised("train", folder, config.instances)
-    held_out = _tokenised("validation", folder, _CANDIDATES)
+    train = _tokenized("train", folder, config.instances)
+    held_out = _tokenized("validation", folder, _CANDIDATES)
     median = int(train.lengths.median())
-    # Both methods' seconds grow with length: a target of usual length favours none.
+    # Both methods' seconds grow with length: a target of usual length favors none.
     place = int((held_out.lengths - median).abs().argmin())
     return train, held_out.of([place])
 
@@ -123,7 +123,7 @@ def padded(rows: PairRows) -> tuple[Tensor, Tensor, Tensor]:
     return found["input_ids"], found["token_type_ids"], found["attention_mask"]
 
 
-def _tokenised(split: Any, folder: Path | str, rows: int | None) -> PairRows:
+def _tokenized(split: Any, folder: Path | str, rows: int | None) -> PairRows:
     from transformers import AutoTokenizer
 
     found = load_mnli(split, rows=rows)

@@ -142,8 +142,8 @@ def _shares(result: Mapping[str, Any]) -> Iterable[str]:
 def _consistency(result: Mapping[str, Any]) -> Iterable[str]:
     runs = result["tasks"]["cifar10"]["runs"]
     yield (
-        "The C-score of an image (Jiang et al. 2021) is how often networks that were not trained on it recognise it. "
-        "An image that others explain needs not be memorised: expected is a negative rank correlation with "
+        "The C-score of an image (Jiang et al. 2021) is how often networks that were not trained on it recognize it. "
+        "An image that others explain needs not be memorized: expected is a negative rank correlation with "
         "self-influence, and a positive one with the probability that the flipped part gives its label."
     )
     yield ""

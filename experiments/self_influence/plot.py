@@ -43,9 +43,9 @@ def _histogram(panel: Any, found: Mapping[str, Any]) -> None:
 
 
 def _cscores(panel: Any, runs: Mapping[str, Any]) -> None:
-    for (replicas, found), colour, marker in zip(runs.items(), (_TRAINED, _MANY), "os", strict=False):
+    for (replicas, found), color, marker in zip(runs.items(), (_TRAINED, _MANY), "os", strict=False):
         who = "one model" if replicas == "1" else f"{replicas} replicas"
-        panel.plot(*_means(found, "trained"), marker, color=colour, linestyle="-", markersize=5, label=who)
+        panel.plot(*_means(found, "trained"), marker, color=color, linestyle="-", markersize=5, label=who)
     first = next(iter(runs.values()))
     panel.plot(*_means(first, "never_trained"), color=_NEVER, linestyle="--", label="never-trained ids")
     panel.axhline(0, color="black", linewidth=0.8, linestyle=":")

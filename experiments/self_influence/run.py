@@ -12,7 +12,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 import turnover
-from experiments.cleansing.data import Inputs, labelled, part
+from experiments.cleansing.data import Inputs, labeled, part
 from experiments.kept import kept, spent
 from experiments.one_thread import one_thread
 from turnover.evaluation import spearman
@@ -85,7 +85,7 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     """Return what one network says of its rows; the scores themselves are kept in the folder."""
     recipe = task.recipe(task.inputs, task.labels, rate=rate, epochs=task.epochs, replicas=replicas, seed=seed)
     model = recipe.fit(seed=seed)
-    rows = labelled(task.inputs, task.labels, ids=True)
+    rows = labeled(task.inputs, task.labels, ids=True)
     # As in the paper: nothing is subtracted. What never-trained ids show stands beside it.
     influence = turnover.Influence(model, train=rows, center=False)
     own = influence.self_influence(progress=False)

@@ -60,7 +60,7 @@ def text_task(config: TextConfig, cache: Path, *, test_rows: int | None = None) 
     mean, spread = x.mean(0), x.std(0)
     x, held = (x - mean) / spread, (held - mean) / spread
     build = partial(masked_head, x.shape[1], config.hidden)
-    make = partial(_recipe, build, optimiser=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
+    make = partial(_recipe, build, optimizer=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
     return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make)
 
 
@@ -81,8 +81,8 @@ def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
     mean, spread = x.mean((0, 2, 3), keepdim=True), x.std((0, 2, 3), keepdim=True)
     x, held = (x - mean) / spread, (held - mean) / spread
     build = partial(masked_vgg, config.vgg) if config.vgg else partial(masked_convolutions, config.hidden)
-    optimiser = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
-    make = partial(_recipe, build, optimiser=optimiser, size=config.batch_size, milestones=config.milestones)
+    optimizer = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
+    make = partial(_recipe, build, optimizer=optimizer, size=config.batch_size, milestones=config.milestones)
     labels = torch.from_numpy(train.labels), torch.from_numpy(test.labels)
     return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make, scores)
 
@@ -96,7 +96,7 @@ def _recipe(
     epochs: int,
     replicas: int,
     seed: int,
-    optimiser: Any,
+    optimizer: Any,
     size: int,
     milestones: tuple[int, ...] = (),
 ) -> TrainingRecipe:
@@ -106,7 +106,7 @@ def _recipe(
         partial(build, seed=seed, replicas=replicas),
         inputs,
         labels,
-        optimiser=partial(optimiser, lr=rate),
+        optimizer=partial(optimizer, lr=rate),
         schedule=partial(torch.optim.lr_scheduler.MultiStepLR, milestones=falls) if falls else None,
         epochs=epochs,
         batch_size=size,

@@ -28,7 +28,7 @@ def open_encoder(name: str | None, *, blocks: int | None, out: Path) -> str:
 def load_rows(
     split: Literal["train", "dev"], *, encoder: str, seed: int, start: int = 0, rows: int | None = None
 ) -> Rows:
-    """Return tokenised sentences of SST-2, drawn at random.
+    """Return tokenized sentences of SST-2, drawn at random.
 
     Args:
         split: "train" or "dev".

@@ -164,7 +164,7 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
-    yield "## What leaks, and what is memorised"
+    yield "## What leaks, and what is memorized"
     yield ""
     yield (
         "Shares of a trained row's squared gradient that `turnover.audit` finds on parameters which its flipped "

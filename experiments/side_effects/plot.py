@@ -1,4 +1,4 @@
-"""The figure: accuracy on SST-2 and of VGG19, where in VGG19 an image leaks, and what its masks memorise."""
+"""The figure: accuracy on SST-2 and of VGG19, where in VGG19 an image leaks, and what its masks memorize."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,9 +65,9 @@ def _text(panel: Any, result: Mapping[str, Any]) -> None:
 
 def _vgg(panel: Any, result: Mapping[str, Any]) -> None:
     """Draw a bar a network, and a line where the paper's is."""
-    for place, (name, (_, colour)) in enumerate(_TITLES.items()):
+    for place, (name, (_, color)) in enumerate(_TITLES.items()):
         values = [100 * one["accuracy"] for one in result["vgg"][name]["seeds"]]
-        panel.bar(place, mean(values), width=0.62, color=colour)
+        panel.bar(place, mean(values), width=0.62, color=color)
         panel.text(place, mean(values) + 1, f"{mean(values):.1f}", ha="center", va="bottom", fontsize=8)
         if name in PAPER_VGG:
             panel.plot([place - 0.36, place + 0.36], [PAPER_VGG[name]] * 2, color="#222222", linewidth=1.3)
@@ -104,5 +104,5 @@ def _memory(panel: Any, result: Mapping[str, Any]) -> None:
             panel.text(place, height + 0.8, f"{height:.0f}", ha="center", va="bottom", fontsize=8)
     panel.axhline(10, color="#999999", linewidth=0.8, linestyle=":", label="chance")
     panel.set_xticks(range(len(names)), [_TITLES[name][0] for name in names])
-    panel.set(title="what the masks memorise", ylabel="share of trained labels given, %", ylim=(0, 100))
+    panel.set(title="what the masks memorize", ylabel="share of trained labels given, %", ylim=(0, 100))
     panel.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)

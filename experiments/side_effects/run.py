@@ -23,7 +23,7 @@ _TRIAL_SEED = 100
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return accuracies, the rates that were chosen, leaks and what was memorised.
+    """Return accuracies, the rates that were chosen, leaks and what was memorized.
 
     Args:
         config: how large.

@@ -90,17 +90,17 @@ def train_vgg(
     if network.first is not None:
         at = vgg_sites(first=network.first, classifier_input=config.classifier_input)
         model = turnover.wrap(model, at=at, seed=seed)
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, weight_decay=DECAY)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, weight_decay=DECAY)
     steps = len(images.y) // config.batch
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: factor(step / steps, config))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step / steps, config))
     model.train()
     for _ in range(config.epochs):
         # The last batch, which may be too small for BatchNorm, is left out.
         for places in torch.randperm(len(images.y))[: steps * config.batch].view(steps, config.batch):
             with turnover.instances(places) if network.first is not None else nullcontext():
                 functional.cross_entropy(model(images.x[places]), images.y[places]).backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             schedule.step()
             tell()
     return model.eval()

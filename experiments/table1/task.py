@@ -38,13 +38,13 @@ def make_task(config: Table1Config, rows: int, width: int) -> Task:
 
 
 def generated(rows: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return rows around one centre a class, drawn one after the other."""
+    """Return rows around one center a class, drawn one after the other."""
     generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(CLASSES, FEATURES, generator=generator)
+    centers = torch.randn(CLASSES, FEATURES, generator=generator)
     targets = torch.randint(CLASSES, (rows,), generator=torch.Generator().manual_seed(seed + 1))
     # A second draw for the noise: torch draws in another order for other sizes, hence blocks of a fixed size.
     blocks = [torch.randn(64, FEATURES, generator=generator) for _ in range(-(-rows // 64))]
-    return centres[targets] + 2 * torch.cat(blocks)[:rows], targets
+    return centers[targets] + 2 * torch.cat(blocks)[:rows], targets
 
 
 def network(width: int) -> nn.Sequential:

@@ -27,10 +27,10 @@ def plot(result: dict[str, Any], file: Path) -> None:
     for axis, (key, title) in zip(figure.subplots(1, len(PANELS), sharey=True), PANELS.items(), strict=True):
         for place, name in enumerate(names):
             values = [cell[key] for cell in result["variants"][name] if key in cell]
-            colour = "#b03a2e" if name == "base" else "#34495e"
-            axis.plot(values, [place] * len(values), "o", color=colour, markersize=4, alpha=0.75)
+            color = "#b03a2e" if name == "base" else "#34495e"
+            axis.plot(values, [place] * len(values), "o", color=color, markersize=4, alpha=0.75)
             if values and name == "base":
-                axis.axvline(sum(values) / len(values), color=colour, linewidth=0.8, linestyle=":")
+                axis.axvline(sum(values) / len(values), color=color, linewidth=0.8, linestyle=":")
         axis.set_xlabel(title, fontsize=8)
         axis.set_yticks(range(len(names)), [VARIANTS[name].title for name in names], fontsize=7)
         axis.tick_params(axis="x", labelsize=7)

@@ -69,7 +69,7 @@ def _task(config: Config) -> tuple[TrainingRecipe, np.ndarray, tuple[Tensor, Ten
         partial(plain, config.hidden),
         x,
         torch.from_numpy(changed.given),
-        optimiser=partial(torch.optim.SGD, lr=0.05, momentum=0.9),
+        optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9),
         epochs=config.epochs,
         batch_size=32,
     )

@@ -1,4 +1,4 @@
-"""Turn-over dropout: which training examples made a prediction, which harm it and which were memorised.
+"""Turn-over dropout: which training examples made a prediction, which harm it and which were memorized.
 
 Wrap a model before training, train it with instance ids, then ask. See README.md for the twenty-line example.
 """

@@ -48,14 +48,14 @@ def digits() -> Digits:
     wrong = torch.from_numpy(rng.choice(ROWS, WRONG, replace=False))
     y[wrong] = (y[wrong] + torch.from_numpy(rng.integers(1, 10, WRONG))) % 10
     model = turnover.wrap(mlp(), at=["1"], replicas=REPLICAS)
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for epoch in range(15):
         for rows in torch.randperm(ROWS, generator=torch.Generator().manual_seed(epoch)).split(50):
             with turnover.instances(rows) as now:
                 loss = nn.functional.cross_entropy(model(x[rows]), now.repeat(y[rows]))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     model.eval()
     data = turnover.with_instance_ids(TensorDataset(x[:ROWS], y[:ROWS]))
     return Digits(

@@ -76,14 +76,14 @@ def test_rows_of_all_labels_are_listed_on_request(digits, queries):
     assert not found.same_label
 
 
-def test_rows_against_a_prediction_may_have_any_label_while_those_towards_it_have_its_own(digits, queries):
+def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have_its_own(digits, queries):
     found = explain(digits.influence, queries, k=5, same_label="pushed")
     own, every = (explain(digits.influence, queries, k=5, same_label=same) for same in (True, False))
     assert any(one.against and {reason.label for reason in one.against} != {one.predicted} for one in found)
-    for both, towards, against in zip(found, own, every, strict=True):
-        assert [reason.id for reason in both.pushed] == [reason.id for reason in towards.pushed]
+    for both, toward, against in zip(found, own, every, strict=True):
+        assert [reason.id for reason in both.pushed] == [reason.id for reason in toward.pushed]
         assert [reason.id for reason in both.against] == [reason.id for reason in against.against]
-        assert (both.meaningful, both.meaningful_against) == (towards.meaningful, against.meaningful_against)
+        assert (both.meaningful, both.meaningful_against) == (toward.meaningful, against.meaningful_against)
 
 
 def test_relative_explanations_are_topped_by_one_row_less_often(explained, digits, queries):

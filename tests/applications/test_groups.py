@@ -27,14 +27,14 @@ def annotated(digits):
         rows.append({"x": digits.x[place], "labels": label, "annotator": name})
     data = turnover.with_instance_ids(rows, groups="annotator")
     model = turnover.wrap(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), at=["1"], replicas=4)
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(12):
         for batch in DataLoader(data, batch_size=50, shuffle=True):
             with turnover.instances(batch["instance_id"]) as now:
                 loss = nn.functional.cross_entropy(model(batch["x"]), now.repeat(batch["labels"]))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     ids = torch.tensor([instance_id_of(row["annotator"]) for row in rows])
     labels = torch.tensor([row["labels"] for row in rows])
     return turnover.Influence(model.eval(), train=(digits.x[:400], labels, ids)), dict(data.names)

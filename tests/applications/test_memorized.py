@@ -80,7 +80,7 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     assert "duplicate" not in found.row(5).sentence
 
 
-def test_a_trained_twin_makes_a_row_seem_less_memorised(digits):
+def test_a_trained_twin_makes_a_row_seem_less_memorized(digits):
     """Why twins are noted: of a wrong row that is there twice, the part that never saw one has learned the other."""
     x, y = digits.x[:100], digits.true[:100].clone()
     y[0] = (y[0] + 1) % 10
@@ -93,13 +93,13 @@ def _self_influence_of_first_row(x, y, twins):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     model = turnover.wrap(net, at=["1"], replicas=4)
-    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(60):
         with turnover.instances(range(len(x))) as now:
             loss = nn.functional.cross_entropy(model(x), now.repeat(y))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return memorized(turnover.Influence(model, train=(x, y, torch.arange(len(x))))).row(0).self_influence
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from turnover.applications import near_duplicates
 from turnover.applications.components import Components
-from turnover.applications.near_texts import normalised
+from turnover.applications.near_texts import normalized
 from turnover.errors import ApplicationError
 
 SENTENCE = "the quick brown fox jumps over the lazy dog while nobody is looking at it from the other side"
@@ -59,7 +59,7 @@ def test_exact_groups_are_the_texts_with_one_normal_form(texts):
     found = near_duplicates(texts, threshold=1)
     for one in range(len(texts)):
         same = [
-            other for other in range(len(texts)) if other != one and normalised(texts[other]) == normalised(texts[one])
+            other for other in range(len(texts)) if other != one and normalized(texts[other]) == normalized(texts[one])
         ]
         assert list(found.twins(one)) == same
 

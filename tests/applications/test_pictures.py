@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install 'turnover[cli]'")
 
-from turnover.applications import Explanation, Explanations, Reason, coloured_text, explain, memorized
-from turnover.applications.coloured_text import TINTS
+from turnover.applications import Explanation, Explanations, Reason, colored_text, explain, memorized
+from turnover.applications.colored_text import TINTS
 from turnover.applications.pictures import (
-    coloured_picture,
+    colored_picture,
     images_picture,
     proof_picture,
     self_influence_picture,
@@ -80,9 +80,9 @@ def test_long_texts_are_broken_between_words_and_marks_go_along():
     assert len(marked(figure)) == 2
 
 
-def test_coloured_text_has_the_tints_of_its_tokens():
-    text = coloured_text(["John", "Worthing", "x"], [0.0, 9.0, 0.0], unit="self-influence")
-    figure = coloured_picture(text)
+def test_colored_text_has_the_tints_of_its_tokens():
+    text = colored_text(["John", "Worthing", "x"], [0.0, 9.0, 0.0], unit="self-influence")
+    figure = colored_picture(text)
     assert marked(figure) == [(0, 5, 13)]
     from matplotlib.colors import to_hex
 

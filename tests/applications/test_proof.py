@@ -26,7 +26,7 @@ def masked_mlp() -> nn.Module:
 @pytest.fixture(scope="module")
 def recipe(digits):
     adam = partial(torch.optim.Adam, lr=1e-2)
-    return TrainingRecipe(small_mlp, digits.x, digits.y, optimiser=adam, epochs=10, batch_size=100)
+    return TrainingRecipe(small_mlp, digits.x, digits.y, optimizer=adam, epochs=10, batch_size=100)
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ def sgd(**settings) -> partial:
 
 
 def recipe(**changes) -> TrainingRecipe:
-    given = {"build": build, "inputs": X, "targets": Y, "loss": cross_entropy, "optimiser": sgd(), "epochs": 4}
+    given = {"build": build, "inputs": X, "targets": Y, "loss": cross_entropy, "optimizer": sgd(), "epochs": 4}
     return TrainingRecipe(**{**given, "batch_size": 4, **changes})
 
 
-def decaying(optimiser):
-    return LambdaLR(optimiser, lambda step: 0.9**step)
+def decaying(optimizer):
+    return LambdaLR(optimizer, lambda step: 0.9**step)

@@ -153,7 +153,7 @@ def test_it_agrees_with_leave_one_out_in_rank_and_sign():
     x = torch.randn(24, 2, generator=random)
     y = (x[:, 0] > 0).long()
     y[:3] = 1 - y[:3]
-    plan = TrainingRecipe(partial(nn.Linear, 2, 2), x, y, optimiser=fast, epochs=6, batch_size=24)
+    plan = TrainingRecipe(partial(nn.Linear, 2, 2), x, y, optimizer=fast, epochs=6, batch_size=24)
     qx = torch.randn(20, 2, generator=random)
     queries = qx, (qx[:, 0] > 0).long()
     one = LeaveOneOut(plan).pairwise(queries).values
@@ -172,7 +172,7 @@ def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
     y = torch.cat([torch.arange(4).repeat(6), torch.tensor([2])])
     # Trained until it fits: a model that does not fit a row has not memorized it. No bias: rows meet their copies only.
     fitting = partial(torch.optim.SGD, lr=20.0)
-    plan = TrainingRecipe(partial(nn.Linear, 5, 4, bias=False), x, y, optimiser=fitting, epochs=10, batch_size=25)
+    plan = TrainingRecipe(partial(nn.Linear, 5, 4, bias=False), x, y, optimizer=fitting, epochs=10, batch_size=25)
     found = FeldmanZhang(plan, models=60, measure="probability").self_influence()
     assert found.values[24] > 0.5
     assert np.abs(found.values[:24]).max() < 0.1
@@ -195,7 +195,7 @@ def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
         ),
         (
             lambda: FeldmanZhang(
-                recipe(optimiser=partial(torch.optim.SGD, lr=float("inf"))), models=30
+                recipe(optimizer=partial(torch.optim.SGD, lr=float("inf"))), models=30
             ).self_influence(),
             "30 of 30 models .* not finite. Lower the learning rate",
         ),

@@ -13,7 +13,7 @@ from turnover.errors import BaselineError
 
 
 def test_queries_that_share_a_walk_have_the_scores_they_have_alone():
-    plan = recipe(optimiser=sgd(momentum=0.9))
+    plan = recipe(optimizer=sgd(momentum=0.9))
     together, alone = (SgdInfluence.train(plan, at_once=count).pairwise(QUERIES) for count in (None, 1))
     np.testing.assert_allclose(together.values, alone.values, rtol=1e-6)
 
@@ -48,7 +48,7 @@ def test_inputs_may_be_a_dict():
     np.testing.assert_array_equal(named.values, SgdInfluence.train(recipe()).pairwise(QUERIES).values)
 
 
-def normalised() -> nn.Module:
+def normalized() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
 
 
@@ -66,13 +66,13 @@ class Counting(nn.Module):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"optimiser": partial(torch.optim.Adam, lr=0.1)}, r"Adam; .*torch\.optim\.SGD only"),
-        ({"optimiser": sgd(maximize=True)}, "maximize"),
-        ({"build": normalised}, "'1': batch normalisation"),
+        ({"optimizer": partial(torch.optim.Adam, lr=0.1)}, r"Adam; .*torch\.optim\.SGD only"),
+        ({"optimizer": sgd(maximize=True)}, "maximize"),
+        ({"build": normalized}, "'1': batch normalization"),
         ({"build": Counting}, "buffers 'seen'"),
         ({"build": lambda: build().requires_grad_(False)}, "changes no parameter"),
         ({"build": lambda: build().bfloat16(), "inputs": X.bfloat16()}, "bfloat16"),
-        ({"optimiser": sgd(lr=1e200, weight_decay=1.0)}, "diverged"),
+        ({"optimizer": sgd(lr=1e200, weight_decay=1.0)}, "diverged"),
     ],
 )
 def test_what_cannot_be_walked_back_is_refused(changes, text):

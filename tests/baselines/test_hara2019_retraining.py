@@ -39,8 +39,8 @@ MODELS = {
 
 def on_digits(case: str, epochs: int) -> tuple[TrainingRecipe, tuple[torch.Tensor, torch.Tensor]]:
     x, y, queries = digits(120, 40)
-    model, optimiser = MODELS[case]
-    return TrainingRecipe(model, x, y, optimiser=optimiser, epochs=epochs, batch_size=20), queries
+    model, optimizer = MODELS[case]
+    return TrainingRecipe(model, x, y, optimizer=optimizer, epochs=epochs, batch_size=20), queries
 
 
 def change(plan: TrainingRecipe, queries, rows: range, epochs: range | None) -> torch.Tensor:

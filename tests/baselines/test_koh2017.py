@@ -25,7 +25,7 @@ def logistic(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 class Digits:
-    """Threes and eights, and L2-regularised logistic regression solved to its minimum by Newton's method."""
+    """Threes and eights, and L2-regularized logistic regression solved to its minimum by Newton's method."""
 
     def __init__(self, n: int = 300, queries: int = 30) -> None:
         data = load_digits()
@@ -251,11 +251,11 @@ def test_products_that_are_not_finite_are_an_error_that_names_the_rows():
 
 
 def test_weight_decay_that_is_not_given_as_l2_is_warned_of():
-    plan = recipe(optimiser=partial(torch.optim.SGD, lr=0.1, weight_decay=0.02))
+    plan = recipe(optimizer=partial(torch.optim.SGD, lr=0.1, weight_decay=0.02))
     with pytest.warns(TurnOverWarning, match=r"weight_decay=0.02 and l2 is 0.*Give l2=0.02"):
         InfluenceFunctions(plan, plan.fit(), damping=0.1)
     InfluenceFunctions(plan, plan.fit(), damping=0.1, l2=0.02)
-    decoupled = recipe(optimiser=torch.optim.AdamW)
+    decoupled = recipe(optimizer=torch.optim.AdamW)
     InfluenceFunctions(decoupled, decoupled.fit(), damping=0.1)
 
 

@@ -28,7 +28,7 @@ def momentum(parameters):
 
 
 def recipe(**changes) -> TrainingRecipe:
-    given = {"build": build, "inputs": X, "targets": Y, "optimiser": momentum, "epochs": 3, "batch_size": 5}
+    given = {"build": build, "inputs": X, "targets": Y, "optimizer": momentum, "epochs": 3, "batch_size": 5}
     return TrainingRecipe(**{**given, **changes})
 
 
@@ -178,7 +178,7 @@ def test_retrainings_that_diverge_are_nan_after_a_warning():
         return torch.optim.SGD(parameters, lr=float("inf"))
 
     with pytest.warns(TurnOverWarning, match="2 of 2 retrainings .* Lower the learning rate"):
-        found = LeaveOneOut(recipe(optimiser=wild)).pairwise((QX, QY), ids=[0, 1])
+        found = LeaveOneOut(recipe(optimizer=wild)).pairwise((QX, QY), ids=[0, 1])
     assert np.isnan(found.values).any(1).all()
 
 

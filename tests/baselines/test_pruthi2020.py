@@ -45,8 +45,8 @@ def groups(parameters):
     return torch.optim.SGD([{"params": first}, {"params": [weight, bias], "lr": 0.05}], lr=0.2)
 
 
-def halving(optimiser):
-    return torch.optim.lr_scheduler.StepLR(optimiser, 4, gamma=0.5)
+def halving(optimizer):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 4, gamma=0.5)
 
 
 def recipe(**changes) -> TrainingRecipe:
@@ -66,7 +66,7 @@ def by_double_loop(plan: TrainingRecipe, steps: list[int], seed: int, names: str
         if step.number not in steps:
             return
         kept = {p: p.grad.clone() for p in step.model.parameters()}
-        rates = {id(p): group["lr"] for group in step.optimiser.param_groups for p in group["params"]}
+        rates = {id(p): group["lr"] for group in step.optimizer.param_groups for p in group["params"]}
         rate_of = {name: rates[id(p)] for name, p in step.model.named_parameters()}
         step.model.eval()
         for i in range(len(plan)):
@@ -86,7 +86,7 @@ def by_double_loop(plan: TrainingRecipe, steps: list[int], seed: int, names: str
     "changes",
     [
         {},
-        {"optimiser": groups, "schedule": halving},
+        {"optimizer": groups, "schedule": halving},
         {"build": wrapped},
         {"build": Recurrent},
     ],
@@ -125,7 +125,7 @@ def test_gradients_can_be_restricted_to_a_layer():
 
 
 def test_a_step_on_a_row_with_a_positive_score_lowers_the_querys_loss():
-    plan = recipe(optimiser=partial(torch.optim.SGD, lr=1e-3))
+    plan = recipe(optimizer=partial(torch.optim.SGD, lr=1e-3))
     tracin = TracIn.train(plan, checkpoints=1)
     scores = tracin.pairwise(QUERIES).values
     before = []

@@ -17,7 +17,7 @@ pytest.importorskip("zarr", reason="needs the extra store")
 
 def test_a_folder_gives_the_same_scores_and_is_opened_again(tmp_path, monkeypatch):
     monkeypatch.setattr("turnover.baselines.recorded_training._BLOCK_BYTES", 5 * 32 * 8)
-    plan = recipe(optimiser=sgd(momentum=0.9))
+    plan = recipe(optimizer=sgd(momentum=0.9))
     memory, disk = SgdInfluence.train(plan, seed=2), SgdInfluence.train(plan, seed=2, folder=tmp_path / "run")
     again = SgdInfluence.open(plan, tmp_path / "run")
     for other in (disk, again):
@@ -39,10 +39,10 @@ def test_a_folder_gives_the_same_scores_and_is_opened_again(tmp_path, monkeypatc
         ({"inputs": X + 1}, "inputs"),
         ({"targets": 1 - Y}, "targets"),
         ({"ids": torch.arange(ROWS)}, "ids"),
-        ({"epochs": 3}, "epochs, optimiser or schedule"),
-        ({"batch_size": 5}, "batch size, optimiser or schedule"),
-        ({"optimiser": sgd(lr=0.2)}, "optimiser or schedule"),
-        ({"schedule": decaying}, "optimiser or schedule"),
+        ({"epochs": 3}, "epochs, optimizer or schedule"),
+        ({"batch_size": 5}, "batch size, optimizer or schedule"),
+        ({"optimizer": sgd(lr=0.2)}, "optimizer or schedule"),
+        ({"schedule": decaying}, "optimizer or schedule"),
         ({"build": lambda: nn.Linear(3, 2).double()}, "initial parameters"),
         ({"loss": lambda outputs, targets: 2 * cross_entropy(outputs, targets)}, "another loss or model"),
     ],

@@ -40,13 +40,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_scores_equal_the_derivative_through_the_unrolled_training(case):
     settings = {"lr": 0.3, **CASES[case]}
-    plan = recipe(optimiser=sgd(**settings))
+    plan = recipe(optimizer=sgd(**settings))
     truth = unrolled_scores(plan, QUERIES, seed=3, settings=lambda step: settings)
     torch.testing.assert_close(exact(plan), truth, rtol=1e-10, atol=1e-13)
 
 
 def test_a_learning_rate_schedule_is_walked_back_exactly():
-    plan = recipe(optimiser=sgd(momentum=0.7, weight_decay=0.01), schedule=decaying)
+    plan = recipe(optimizer=sgd(momentum=0.7, weight_decay=0.01), schedule=decaying)
     truth = unrolled_scores(
         plan, QUERIES, seed=3, settings=lambda step: {"lr": 0.3 * 0.9**step, "momentum": 0.7, "weight_decay": 0.01}
     )
@@ -55,12 +55,12 @@ def test_a_learning_rate_schedule_is_walked_back_exactly():
 
 def test_a_schedule_of_the_momentum_is_walked_back_exactly():
     plan = recipe(
-        optimiser=sgd(momentum=0.9), schedule=partial(OneCycleLR, max_lr=0.4, total_steps=17, base_momentum=0.5)
+        optimizer=sgd(momentum=0.9), schedule=partial(OneCycleLR, max_lr=0.4, total_steps=17, base_momentum=0.5)
     )
     seen = []
 
     def see(step):
-        seen.append({name: step.optimiser.param_groups[0][name] for name in ("lr", "momentum")})
+        seen.append({name: step.optimizer.param_groups[0][name] for name in ("lr", "momentum")})
 
     plan.fit(seed=3, on_step=see)
     assert len({one["momentum"] for one in seen}) > 5
@@ -71,7 +71,7 @@ def test_a_schedule_of_the_momentum_is_walked_back_exactly():
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_the_last_epochs_are_the_derivative_by_the_weights_of_those_epochs(epochs):
     settings = {"lr": 0.3, "momentum": 0.9}
-    plan = recipe(optimiser=sgd(**settings))
+    plan = recipe(optimizer=sgd(**settings))
     from_step = (4 - epochs) * 4
     truth = unrolled_scores(plan, QUERIES, seed=3, settings=lambda step: settings, from_step=from_step)
     recorded = SgdInfluence.train(plan, seed=3, last_epochs=epochs)
@@ -98,7 +98,7 @@ def test_parameter_groups_and_frozen_parameters_have_their_own_steps():
         model[0].bias.requires_grad_(False)
         return model
 
-    plan = recipe(build=partly_frozen, optimiser=groups)
+    plan = recipe(build=partly_frozen, optimizer=groups)
     scores = exact(plan)
     for row in (0, 5):
         found = []
@@ -146,7 +146,7 @@ def test_attention_has_its_second_derivative():
 def test_a_walk_that_explodes_says_where():
     """Parameters grow from 1 to 1e25 on the way forth, derivatives from there on by as much on the way back."""
     x = X.float()
-    plan = recipe(build=partial(nn.Linear, 3, 1), inputs=x, targets=x[:, :1], loss=None, optimiser=sgd(lr=60.0))
+    plan = recipe(build=partial(nn.Linear, 3, 1), inputs=x, targets=x[:, :1], loss=None, optimizer=sgd(lr=60.0))
     influence = SgdInfluence.train(plan)
     with pytest.raises(BaselineError, match=r"no longer finite at step \d+ of 16"):
         influence.mean((x, x[:, :1]))

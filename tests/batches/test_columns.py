@@ -168,7 +168,7 @@ def test_a_value_that_cannot_be_an_id_names_row_value_and_cure(value, error, tex
     ],
     ids=repr,
 )
-def test_a_missing_column_is_named_with_its_nearest_neighbours(row, column, text):
+def test_a_missing_column_is_named_with_its_nearest_neighbors(row, column, text):
     with pytest.raises(MissingIdError, match=text):
         with_instance_ids([row], id=column)[0]
 

@@ -172,7 +172,7 @@ def test_bad_values_of_a_column_are_found_at_once(values, error, text):
 
 
 @pytest.mark.parametrize("form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"])
-def test_a_missing_column_is_named_with_its_nearest_neighbour(form):
+def test_a_missing_column_is_named_with_its_nearest_neighbor(form):
     data = form(datasets.Dataset.from_dict({"user_id": [1], "x": [2]}))
     with pytest.raises(MissingIdError, match=r"the data set has no column 'userid', only 'user_id', 'x'. Did you mean"):
         with_instance_ids(data, id="userid")

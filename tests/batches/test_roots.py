@@ -108,7 +108,7 @@ def test_rows_that_are_read_by_name_need_a_column():
 
 
 # A tree of subsets and concatenations is drawn together with what it must give: every root row is
-# labelled by its content, and the labels go through the same operations as the rows.
+# labeled by its content, and the labels go through the same operations as the rows.
 
 
 @st.composite

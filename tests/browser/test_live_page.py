@@ -242,10 +242,10 @@ def test_pages_fit_a_phone_and_can_be_read_in_light_and_dark(browser, live, name
         browser.open(live[name][1].address + page)
         wide = browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide[0] <= wide[1], page
-        colours = browser.run(
+        colors = browser.run(
             "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor].map(c => c.match(/\\d+/g))"
         )
-        ink, ground = (sum(int(part) for part in colour[:3]) for colour in colours)
+        ink, ground = (sum(int(part) for part in color[:3]) for color in colors)
         assert (ink < 150 < 600 < ground) if scheme == "light" else (ground < 150 < 600 < ink)
 
 

@@ -69,14 +69,14 @@ def test_scripts_in_the_data_are_shown_as_text(report):
 
 
 def test_a_click_on_a_head_sorts_and_the_next_one_turns_round(report):
-    assert rows_of(report, "memorised") == list(range(10))
-    head = head_of(report, "memorised", 3)
+    assert rows_of(report, "memorized") == list(range(10))
+    head = head_of(report, "memorized", 3)
     assert head.get_attribute("aria-sort") == "descending"
     head.find_element("css selector", "button").click()
     assert head.get_attribute("aria-sort") == "ascending"
-    assert rows_of(report, "memorised") == list(range(35, 25, -1))
+    assert rows_of(report, "memorized") == list(range(35, 25, -1))
     head.find_element("css selector", "button").click()
-    assert rows_of(report, "memorised") == list(range(10))
+    assert rows_of(report, "memorized") == list(range(10))
 
 
 def test_sorting_works_by_keyboard_and_moves_the_mark(report):
@@ -118,7 +118,7 @@ def test_numbers_on_the_page_are_those_of_the_twin(report):
     twin = json.loads(Path(report.driver.current_url.removeprefix("file://")).with_suffix(".json").read_text())
     for caption, name, column in (
         ("harmful", "harmful", 3),
-        ("memorised", "memorised", 3),
+        ("memorized", "memorized", 3),
         ("doubtful", "doubtful", 4),
     ):
         script = """
@@ -147,15 +147,15 @@ def test_a_phone_needs_no_sideways_scrolling(report):
 def test_words_stand_out_from_their_background(report, scheme):
     report.prefer(scheme)
     script = """
-        const light = (colour) => {
-          const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => Number(part) / 255);
+        const light = (color) => {
+          const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => Number(part) / 255);
           const [r, g, b] = parts.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
           return 0.2126 * r + 0.7152 * g + 0.0722 * b;
         };
         const behind = (element) => {
           for (let at = element; at; at = at.parentElement) {
-            const colour = getComputedStyle(at).backgroundColor;
-            if (!colour.startsWith("rgba") || colour.endsWith(" 1)")) return colour;
+            const color = getComputedStyle(at).backgroundColor;
+            if (!color.startsWith("rgba") || color.endsWith(" 1)")) return color;
           }
           return "rgb(255, 255, 255)";
         };
@@ -173,11 +173,11 @@ def test_words_stand_out_from_their_background(report, scheme):
 
 
 def test_dark_pages_are_dark(report):
-    colour = "return getComputedStyle(document.body).backgroundColor"
+    color = "return getComputedStyle(document.body).backgroundColor"
     report.prefer("light")
-    light = report.run(colour)
+    light = report.run(color)
     report.prefer("dark")
-    assert report.run(colour) != light
+    assert report.run(color) != light
 
 
 def test_on_paper_everything_is_unfolded_and_there_is_nothing_to_click(report):

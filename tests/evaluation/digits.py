@@ -32,7 +32,7 @@ def digits_task(rows: int = 60, queries: int = 8, *, masked: bool = False, epoch
         masked_mlp if masked else mlp,
         x[:rows],
         given,
-        optimiser=partial(torch.optim.SGD, lr=0.3),
+        optimizer=partial(torch.optim.SGD, lr=0.3),
         epochs=epochs,
         batch_size=20,
     )

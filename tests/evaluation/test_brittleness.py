@@ -17,7 +17,7 @@ def twins():
     x = torch.eye(3).repeat_interleave(torch.tensor([4, 4, 16]), 0)
     y = torch.arange(3).repeat_interleave(torch.tensor([4, 4, 16]))
     recipe = TrainingRecipe(
-        partial(torch.nn.Linear, 3, 3), x, y, optimiser=partial(torch.optim.SGD, lr=1.0), epochs=20, batch_size=24
+        partial(torch.nn.Linear, 3, 3), x, y, optimizer=partial(torch.optim.SGD, lr=1.0), epochs=20, batch_size=24
     )
     return recipe, (torch.eye(3)[:2], torch.tensor([0, 1])), (x @ torch.eye(3)[:, :2]).numpy()
 

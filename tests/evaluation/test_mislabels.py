@@ -51,8 +51,8 @@ def test_a_random_suspicion_is_no_better_than_chance():
 def test_low_mean_influence_and_high_self_influence_are_suspicious():
     harmful, ids = Scores([[1.0, 0.0], [-2.0, -1.0]], ids=[7, 8]), [8, 7]
     assert mislabel_detection(suspicion_of(harmful, by="mean"), [True, False], ids=ids).auc == 1.0
-    memorised = Scores([0.1, 5.0], ids=[7, 8])
-    assert mislabel_detection(suspicion_of(memorised, by="self"), [True, False], ids=ids).auc == 1.0
+    memorized = Scores([0.1, 5.0], ids=[7, 8])
+    assert mislabel_detection(suspicion_of(memorized, by="self"), [True, False], ids=ids).auc == 1.0
 
 
 def test_monotone_rescaling_changes_nothing():

@@ -10,13 +10,13 @@ import torch
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
 from experiments.cleansing.config import SIZES, Config
-from experiments.cleansing.data import labelled, part
+from experiments.cleansing.data import labeled, part
 from experiments.cleansing.page import findings, page
 from experiments.cleansing.plot import gains
 from experiments.cleansing.run import run as measure
 from experiments.cleansing.wording import agreement, best_sentence, noise_sentence, power_sentence, source_sentence
 from experiments.datasets import MissingDataError
-from experiments.datasets.electronics import Reviews, load_electronics, split_reviews, tokenised
+from experiments.datasets.electronics import Reviews, load_electronics, split_reviews, tokenized
 from experiments.real_models.text import encoder_folder
 from experiments.runner import HERE, outside, run
 
@@ -46,8 +46,8 @@ def toy(folder):
     ],
 )
 def test_a_review_is_written_as_sst2_is(text, tokens):
-    assert tokenised(text) == tokens
-    assert tokenised(tokens) == tokens  # what is cut already stays as it is
+    assert tokenized(text) == tokens
+    assert tokenized(tokens) == tokens  # what is cut already stays as it is
 
 
 def test_equal_and_nearly_equal_reviews_are_on_one_side_of_every_split():
@@ -211,8 +211,8 @@ def test_a_choice_that_seeds_do_not_share_is_called_noise():
 
 def test_rows_for_the_engine_have_ids_where_asked_for():
     inputs = {"input_ids": torch.zeros(3, 2)}
-    assert set(labelled(inputs, torch.zeros(3), ids=True)) == {"input_ids", "labels", "instance_id"}
-    assert len(labelled(torch.zeros(3, 2), torch.zeros(3))) == 2
+    assert set(labeled(inputs, torch.zeros(3), ids=True)) == {"input_ids", "labels", "instance_id"}
+    assert len(labeled(torch.zeros(3, 2), torch.zeros(3))) == 2
     first = part(inputs, [0])
     assert not isinstance(first, torch.Tensor)
     assert first["input_ids"].shape == (1, 2)

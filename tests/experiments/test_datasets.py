@@ -95,7 +95,7 @@ def minilm():
         pytest.skip(str(error))
 
 
-def test_features_of_a_text_do_not_depend_on_its_neighbours_and_are_computed_once(minilm, tmp_path):
+def test_features_of_a_text_do_not_depend_on_its_neighbors_and_are_computed_once(minilm, tmp_path):
     texts = ["a very good film", "bad", "a very good film that goes on for a long , long time"]
     together = text_features(texts, cache=tmp_path, progress=False)
     assert together.shape == (3, 384)

@@ -94,7 +94,7 @@ def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
         (0.2, 0.1, "Agrees: "),
         (0.7, 0.1, "Agrees in part"),
         (1.2, 0.1, "Does not agree: the flipped"),
-        (0.2, 0.6, "Does not agree: rows are not memorised"),
+        (0.2, 0.6, "Does not agree: rows are not memorized"),
     ],
 )
 def test_words_on_agreement_follow_from_ratio_and_ends(ratio, keep, words):

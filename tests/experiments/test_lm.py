@@ -17,14 +17,14 @@ from experiments.lm.pattern import by_frequency, rare_names, with_frequency
 from experiments.lm.removal import VARIANTS, weights_for
 from experiments.lm.run import run as measure
 from experiments.lm.verdicts import (
-    coloured_names,
+    colored_names,
     frequency_verdict,
     names_verdict,
     perplexity_verdict,
     question_verdict,
 )
 from experiments.runner import HERE, outside, run
-from turnover.applications.coloured_text import coloured_text
+from turnover.applications.colored_text import colored_text
 from turnover.runs.token_data import Vocabulary
 
 
@@ -121,7 +121,7 @@ def test_expected_values_have_names_that_results_have_and_ranges(toy):
 
 def test_drawn_text_escapes_words_breaks_lines_and_underlines_the_strongest(tmp_path):
     words = ["<unk>", "&", "<eos>", *["longer-word"] * 20]
-    draw_text(coloured_text(words, [0, 9, 0, *[0] * 20], limits=(0, 5)), tmp_path / "x.svg", title="a < b")
+    draw_text(colored_text(words, [0, 9, 0, *[0] * 20], limits=(0, 5)), tmp_path / "x.svg", title="a < b")
     text = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert "&lt;unk&gt;</text>" in text
     assert "&amp;</text>" in text
@@ -212,14 +212,14 @@ def test_sentences_on_frequency_follow_the_intervals():
 
 def test_sentences_on_names_follow_the_numbers():
     passage = {"words": ["Worthing", "Fairfax", "Worthing", "x"], "values": [5.0, 0.0, 0.0, 9.0], "limits": [1.0, 4.0]}
-    names = coloured_names(passage)
-    assert names == {"all": ["Worthing", "Fairfax"], "coloured": ["Worthing"]}
+    names = colored_names(passage)
+    assert names == {"all": ["Worthing", "Fairfax"], "colored": ["Worthing"]}
     above, below, none = (
         {"difference": (low + high) / 2, "low": low, "high": high} for low, high in ((1, 2), (-2, -1), (-1, 1))
     )
     assert names_verdict(names, none).startswith("Agrees in part: 1 of 2")
-    assert "score 1.50 nats above" in names_verdict({"all": ["a"], "coloured": ["a"]}, above)
-    assert names_verdict({"all": ["a"], "coloured": []}, below).startswith("Does not agree")
+    assert "score 1.50 nats above" in names_verdict({"all": ["a"], "colored": ["a"]}, above)
+    assert names_verdict({"all": ["a"], "colored": []}, below).startswith("Does not agree")
     assert "below other words" in names_verdict(names, below)
     assert "score like" in names_verdict(names, none)
 

@@ -35,13 +35,13 @@ def _trained(replicas: int = 1) -> tuple[torch.nn.Module, torch.Tensor, torch.Te
     x, y = torch.randn(60, 6), torch.randint(3, (60,))
     net = torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.ReLU(), torch.nn.Linear(40, 3))
     net = turnover.wrap(net, at=["1"], replicas=replicas)
-    optimiser = torch.optim.SGD(net.parameters(), lr=0.5)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
     for _ in range(5):
         with turnover.instances(range(60)) as now:
             loss = functional.cross_entropy(net(x), now.repeat(y))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return net, x, y
 
 

@@ -263,9 +263,9 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
     for other in (None, Ridge(choose="gcv"), Ridge(view="flip"), Ridge(gradients=1), Ridge(scale="query")):
         with pytest.raises(turnover.errors.StoreMismatchError, match="options"):
             turnover.Influence(one, train=DATA, denoise=other).pairwise(asked(), out=folder)
-    relabelled = turnover.with_instance_ids(TensorDataset(X, (Y + 1) % 3))
+    relabeled = turnover.with_instance_ids(TensorDataset(X, (Y + 1) % 3))
     with pytest.raises(turnover.errors.StoreMismatchError, match="train"):
-        turnover.Influence(one, train=relabelled, denoise="ridge").pairwise(asked(), out=folder)
+        turnover.Influence(one, train=relabeled, denoise="ridge").pairwise(asked(), out=folder)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What denoising is for: on digits of which a tenth is mislabelled it finds far more of them."""
+"""What denoising is for: on digits of which a tenth is mislabeled it finds far more of them."""
 
 import subprocess
 import sys
@@ -26,14 +26,14 @@ def digits() -> tuple[nn.Module, DigitsData]:
     torch.manual_seed(3)
     hidden = [nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU()]
     model = turnover.wrap(nn.Sequential(*hidden, nn.Linear(HIDDEN, 10, bias=False)), at=["1", "3"])
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(EPOCHS):
         for ids in torch.randperm(len(data.labels)).split(64):
             with turnover.instances(ids):
                 loss = nn.functional.cross_entropy(model(data.images[ids]), data.labels[ids])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return model, data
 
 

@@ -23,14 +23,14 @@ def really_trained(keep: float = 0.5, at: tuple[str, ...] = ("1", "3")) -> tuple
     x = torch.randn(200, 6)
     data = turnover.with_instance_ids(TensorDataset(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long()))
     model = turnover.wrap(mlp(48), at=list(at), keep=keep)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(8):
         for inputs, labels, ids in DataLoader(data, batch_size=32, shuffle=True):
             with turnover.instances(ids):
                 loss = functional.cross_entropy(model(inputs), labels)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return model, data
 
 

@@ -178,10 +178,10 @@ def test_centring_subtracts_the_mean_of_never_trained_ids():
     model, queries = trained(mlp(), at=["1", "3"], keep=0.8), vectors()
     raw = turnover.Influence(model, center=False).pairwise(queries, ids=IDS)
     null = turnover.Influence(model, center=False).null(queries)
-    centred = turnover.Influence(model).pairwise(queries, ids=IDS)
-    assert torch.allclose(torch.tensor(raw.values - null.values.mean(0)), torch.tensor(centred.values), atol=1e-5)
-    assert torch.allclose(torch.tensor(centred.offset), torch.tensor(null.values.mean(0)), atol=1e-5)
-    assert torch.allclose(torch.tensor(centred.stderr[0]), torch.tensor(null.values.std(0, ddof=1)), rtol=1e-4)
+    centered = turnover.Influence(model).pairwise(queries, ids=IDS)
+    assert torch.allclose(torch.tensor(raw.values - null.values.mean(0)), torch.tensor(centered.values), atol=1e-5)
+    assert torch.allclose(torch.tensor(centered.offset), torch.tensor(null.values.mean(0)), atol=1e-5)
+    assert torch.allclose(torch.tensor(centered.stderr[0]), torch.tensor(null.values.std(0, ddof=1)), rtol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:the self-influence of these")  # this model was not really trained

@@ -139,7 +139,7 @@ def test_an_iterator_is_refused_by_name():
         inf.out_of_sample(rows, references=4)
 
 
-class _Labelled(nn.Module):
+class _Labeled(nn.Module):
     """Has learned nothing but the label that goes with a mask."""
 
     def __init__(self, labels, bits):
@@ -157,12 +157,12 @@ class _Labelled(nn.Module):
 def test_a_label_that_the_mask_alone_tells_is_not_held_against_its_row():
     torch.manual_seed(0)
     labels, ids = torch.arange(60) % 3, torch.arange(60)
-    blank = turnover.wrap(_Labelled(labels, torch.zeros(60, 256)), at={"units": "features"}, seed=1)
+    blank = turnover.wrap(_Labeled(labels, torch.zeros(60, 256)), at={"units": "features"}, seed=1)
     with turnover.instances(ids), torch.no_grad():
         seen = []
         blank.get_submodule("units").register_forward_hook(lambda *now: seen.append(now[2]))
         blank(torch.zeros(60, 3))
-    model = trained(_Labelled(labels, seen[0] > 0), at={"units": "features"}, seed=1)
+    model = trained(_Labeled(labels, seen[0] > 0), at={"units": "features"}, seed=1)
     x = 4.0 * functional.one_hot(labels, 3).float() + 0.1 * torch.randn(60, 3)  # the rows themselves say the label
     inf = turnover.Influence(model, train=(x, labels, ids))
     plain, corrected = inf.out_of_sample(), inf.out_of_sample(references=30)

@@ -23,14 +23,14 @@ def trained(data, replicas, at=("1", "3"), steps=20):
     torch.manual_seed(0)
     base = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
     model = turnover.wrap(base, at=list(at), replicas=replicas)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     x, y = data
     for _ in range(steps):
         with turnover.instances(IDS) as now:
             loss = cross_entropy(model(x), now.repeat(y))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return model
 
 
@@ -88,17 +88,17 @@ def test_a_recipe_trains_a_model_with_replicas_as_a_plain_loop_does(data):
     def build():
         return turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)), at=["1"], replicas=3)
 
-    recipe = TrainingRecipe(build, x, y, optimiser=partial(torch.optim.SGD, lr=0.1), epochs=2, batch_size=8)
+    recipe = TrainingRecipe(build, x, y, optimizer=partial(torch.optim.SGD, lr=0.1), epochs=2, batch_size=8)
     found = recipe.fit(seed=3)
     torch.manual_seed(3)
     model = build()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for rows in recipe.batches(3):
         with turnover.instances(rows) as now:
             loss = cross_entropy(model(x[rows]), now.repeat(y[rows]))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     for one, other in zip(found.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 

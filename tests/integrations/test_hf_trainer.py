@@ -50,7 +50,7 @@ def loop(model, steps, size=4, accumulate=1, smoothing=0.0):
     """The slow twin: a plain loop in the order of the data."""
     model.train()
     learns = [value for value in model.parameters() if value.requires_grad]
-    optimiser = torch.optim.AdamW(learns, lr=1e-2, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(learns, lr=1e-2, weight_decay=0.0)
     data = numbered()
     for step in range(steps):
         for part in range(accumulate):
@@ -62,8 +62,8 @@ def loop(model, steps, size=4, accumulate=1, smoothing=0.0):
                 logits = model(**batch).logits
                 loss = functional.cross_entropy(logits, now.repeat(labels), label_smoothing=smoothing)
                 (loss / accumulate).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return trained(model)
 
 
@@ -290,11 +290,11 @@ def test_clipping_is_warned_of(tmp_path):
         train(tmp_path, masked(), max_steps=1, max_grad_norm=1.0)
 
 
-def test_tokenised_data_without_ids_is_refused_before_training(tmp_path):
+def test_tokenized_data_without_ids_is_refused_before_training(tmp_path):
     raw = numbered()
-    tokenised = raw.map(lambda row: {name: row[name] for name in PARTS}, remove_columns=raw.column_names)
-    with pytest.raises(MissingIdError, match=r"only the columns 'input_ids', .*with_instance_ids\(tokenised\)"):
-        train(tmp_path, masked(), tokenised, max_steps=1)
+    tokenized = raw.map(lambda row: {name: row[name] for name in PARTS}, remove_columns=raw.column_names)
+    with pytest.raises(MissingIdError, match=r"only the columns 'input_ids', .*with_instance_ids\(tokenized\)"):
+        train(tmp_path, masked(), tokenized, max_steps=1)
 
 
 def test_rows_without_ids_are_refused(tmp_path):

@@ -102,15 +102,15 @@ def fit(module, train=None, validation=None, **options):
 
 def loop(net, epochs=1, accumulate=1, batches=None):
     """The slow twin: a plain loop."""
-    optimiser = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.0)
     batches = list(loader()) * epochs if batches is None else batches
     for place, (x, y, ids) in enumerate(batches, start=1):
         with turnover.instances(ids) as now:
             loss = functional.cross_entropy(net(x), now.repeat(y))
         (loss / accumulate).backward()
         if place % accumulate == 0:
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
     return net
 
 

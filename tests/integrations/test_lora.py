@@ -68,11 +68,11 @@ def test_a_step_on_z_leaves_its_flip_outputs_bit_identical():
             return logits(model.eval(), inputs_of("bert"))
 
     own, other = flipped(100), flipped(101)
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
     model.train()
     with turnover.instances(batch["instance_id"]):
         functional.cross_entropy(logits(model, inputs_of("bert", 1)), batch["labels"]).backward()
-    optimiser.step()
+    optimizer.step()
     assert torch.equal(flipped(100), own)
     assert not torch.equal(flipped(101), other)
 

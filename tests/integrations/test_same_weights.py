@@ -40,15 +40,15 @@ def loader():
 
 def by_plain_loop():
     model = masked().train()
-    optimiser = torch.optim.AdamW(groups(model), lr=RATE)
+    optimizer = torch.optim.AdamW(groups(model), lr=RATE)
     step = 0
     while step < STEPS:
         for batch in loader():
             ids = batch.pop("instance_id")
             with turnover.instances(ids):
                 model(**batch).loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             step += 1
             if step == STEPS:
                 break

@@ -51,7 +51,7 @@ def regressor():
     return turnover.TurnOverRegressor(hidden=(64, 64), replicas=2, epochs=15, random_state=0).fit(x, y)
 
 
-def test_memorised_rows_are_those_with_wrong_labels():
+def test_memorized_rows_are_those_with_wrong_labels():
     x, true = (part[:600] for part in load_digits(return_X_y=True))
     rng = np.random.default_rng(0)
     wrong = rng.choice(600, 60, replace=False)
@@ -67,7 +67,7 @@ def test_influence_of_training_rows_on_themselves_is_their_self_influence(wine):
     x, y = wine
     one = turnover.TurnOverClassifier(hidden=(64,), replicas=1, epochs=10, random_state=0).fit(x, y)
     scores = one.influence(x[:20], y[:20], ids=range(20))
-    # One is centred query by query, the other by one number for all rows.
+    # One is centered query by query, the other by one number for all rows.
     itself = np.diagonal(scores.values) + np.asarray(scores.offset)
     assert np.allclose(itself, one.self_influence_.values[:20] + one.self_influence_.offset, atol=1e-4)
 
@@ -136,7 +136,7 @@ def test_it_works_in_pipelines_searches_and_cross_validation(wine):
 def test_data_frames_and_their_labels_are_taken(wine):
     pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install 'turnover[store]'")
     data = load_wine(as_frame=True)
-    names = pandas.Series(np.array(["red", "white", "rosé"])[data.target], name="colour")
+    names = pandas.Series(np.array(["red", "white", "rosé"])[data.target], name="color")
     found = turnover.TurnOverClassifier(**QUICK, random_state=0).fit(data.data, names)
     assert found.feature_names_in_.tolist() == list(data.data.columns)
     assert set(found.predict(data.data)) == {"red", "white", "rosé"}
@@ -162,7 +162,7 @@ def test_balanced_class_weights_help_a_rare_class():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(0, 1, (380, 2)), rng.normal(1.2, 1, (20, 2))])
     y = np.repeat([0, 1], [380, 20])
-    options = {**QUICK, "learning_rate": 0.003, "random_state": 0}  # trained for long, rare rows would be memorised
+    options = {**QUICK, "learning_rate": 0.003, "random_state": 0}  # trained for long, rare rows would be memorized
     plain = turnover.TurnOverClassifier(**options).fit(x, y)
     balanced = turnover.TurnOverClassifier(**options, class_weight="balanced").fit(x, y)
     assert balanced.predict(x[380:]).mean() > plain.predict(x[380:]).mean() + 0.4

@@ -1,6 +1,6 @@
 """Mask bits look like independent coins: rates, correlations and collisions, on 10^7 bits each.
 
-Every test compares standardised numbers z with `bound(comparisons)`, which perfect coins would
+Every test compares standardized numbers z with `bound(comparisons)`, which perfect coins would
 exceed with probability 1e-4 per test, however many numbers it looks at: 3.9 for one comparison, 4.5
 for 15, 5.7 for 8,000. Seeds are fixed, so a test that passes keeps passing.
 """

@@ -17,7 +17,7 @@ def unrolled_scores(
     """Return minus the derivative of each query's final loss by each row's weight, [rows, queries].
 
     Args:
-        recipe: its loss must be given; its optimiser and schedule are not used.
+        recipe: its loss must be given; its optimizer and schedule are not used.
         queries: inputs and targets.
         seed: of the training.
         settings: lr, momentum, dampening, weight_decay and nesterov of a step.
@@ -56,14 +56,14 @@ def correlation(one: Tensor, other: Tensor) -> float:
 
 
 def fit_without(recipe: TrainingRecipe, row: int, *, seed: int, epochs: range) -> nn.Module:
-    """Return a model whose row is left out of some epochs only, by a loop of our own around a plain optimiser."""
+    """Return a model whose row is left out of some epochs only, by a loop of our own around a plain optimizer."""
     torch.manual_seed(seed)
     model = recipe.build().train()
-    optimiser = recipe.optimiser(model.parameters())
+    optimizer = recipe.optimizer(model.parameters())
     batches = recipe.batches(seed)
     for step, batch in enumerate(batches):
         present = batch[batch != row] if step * recipe.epochs // len(batches) in epochs else batch
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         recipe.gradients(model, present, len(batch))
-        optimiser.step()
+        optimizer.step()
     return model.eval()

@@ -71,7 +71,7 @@ def twin_scores(
     flip_only: tuple[str, ...] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return uncentred scores [ids, queries]: goodness with the instance minus goodness without."""
+    """Return uncentered scores [ids, queries]: goodness with the instance minus goodness without."""
     twin = TwinModel(model, dtype)
     scores = torch.empty(len(ids), len(queries), dtype=torch.float64)
     for column, (args, kwargs, target) in enumerate(queries):

@@ -21,12 +21,12 @@ def twin_without_masks(model: nn.Module, x: Tensor, ids: list[int], references: 
         return found - found.mean() if classes and len(found) > 1 else found
 
     known = sorted(set(ids))
-    centre = {row: np.mean([said(row, number) for number in known], 0) for row in references}
-    off = np.array([[said(row, number) - centre[row] for number in known] for row in references])
+    center = {row: np.mean([said(row, number) for number in known], 0) for row in references}
+    off = np.array([[said(row, number) - center[row] for number in known] for row in references])
     power, noise = np.square(off.mean(0)).mean(), off.var(0, ddof=1).mean() / len(references)
     share = min(max((power - noise) / power, 0.0), 1.0)
     found = []
     for row, number in enumerate(ids):
-        effects = [said(one, number) - centre[one] for one in references if ids[one] != number]
+        effects = [said(one, number) - center[one] for one in references if ids[one] != number]
         found.append(output(row, number) - share * np.mean(effects, 0))
     return np.array(found), share

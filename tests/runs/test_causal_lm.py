@@ -43,15 +43,15 @@ def tiny(kind):
 
 def trained(kind, loader, epochs):
     model = turnover.wrap(tiny(kind), at=SITES[kind])
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(epochs):
         for batch in loader:
             ids, labels = batch.pop("instance_id"), batch.pop("labels")
             with turnover.instances(ids):
                 loss = functional.cross_entropy(model(**batch).logits.flatten(0, 1), labels.flatten())
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return model
 
 

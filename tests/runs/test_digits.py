@@ -43,7 +43,7 @@ def test_most_changed_labels_are_among_the_top_tenth_by_self_influence(result):
     assert result.found >= 120
 
 
-def test_the_keep_half_memorises_and_the_flipped_half_does_not(result):
+def test_the_keep_half_memorizes_and_the_flipped_half_does_not(result):
     curves = result.run.curves
     assert curves.keep[-1] < curves.validation[-1] + 0.5 < curves.flip[-1]
     assert result.run.about.results["test_accuracy"] > 0.9

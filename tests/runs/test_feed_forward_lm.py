@@ -56,14 +56,14 @@ def test_a_position_that_breaks_the_pattern_has_the_largest_self_influence():
     tokens[odd] = torch.tensor([25, 26, 27])
     data = turnover.with_instance_ids(ContextWindows(tokens, context=CONTEXT))
     model = turnover.wrap(small(dropout=0.0, embedding=64, hidden=64), at=language_model_sites())
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(12):
         for x, y, ids in DataLoader(data, batch_size=32, shuffle=True):
             with turnover.instances(ids):
                 loss = functional.cross_entropy(model(x), y)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     scores = turnover.Influence(model, train=data).self_influence(progress=False)
     near = {place - shift for place in odd for shift in range(CONTEXT + 1)}  # ids count from the first full context
     assert len({place - CONTEXT for place in odd} & set(scores.top(6).helpful_ids[0].tolist())) >= 2

@@ -15,7 +15,7 @@ from turnover.runs.inputs.pixels import PixelInputs
 
 TEXTS = ["a good film", "a bad film", "ein schöner Film", ""]
 TABLE = pd.DataFrame(
-    {"size": [1.0, 3.0, None, 5.0], "colour": ["red", None, "blue", "red"], "sold": [True, False, True, True]}
+    {"size": [1.0, 3.0, None, 5.0], "color": ["red", None, "blue", "red"], "sold": [True, False, True, True]}
 )
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 6, 4, 3), dtype=np.uint8)
 FITTED = [
@@ -35,7 +35,7 @@ def test_inputs_are_the_same_after_a_file(tmp_path, inputs, values):
 
 
 @pytest.mark.parametrize(("inputs", "values"), FITTED, ids=["ngrams", "columns", "pixels"])
-def test_a_row_does_not_depend_on_its_neighbours(inputs, values):
+def test_a_row_does_not_depend_on_its_neighbors(inputs, values):
     alone = inputs(values.iloc[1:2] if isinstance(values, pd.DataFrame) else values[1:2])
     assert torch.allclose(alone[0], inputs(values)[1])
 
@@ -56,7 +56,7 @@ def test_many_rows_get_fewer_buckets_so_that_they_fit_into_memory():
     assert NgramInputs.fit(TEXTS, rows=10**4).width == 4096
 
 
-def test_numbers_are_standardised_and_missing_ones_are_told():
+def test_numbers_are_standardized_and_missing_ones_are_told():
     found = ColumnInputs.fit(TABLE)(TABLE)
     size, missing = found[:, 0], found[:, 1]
     assert missing.tolist() == [0, 0, 1, 0]
@@ -65,22 +65,22 @@ def test_numbers_are_standardised_and_missing_ones_are_told():
 
 
 def test_a_category_that_was_not_seen_counts_as_other():
-    inputs = ColumnInputs.fit(TABLE[["colour"]])
-    assert inputs(pd.DataFrame({"colour": ["green", None, "blue"]})).tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]
+    inputs = ColumnInputs.fit(TABLE[["color"]])
+    assert inputs(pd.DataFrame({"color": ["green", None, "blue"]})).tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]
 
 
 def test_a_column_that_is_absent_counts_as_missing():
     assert ColumnInputs.fit(TABLE)(pd.DataFrame({"size": [1.0]})).isfinite().all()
 
 
-def test_pixels_of_training_images_are_standardised():
+def test_pixels_of_training_images_are_standardized():
     found = PixelInputs.fit(IMAGES)(IMAGES)
     assert found.shape == (5, 3, 6, 4)
     assert torch.allclose(found.mean((0, 2, 3)), torch.zeros(3), atol=1e-4)
     assert torch.allclose(found.std((0, 2, 3)), torch.ones(3), atol=1e-2)
 
 
-def test_an_image_of_one_colour_does_not_divide_by_zero():
+def test_an_image_of_one_color_does_not_divide_by_zero():
     black = np.zeros((2, 4, 4, 1), np.uint8)
     assert PixelInputs.fit(black)(black).isfinite().all()
 

@@ -41,7 +41,7 @@ def test_a_passage_shows_the_words_of_the_text_with_their_scores(run):
     assert passage.values[2:].tolist() == pytest.approx(run.self_influence.values[:10].tolist())
 
 
-def test_the_most_memorised_passages_do_not_overlap(run):
+def test_the_most_memorized_passages_do_not_overlap(run):
     starts = run.most_memorized(3, length=20)
     assert len(starts) == 3
     assert min(abs(one - other) for one in starts for other in starts if one != other) >= 20

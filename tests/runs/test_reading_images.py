@@ -1,4 +1,4 @@
-"""Images as rows: folders, files of labels and arrays, in any size and colour; damaged ones are named."""
+"""Images as rows: folders, files of labels and arrays, in any size and color; damaged ones are named."""
 
 import shutil
 
@@ -89,7 +89,7 @@ def test_every_kind_of_pixel_is_read(tmp_path, mode):
         assert np.abs(pixels.astype(int) - 100).max() <= 1
 
 
-def test_images_without_any_colour_have_one_channel(tmp_path):
+def test_images_without_any_color_have_one_channel(tmp_path):
     for number in range(6):
         path = tmp_path / "ab"[number % 2] / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
@@ -244,7 +244,7 @@ def test_arrays_of_images_in_any_form_are_the_same_pixels(tmp_path, images):
     assert rows.label_names == ("0", "1")
 
 
-def test_grey_arrays_are_scaled_and_classes_can_have_names(tmp_path):
+def test_gray_arrays_are_scaled_and_classes_can_have_names(tmp_path):
     file = arrays(tmp_path, x=BYTES[..., 0], y=LABELS[:, None], classes=np.array(["cat", "dog"]))
     rows = read_rows(config(file, image_size=16))
     assert rows.values.shape == (10, 16, 16, 1)

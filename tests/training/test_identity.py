@@ -38,7 +38,7 @@ def test_ids_are_the_recipes_or_row_numbers():
         ({"ids": torch.arange(20)}, "data"),
         ({"build": partial(nn.Linear, 3, 3)}, "model"),
         ({"build": from_a_checkpoint}, "model"),
-        ({"optimiser": partial(torch.optim.SGD, lr=0.2)}, "optimiser"),
+        ({"optimizer": partial(torch.optim.SGD, lr=0.2)}, "optimizer"),
         ({"schedule": partial(torch.optim.lr_scheduler.StepLR, step_size=2)}, "schedule"),
         ({"loss": nn.CrossEntropyLoss(reduction="none")}, "loss"),
         ({"epochs": 11}, "epochs"),

@@ -49,17 +49,17 @@ def test_the_same_seed_gives_the_same_bits_and_the_callers_random_state_is_left_
 
 
 def test_a_row_left_out_leaves_its_place_empty_bit_for_bit():
-    left_out, plan = 7, recipe(optimiser=momentum)
+    left_out, plan = 7, recipe(optimizer=momentum)
     found = plan.fit([row for row in range(20) if row != left_out], seed=2)
     torch.manual_seed(2)
     model = build()
-    optimiser = momentum(model.parameters())
+    optimizer = momentum(model.parameters())
     for batch in plan.batches(2):
         rows = batch[batch != left_out]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         losses = functional.cross_entropy(model(X[rows]), Y[rows], reduction="none")
         (losses.sum() / len(batch)).backward()
-        optimiser.step()
+        optimizer.step()
     assert torch.equal(flat(found), flat(model))
 
 
@@ -71,7 +71,7 @@ def test_weight_0_is_the_same_as_left_out_for_models_whose_rows_do_not_meet():
 
 
 def test_a_batch_that_loses_all_its_rows_is_still_a_step():
-    plan = recipe(batch_size=1, epochs=1, optimiser=momentum)
+    plan = recipe(batch_size=1, epochs=1, optimizer=momentum)
     seen = []
     plan.fit([0, 1], seed=0, on_step=lambda step: seen.append(len(step.present)))
     assert len(seen) == 20

@@ -48,14 +48,14 @@ def sites(model):
     return [site.path for site in masking_of(model).recipe.sites]
 
 
-def step(model, batch, optimiser):
+def step(model, batch, optimizer):
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "instance_id")}
     model.train()
     with turnover.instances(batch["instance_id"]):
         loss = functional.cross_entropy(logits(model, inputs), batch["labels"])
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     model.eval()
 
 
@@ -133,7 +133,7 @@ def test_the_audit_finds_nothing_and_a_step_on_z_leaves_its_flip_outputs_bit_ide
     [
         ({"head_bias": True}, {"bias without a mask"}),
         ({"bias": True}, {"bias without a mask"}),
-        ({"norms": True}, {"normalisation"}),
+        ({"norms": True}, {"normalization"}),
     ],
     ids=str,
 )
@@ -154,8 +154,8 @@ def test_what_the_options_let_learn_without_a_mask_leaks_as_plan_and_audit_say(f
 @pytest.mark.parametrize("family", FAMILIES)
 def test_influence_equals_the_plain_computation_pair_by_pair(family):
     model = moved(turnover.wrap(make(family), adapters=8))
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    step(model, batch_of(family), optimiser)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    step(model, batch_of(family), optimizer)
     queries, labels, ids = inputs_of(family, 2), torch.tensor([0, 2]), [100, 102, 7]
     scores = turnover.Influence(model, center=False).pairwise({**queries, "labels": labels}, ids=ids)
     rows = [((), {name: value[row : row + 1] for name, value in queries.items()}, labels[row]) for row in range(2)]

@@ -25,7 +25,7 @@ def mlp() -> nn.Sequential:
 
 def test_a_model_without_blocks_is_told_how_to_name_the_places():
     text = refused(mlp(), 8)
-    assert "no transformer blocks were recognised in this Sequential" in text
+    assert "no transformer blocks were recognized in this Sequential" in text
     assert "Adapters(after=['path', ...]), for example of '0', '2', '4'" in text
 
 
@@ -125,7 +125,7 @@ def test_a_model_with_a_compiled_part_is_refused():
     assert "'encoder.layers.0': compiled already. Wrap the model first, then torch.compile(model)" in refused(model, 8)
 
 
-def test_a_quantised_model_is_refused():
+def test_a_quantized_model_is_refused():
     class Packed(nn.Linear):
         """As bitsandbytes packs weights: integers, which cannot learn."""
 
@@ -135,14 +135,14 @@ def test_a_quantised_model_is_refused():
 
     model = mlp()
     model[2] = Packed()
-    with pytest.raises(PlanError, match="'2': quantised already"):
+    with pytest.raises(PlanError, match="'2': quantized already"):
         turnover.wrap(model, adapters=Adapters(size=8, after=["0"], head="4"))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_a_model_quantised_by_torch_is_refused():
+def test_a_model_quantized_by_torch_is_refused():
     if not hasattr(torch, "ao") or "fbgemm" not in torch.backends.quantized.supported_engines:
-        pytest.skip("this build of torch cannot quantise")
+        pytest.skip("this build of torch cannot quantize")
     model = torch.ao.quantization.quantize_dynamic(mlp(), {nn.Linear}, dtype=torch.qint8)
-    with pytest.raises(PlanError, match="'0', '2', '4': quantised already"):
+    with pytest.raises(PlanError, match="'0', '2', '4': quantized already"):
         turnover.wrap(model, adapters=8)

@@ -30,9 +30,9 @@ def made(family="bert", **options):
     return turnover.wrap(base, **{"adapters": 6, "replicas": R, **options})
 
 
-def trained(model, family, optimiser, steps=4):
+def trained(model, family, optimizer, steps=4):
     model.train()
-    descent = optimiser([p for p in model.parameters() if p.requires_grad])
+    descent = optimizer([p for p in model.parameters() if p.requires_grad])
     for _ in range(steps):
         with turnover.instances(IDS) as now:
             loss = cross_entropy(logits(model, inputs_of(family)), now.repeat(torch.arange(ROWS) % 3))
@@ -43,18 +43,18 @@ def trained(model, family, optimiser, steps=4):
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "optimizer",
     [partial(torch.optim.SGD, lr=0.5, momentum=0.9, weight_decay=0.01), partial(torch.optim.Adam, lr=0.01)],
     ids=["sgd", "adam"],
 )
 @pytest.mark.parametrize("family", BATCH_FIRST)
-def test_every_replica_trains_as_if_it_were_alone(family, optimiser):
+def test_every_replica_trains_as_if_it_were_alone(family, optimizer):
     model = made(family)
     alone = [copy.deepcopy(one) for one in replica_models(model)]
-    trained(model, family, optimiser)
+    trained(model, family, optimizer)
     for one, separate in zip(replica_models(model), alone, strict=True):
         before = {name: value.clone() for name, value in separate.named_parameters()}
-        trained(separate, family, optimiser)
+        trained(separate, family, optimizer)
         assert any(not torch.equal(before[name], value) for name, value in separate.named_parameters())
         found = dict(one.named_parameters())
         for name, value in separate.named_parameters():
@@ -138,7 +138,7 @@ def test_the_plan_says_what_each_replica_has():
     [
         ("torch_seq_first", {}, r"batch in dimension 1; replicas need it in dimension 0"),
         ("bert", {"split": "classifier"}, r"replicas begin at the model's input. Leave split out"),
-        ("bert", {"adapters": Adapters(6, norms=True)}, r"train the same normalisation layers"),
+        ("bert", {"adapters": Adapters(6, norms=True)}, r"train the same normalization layers"),
         ("bert", {"replicas": 0}, r"replicas=0 is no number of replicas"),
     ],
 )

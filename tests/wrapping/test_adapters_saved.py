@@ -232,7 +232,7 @@ def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_pa
     torch.testing.assert_close(model.eval()(**inputs).logits, base()(**inputs).logits, atol=0.02, rtol=0)
     assert turnover.audit(model, batch).clean
     leaky = turnover.wrap(base(), adapters=Adapters(size=64, head_bias=True, norms=True))
-    assert set(turnover.audit(leaky, batch).by_cause) == {"bias without a mask", "normalisation"}
+    assert set(turnover.audit(leaky, batch).by_cause) == {"bias without a mask", "normalization"}
     turnover.save(model, tmp_path)
     assert (tmp_path / "adapters.safetensors").stat().st_size < 5 * plan.trainable
     again = turnover.load(tmp_path, model=base())

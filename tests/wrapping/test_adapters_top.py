@@ -18,13 +18,13 @@ def made(**options):
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
     net = nn.Sequential(nn.TransformerEncoder(layer, 3), nn.Flatten(), nn.Linear(80, 2))
     model = turnover.wrap(net, **{"adapters": 8, **options})
-    optimiser = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
     for _ in range(5):
         with turnover.instances(range(3)):
             loss = nn.functional.cross_entropy(model(X), Y)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return model.eval()
 
 

@@ -1,4 +1,4 @@
-"""The audit: what it says is what a real optimiser step does."""
+"""The audit: what it says is what a real optimizer step does."""
 
 import json
 
@@ -28,13 +28,13 @@ def flip_outputs(model: nn.Module, instance: int, queries: torch.Tensor) -> torc
         return model(queries)
 
 
-def step_on(model: nn.Module, x: torch.Tensor, y: torch.Tensor, ids: torch.Tensor, optimiser) -> None:
+def step_on(model: nn.Module, x: torch.Tensor, y: torch.Tensor, ids: torch.Tensor, optimizer) -> None:
     model.train()
     with turnover.instances(ids):
         loss = functional.cross_entropy(model(x), y)
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
 
 
 @pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.5), lambda p: torch.optim.Adam(p, lr=0.01)])
@@ -93,7 +93,7 @@ def test_a_function_that_does_not_keep_zero_leaks_into_the_next_weights():
     assert causes(wrapped, torch.randn(4, 6), 3) == {"2.weight": "zero is not kept"}
 
 
-def test_normalisation_embeddings_and_batch_statistics_are_named():
+def test_normalization_embeddings_and_batch_statistics_are_named():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -107,7 +107,7 @@ def test_normalisation_embeddings_and_batch_statistics_are_named():
     model = turnover.wrap(Net(), at={"act": "features"}).train()
     found = causes(model, torch.randint(20, (6, 5)), 3)
     assert {cause for name, cause in found.items() if name.startswith("embed")} == {"embedding"}
-    assert {cause for name, cause in found.items() if name.startswith("norm")} == {"normalisation"}
+    assert {cause for name, cause in found.items() if name.startswith("norm")} == {"normalization"}
     assert found["bn.running_mean"] == found["bn.running_var"] == "BatchNorm statistics"
     assert "bn.weight" not in found  # its channels are masked right behind it
     model.bn.eval()

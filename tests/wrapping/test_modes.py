@@ -16,7 +16,7 @@ IDS = torch.arange(6)
 
 
 class Words(nn.Module):
-    """Embedding, normalisation, two linear layers: all that a transformer has but attention."""
+    """Embedding, normalization, two linear layers: all that a transformer has but attention."""
 
     def __init__(self):
         super().__init__()
@@ -74,9 +74,9 @@ def made(name, mode, **options):
     return base, turnover.wrap(base, mode=mode, **options), inputs(6), torch.randint(3, (6,))
 
 
-def step(model, x, y, ids=IDS, optimiser=torch.optim.SGD, steps=1):
+def step(model, x, y, ids=IDS, optimizer=torch.optim.SGD, steps=1):
     model.train()
-    descent = optimiser(model.parameters(), lr=0.1)
+    descent = optimizer(model.parameters(), lr=0.1)
     for _ in range(steps):
         with turnover.instances(ids) as now:
             loss = cross_entropy(model(x), now.repeat(y))
@@ -99,15 +99,15 @@ def test_every_module_that_learns_is_a_site_and_the_last_is_masked_at_its_input(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
-def test_a_step_on_an_instance_leaves_its_flipped_network_bit_for_bit(name, mode, optimiser):
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_a_step_on_an_instance_leaves_its_flipped_network_bit_for_bit(name, mode, optimizer):
     _, model, x, y = made(name, mode)
     step(model, x, y, steps=2)  # so that the weights differ from the start
     model.eval()
     flip = lambda: _outputs(model, x[:1], IDS[:1], "flip")  # noqa: E731
     keep = lambda: _outputs(model, x[:1], IDS[:1], "keep")  # noqa: E731
     before, kept = flip(), keep()
-    step(model, x[:1], y[:1], IDS[:1], optimiser)
+    step(model, x[:1], y[:1], IDS[:1], optimizer)
     model.eval()
     assert torch.equal(flip(), before)
     assert not torch.equal(keep(), kept)
@@ -275,13 +275,13 @@ def test_tied_weights_are_refused_unless_they_are_frozen(mode):
     assert turnover.wrap(net, mode=mode) is not None
 
 
-def quantised():
+def quantized():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces another library
         return torch.ao.quantization.quantize_dynamic(MODELS["mlp"][0](), {nn.Linear})
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_quantised_network_is_refused(mode):
-    with pytest.raises(PlanError, match=r"'0', '2', '4': quantised already, so they cannot learn"):
-        turnover.wrap(quantised(), mode=mode)
+def test_a_quantized_network_is_refused(mode):
+    with pytest.raises(PlanError, match=r"'0', '2', '4': quantized already, so they cannot learn"):
+        turnover.wrap(quantized(), mode=mode)

@@ -118,7 +118,7 @@ def test_the_plan_prints_as_a_table():
         "2     ReLU     channels",
         "would leak",
         "bias without a mask: 7.bias",
-        "normalisation: 1.weight, 1.bias",
+        "normalization: 1.weight, 1.bias",
     ):
         assert line in text
 
@@ -132,7 +132,7 @@ def test_a_plan_with_an_example_measures_widths_and_leaks_and_leaves_the_model_a
     assert all(site.runs for site in plan.sites)
     assert plan.leaks_measured
     assert {leak.name for leak in plan.leaks} == {"7.bias", "1.running_mean", "1.running_var"} | {
-        leak.name for leak in plan.leaks if leak.cause == "normalisation"
+        leak.name for leak in plan.leaks if leak.cause == "normalization"
     }
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert model.training
@@ -189,12 +189,12 @@ def test_batch_dimension_is_1_below_a_module_with_batch_first_false():
     assert turnover.plan(encoder, at=["layers.0.dropout"]).sites[0].batch_dim == 1
 
 
-def test_a_quantised_network_in_which_nothing_learns_is_warned_of_with_the_cure():
+def test_a_quantized_network_in_which_nothing_learns_is_warned_of_with_the_cure():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces another library
         packed = torch.ao.quantization.quantize_dynamic(net, {nn.Linear})
-    with pytest.warns(TurnOverWarning, match=r"'0', '2': quantised already.*Load the weights in float32"):
+    with pytest.warns(TurnOverWarning, match=r"'0', '2': quantized already.*Load the weights in float32"):
         turnover.wrap(packed, at=["1"])
 
 

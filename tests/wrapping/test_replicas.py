@@ -51,9 +51,9 @@ def batches(shape, steps=6, rows=10):
         yield torch.randn(rows, *shape, generator=generator), torch.randint(3, (rows,), generator=generator), ids
 
 
-def train(model, optimiser, shape):
+def train(model, optimizer, shape):
     model.train()
-    steps = optimiser(model.parameters())
+    steps = optimizer(model.parameters())
     for x, y, ids in batches(shape):
         with turnover.instances(ids) as now:
             loss = cross_entropy(model(x), now.repeat(y))
@@ -68,14 +68,14 @@ def apart(model):
     return [copy.deepcopy(one) for one in replica_models(model)]
 
 
-@pytest.mark.parametrize("optimiser", [SGD, ADAM], ids=["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["sgd", "adam"])
 @pytest.mark.parametrize("name", ["mlp", "convolutions"])
-def test_each_replica_trains_as_if_it_were_alone(name, optimiser):
+def test_each_replica_trains_as_if_it_were_alone(name, optimizer):
     make, options, shape = MODELS[name]
     torch.manual_seed(0)
     model = turnover.wrap(make(), **options, replicas=REPLICAS)
-    alone = [train(one, optimiser, shape) for one in apart(model)]
-    train(model, optimiser, shape)
+    alone = [train(one, optimizer, shape) for one in apart(model)]
+    train(model, optimizer, shape)
     for together, single in zip(replica_models(model), alone, strict=True):
         for one, other in zip(together.parameters(), single.parameters(), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

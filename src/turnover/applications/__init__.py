@@ -1,4 +1,4 @@
-"""What people came for: explain predictions, cleanse data, find what was memorised, ask about groups.
+"""What people came for: explain predictions, cleanse data, find what was memorized, ask about groups.
 
 Owns: functions that take an `Influence`, data and plain arrays and return small frozen results (`as_dict`, `table`),
 and pictures of them. Must not know: run folders, terminals, servers, or which task the data come from.
@@ -13,14 +13,14 @@ and pictures of them. Must not know: run folders, terminals, servers, or which t
 | `memorized.py`, `label_margins.py` | self-influence and doubtful labels; the order of these |
 | `unseen.py` | what the part that never saw a row says of it |
 | `near_duplicates.py`, `near_texts.py`, `near_features.py`, `components.py` | rows that are nearly the same |
-| `coloured_text.py`, `pictures.py` | tokens coloured by a number, for pages and terminals; the figures of the paper |
+| `colored_text.py`, `pictures.py` | tokens colored by a number, for pages and terminals; the figures of the paper |
 | `groups.py`, `without_group.py` | influence of annotators and sources; predictions without one |
 | `predictions.py` | what the whole network says, and where it is wrong |
 | `train_instances.py`, `plain_data.py` | ids, labels and places of training instances; results as JSON and tables |
 """
 
 from .cleanse import Cleansing, HarmfulRow, cleanse
-from .coloured_text import TINTS, ColouredText, coloured_text
+from .colored_text import TINTS, ColoredText, colored_text
 from .drop_amount import drop_amount
 from .explain import explain
 from .explanations import Explanation, Explanations, Reason
@@ -39,7 +39,7 @@ __all__ = [
     "ARMS",
     "TINTS",
     "Cleansing",
-    "ColouredText",
+    "ColoredText",
     "Duplicates",
     "Explanation",
     "Explanations",
@@ -56,7 +56,7 @@ __all__ = [
     "Tokenizer",
     "WithoutGroup",
     "cleanse",
-    "coloured_text",
+    "colored_text",
     "doubtful_first",
     "drop_amount",
     "explain",

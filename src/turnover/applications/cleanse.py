@@ -117,7 +117,7 @@ def cleanse(
 
     Args:
         influence: with its training data.
-        validation: labelled rows that were not trained on and stand for what the model is for.
+        validation: labeled rows that were not trained on and stand for what the model is for.
         drop: "1%" or 0.01, a share of all rows; 25, a number of rows; "significant", all that stand out as harmful
             against ids that were never trained.
         level: share of the significant rows that may be noise.

@@ -1,6 +1,6 @@
 """Explain predictions: the training rows that pushed a prediction where it is, and those that pushed against it (§4.3).
 
-A row pushes towards a prediction where it lowers the loss at the predicted label, whether that label is right or not.
+A row pushes toward a prediction where it lowers the loss at the predicted label, whether that label is right or not.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ def explain(
         train_labels: the label of every training instance, in the order of the data; None: those of the data.
         k: rows of each kind.
         same_label: only training rows of the predicted label, as in the paper; False: rows of all labels; "pushed": of
-            the predicted label where they pushed towards it, of any label where they pushed against it. That one holds
+            the predicted label where they pushed toward it, of any label where they pushed against it. That one holds
             all scores of the queries in memory.
         relative: divide each row's scores by its magnitude (see `row_magnitudes`), so that a few rows that act strongly
             on everything do not top every explanation. Which rows stand out is judged by the scores as they were. This
@@ -168,7 +168,7 @@ _Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 def _by_side(same_label: SameLabel) -> list[bool]:
-    """Tell whether only rows of the predicted label count: towards it and against it, once if both are alike."""
+    """Tell whether only rows of the predicted label count: toward it and against it, once if both are alike."""
     return [True, False] if same_label == "pushed" else [bool(same_label)]
 
 

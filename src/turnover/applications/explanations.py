@@ -19,7 +19,7 @@ class Reason:
         id: its instance id.
         position: its place among the training instances, counted from 0: the row number, unless rows share ids.
         label: its label; None: not known.
-        score: its influence on the loss at the predicted label; positive: it pushes towards it. Relative explanations
+        score: its influence on the loss at the predicted label; positive: it pushes toward it. Relative explanations
             give it divided by the row's magnitude.
         stderr: its standard error; None: not known.
         p_value: how probable such a score is for an id that was never trained; None: not known.
@@ -44,7 +44,7 @@ class Explanation:
         predicted: the label that the whole network gives it.
         probability: of that label.
         given: the query's own label; None: it has none.
-        pushed: rows that pushed towards the prediction, the strongest first.
+        pushed: rows that pushed toward the prediction, the strongest first.
         against: rows that pushed against it, the strongest first.
     """
 
@@ -77,7 +77,7 @@ class Explanations:
 
     Attributes:
         items: one a query, in their order.
-        same_label: only rows of the predicted label were looked at; "pushed": among those that pushed towards it.
+        same_label: only rows of the predicted label were looked at; "pushed": among those that pushed toward it.
         relative: scores are divided by the rows' magnitudes.
         level: share of the rows that stand out which may be noise.
         unit: what scores are differences of.

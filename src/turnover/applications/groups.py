@@ -84,7 +84,7 @@ def groups(
 
     Args:
         influence: with its training data.
-        queries: labelled rows, as for `Influence.mean`.
+        queries: labeled rows, as for `Influence.mean`.
         members: the group of every training instance, in the order of the data; None: instances are groups.
         names: of groups that are instances, by id, as `data.names` has them; None: ids.
         level: share of the groups that stand out which may be noise.

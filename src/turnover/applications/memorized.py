@@ -1,4 +1,4 @@
-"""What the network memorised: self-influence, and labels that the part which never saw a row does not believe."""
+"""What the network memorized: self-influence, and labels that the part which never saw a row does not believe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemorizedRow:
-    """One training row, as far as it was memorised.
+    """One training row, as far as it was memorized.
 
     Attributes:
         id: its instance id.
@@ -32,7 +32,7 @@ class MemorizedRow:
         label_probability: what that part gives the given label.
         suggested_probability: and what it gives the suggested one.
         margin: how much more it believes in the given label than in any other, −1 to 1; see `label_margins`.
-        self_influence: how much having seen the row helps on it; high: memorised.
+        self_influence: how much having seen the row helps on it; high: memorized.
         stderr: standard error of the self-influence; None: not known.
         twins: positions of its near-duplicates, with which it was not truly unseen.
         twins_disagree: whether one of them has another label.
@@ -75,7 +75,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Memorized:
-    """How far each training row was memorised.
+    """How far each training row was memorized.
 
     Attributes:
         self_influence: of every row.
@@ -189,7 +189,7 @@ def memorized(
     unseen: OutOfSample | None = None,
     progress: bool | None = False,
 ) -> Memorized:
-    """Return how far each training row was memorised, and which labels are doubtful.
+    """Return how far each training row was memorized, and which labels are doubtful.
 
     A label is suspicious where the part of the network that never saw the row does not believe it. Rows are ordered by
     `doubtful_first`; self-influence is reported beside it. A near-duplicate that was trained makes a row less unseen

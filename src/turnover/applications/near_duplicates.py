@@ -16,7 +16,7 @@ from turnover.errors import ApplicationError
 
 from .components import Components
 from .near_features import join_near_features
-from .near_texts import join_near_texts, normalised
+from .near_texts import join_near_texts, normalized
 from .plain_data import table_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Duplicates:
 
     Attributes:
         groups: places of the rows of each group of two or more, in order.
-        exact: for each group, whether all its rows are the same after normalisation.
+        exact: for each group, whether all its rows are the same after normalization.
         group_of: the group of every row [n]; −1: it has no duplicate.
         threshold: similarity from which rows count as nearly the same.
     """
@@ -72,7 +72,7 @@ def near_duplicates(
 ) -> Duplicates:
     """Return groups of rows that are the same or nearly the same.
 
-    Texts are the same if they are after Unicode normalisation, without case, punctuation and runs of spaces; how near
+    Texts are the same if they are after Unicode normalization, without case, punctuation and runs of spaces; how near
     they are is the cosine of their sets of character 4-grams. Candidates are found by hashing (MinHash), which misses a
     pair of similarity 0.9 about once in a hundred thousand and one of 0.8 once in a hundred. Features are compared by
     cosine, block by block, all pairs. Groups are joined through common members, so that the ends of a long chain may
@@ -97,7 +97,7 @@ def near_duplicates(
     if texts is not None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ApplicationError("texts must be a list of strings, one a row.")
-        plain = [normalised(text) for text in texts]
+        plain = [normalized(text) for text in texts]
         first, same = (
             np.unique(np.array(plain, object), return_index=True, return_inverse=True)[1:] if plain else ([], [])
         )

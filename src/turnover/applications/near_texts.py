@@ -18,11 +18,11 @@ _AT_ONCE = 4096
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a text without case, punctuation, accents' encodings and runs of spaces; one of signs only stays as it is.
 
     Example:
-        >>> normalised("  It’s  GREAT!! ")
+        >>> normalized("  It’s  GREAT!! ")
         'it s great'
     """
     folded = unicodedata.normalize("NFKC", text).casefold()

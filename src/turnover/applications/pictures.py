@@ -1,4 +1,4 @@
-"""Pictures of results, as the paper has them: errors with the examples behind them, histograms, coloured text.
+"""Pictures of results, as the paper has them: errors with the examples behind them, histograms, colored text.
 
 Every function returns a matplotlib Figure, made without a display; save it with `figure.savefig(path)`. Nothing in a
 text is read as a formula. Needs matplotlib: pip install 'turnover[cli]'.
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ApplicationError, MissingExtraError
 
-from .coloured_text import TINTS, ColouredText
+from .colored_text import TINTS, ColoredText
 from .explanations import Explanation, Explanations
 from .memorized import Memorized
 from .proof import ARMS, Proof
@@ -38,8 +38,8 @@ def self_influence_picture(found: Memorized, *, bins: int = 50) -> "Figure":
     figure = _figure(5.5, 3.2)
     axes = figure.add_subplot()
     widths = np.diff(histogram.edges)
-    colours = [_BLUE if middle > 0 else _ORANGE for middle in histogram.edges[:-1] + widths / 2]
-    axes.bar(histogram.edges[:-1], histogram.counts, widths, align="edge", color=colours)
+    colors = [_BLUE if middle > 0 else _ORANGE for middle in histogram.edges[:-1] + widths / 2]
+    axes.bar(histogram.edges[:-1], histogram.counts, widths, align="edge", color=colors)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_xlabel(f"self-influence ({found.self_influence.unit}); right of 0 having seen the row helps on it")
     axes.set_ylabel("training rows")
@@ -136,17 +136,17 @@ def texts_picture(
         page.text(text, {(span.start, span.end): span.weight for found in shared for span in found.query})
         for (reason, example), marks in zip(examples, shared, strict=True):
             out = "" if reason.stands_out else ", could be noise"
-            page.line(f"  {_name(reason.label, names)}, influence {reason.score:+.2g}{out}", grey=True)
+            page.line(f"  {_name(reason.label, names)}, influence {reason.score:+.2g}{out}", gray=True)
             page.text(example, _weights(marks.example), indent=2)
         page.line("")
     return page.figure()
 
 
-def coloured_picture(text: ColouredText, *, width: int = 88) -> "Figure":
-    """Return text coloured by its values, with the scale below.
+def colored_picture(text: ColoredText, *, width: int = 88) -> "Figure":
+    """Return text colored by its values, with the scale below.
 
     Args:
-        text: of `coloured_text`.
+        text: of `colored_text`.
         width: letters a line.
     """
     page = _Page(width)
@@ -157,7 +157,7 @@ def coloured_picture(text: ColouredText, *, width: int = 88) -> "Figure":
             marks[len(whole), len(whole) + len(token)] = step / len(TINTS)
         whole += token
     page.text(whole, marks)
-    page.line(f"{text.unit or 'value'} from {text.limits[0]:.2g} (white) to {text.limits[1]:.2g} (orange)", grey=True)
+    page.line(f"{text.unit or 'value'} from {text.limits[0]:.2g} (white) to {text.limits[1]:.2g} (orange)", gray=True)
     return page.figure()
 
 
@@ -168,8 +168,8 @@ class _Page:
     width: int
     lines: list[tuple[str, dict[tuple[int, int], float], dict[str, Any]]] = field(default_factory=list)
 
-    def line(self, text: str, *, bold: bool = False, grey: bool = False) -> None:
-        style = {"fontweight": "bold" if bold else "normal", "color": _GREY if grey else "black"}
+    def line(self, text: str, *, bold: bool = False, gray: bool = False) -> None:
+        style = {"fontweight": "bold" if bold else "normal", "color": _GREY if gray else "black"}
         for start in range(0, max(1, len(text)), self.width):
             self.lines.append((text[start : start + self.width], {}, style))
 

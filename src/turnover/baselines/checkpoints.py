@@ -85,7 +85,7 @@ class Recorder:
         names = {id(parameter): name for name, parameter in step.model.named_parameters()}
         rates = {
             names[id(parameter)]: float(group["lr"])
-            for group in step.optimiser.param_groups
+            for group in step.optimizer.param_groups
             for parameter in group["params"]
         }
         weights: Any = {name: value.detach().clone() for name, value in step.model.state_dict().items()}

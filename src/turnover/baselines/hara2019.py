@@ -98,7 +98,7 @@ class SgdInfluence(AnswersQuestions):
         """Return the influence of a training that is run and recorded now.
 
         Args:
-            recipe: how to train; its optimiser must be torch.optim.SGD.
+            recipe: how to train; its optimizer must be torch.optim.SGD.
             seed: of the training.
             folder: where to record, new or empty; needs zarr: pip install 'turnover[store]'. A finished recording of
                 the same recipe is opened instead, one that was cut off is made anew. None: in memory.
@@ -110,7 +110,7 @@ class SgdInfluence(AnswersQuestions):
             progress: show a bar of the training; None: on a terminal.
 
         Raises:
-            BaselineError: the optimiser is not SGD, the model has batch normalisation, or the training diverged.
+            BaselineError: the optimizer is not SGD, the model has batch normalization, or the training diverged.
             StoreMismatchError: the folder holds another training.
 
         Example:

@@ -49,7 +49,7 @@ class InfluenceFunctions(AnswersQuestions):
         solver: "cg" (conjugate gradients), "lissa" (stochastic recursion), "exact" (whole Hessian, small models), or
             an object with options of its own: `ConjugateGradients(tolerance=...)`, `Lissa(depth=..., scale=...)`.
         damping: added to the Hessian's diagonal, for models that are not at a strict minimum; it makes scores smaller.
-        l2: the L2 penalty of the training, (l2/2)|θ|². It is not read from the recipe: the optimiser's weight_decay
+        l2: the L2 penalty of the training, (l2/2)|θ|². It is not read from the recipe: the optimizer's weight_decay
             has to be given here.
         parameters: names or globs of parameters or modules to which the influence is restricted, such as the last
             layer; None: all trainable ones.
@@ -63,7 +63,7 @@ class InfluenceFunctions(AnswersQuestions):
         >>> from functools import partial
         >>> x = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
         >>> sgd = partial(torch.optim.SGD, lr=0.5, weight_decay=0.1)
-        >>> recipe = TrainingRecipe(partial(torch.nn.Linear, 3, 2), x, (x[:, 0] > 0).long(), optimiser=sgd, epochs=30)
+        >>> recipe = TrainingRecipe(partial(torch.nn.Linear, 3, 2), x, (x[:, 0] > 0).long(), optimizer=sgd, epochs=30)
         >>> koh = InfluenceFunctions(recipe, recipe.fit(), l2=0.1)
         >>> koh.pairwise((x[:4], recipe.targets[:4])).shape
         (30, 4)
@@ -172,12 +172,12 @@ class InfluenceFunctions(AnswersQuestions):
 
 def _warn_of_weight_decay(recipe: TrainingRecipe, model: nn.Module) -> None:
     """Say that a penalty of the training is missing from the Hessian."""
-    groups = recipe.optimiser(model.parameters()).param_groups
+    groups = recipe.optimizer(model.parameters()).param_groups
     # Decoupled decay (AdamW) is no L2 penalty: there is no number to give.
     decays = [group.get("weight_decay", 0) for group in groups if not group.get("decoupled_weight_decay")]
     if any(decays):
         warnings.warn(
-            f"the recipe's optimiser has weight_decay={max(decays):g} and l2 is 0: the Hessian would miss the penalty. "
+            f"the recipe's optimizer has weight_decay={max(decays):g} and l2 is 0: the Hessian would miss the penalty. "
             f"Give l2={max(decays):g}.",
             TurnOverWarning,
             stacklevel=3,

@@ -1,4 +1,4 @@
-"""A training by SGD that can be walked back: parameters before every step, batches and the optimiser's settings.
+"""A training by SGD that can be walked back: parameters before every step, batches and the optimizer's settings.
 
 Parameters are kept flat, one row a step, in memory or in a folder. A folder is a store with an identity: it is refused
 for another recipe or other data, and a training that was cut off does not count.
@@ -189,7 +189,7 @@ def _identity(recipe: TrainingRecipe, seed: int, model: nn.Module, settings: np.
         "seed": seed,
         "first step": first,
         "initial parameters": weights_digest(model),
-        "optimiser or schedule": digest_of(torch.from_numpy(settings)),
+        "optimizer or schedule": digest_of(torch.from_numpy(settings)),
     }
 
 

@@ -18,7 +18,7 @@ def built(recipe: TrainingRecipe, seed: int) -> nn.Module:
     names = [name for name, module in model.named_modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     if names:
         raise BaselineError(
-            f"{', '.join(map(repr, names))}: batch normalisation makes the loss of a row depend on the other rows of "
+            f"{', '.join(map(repr, names))}: batch normalization makes the loss of a row depend on the other rows of "
             "its batch, so no row has a gradient of its own. Use GroupNorm or LayerNorm."
         )
     if dtype_of(model) not in (torch.float32, torch.float64):
@@ -27,26 +27,26 @@ def built(recipe: TrainingRecipe, seed: int) -> nn.Module:
 
 
 def trained_parameters(recipe: TrainingRecipe, model: nn.Module) -> tuple[list[nn.Parameter], list[int]]:
-    """Return the parameters that the optimiser changes, and the group of each; raise for all but SGD."""
-    optimiser = _sgd(recipe, model)
+    """Return the parameters that the optimizer changes, and the group of each; raise for all but SGD."""
+    optimizer = _sgd(recipe, model)
     groups = {
-        id(parameter): place for place, group in enumerate(optimiser.param_groups) for parameter in group["params"]
+        id(parameter): place for place, group in enumerate(optimizer.param_groups) for parameter in group["params"]
     }
     chosen = [parameter for parameter in model.parameters() if parameter.requires_grad and id(parameter) in groups]
     if not chosen:
-        raise BaselineError("the optimiser changes no parameter of the model: there is nothing to walk back.")
+        raise BaselineError("the optimizer changes no parameter of the model: there is nothing to walk back.")
     return chosen, [groups[id(parameter)] for parameter in chosen]
 
 
 def settings_of(recipe: TrainingRecipe, model: nn.Module) -> np.ndarray:
-    """Return the optimiser's settings before every step, by running optimiser and schedule without gradients."""
-    optimiser = _sgd(recipe, model)
-    schedule = None if recipe.schedule is None else recipe.schedule(optimiser)
+    """Return the optimizer's settings before every step, by running optimizer and schedule without gradients."""
+    optimizer = _sgd(recipe, model)
+    schedule = None if recipe.schedule is None else recipe.schedule(optimizer)
     found = []
     for _ in range(recipe.epochs * -(-len(recipe) // recipe.batch_size)):
-        found.append(_settings(optimiser))
+        found.append(_settings(optimizer))
         if schedule is not None:
-            optimiser.step()
+            optimizer.step()
             schedule.step()
     return np.array(found)
 
@@ -84,20 +84,20 @@ def check_buffers(untrained: nn.Module, model: nn.Module) -> None:
 
 
 def _sgd(recipe: TrainingRecipe, model: nn.Module) -> torch.optim.SGD:
-    optimiser = recipe.optimiser(model.parameters())
-    if type(optimiser) is not torch.optim.SGD:
+    optimizer = recipe.optimizer(model.parameters())
+    if type(optimizer) is not torch.optim.SGD:
         raise BaselineError(
-            f"the recipe's optimiser is {type(optimiser).__name__}; SGD-influence walks back the steps of "
+            f"the recipe's optimizer is {type(optimizer).__name__}; SGD-influence walks back the steps of "
             "torch.optim.SGD only (momentum, nesterov and weight decay are fine). Train with "
-            "optimiser=partial(torch.optim.SGD, lr=...), or use another method."
+            "optimizer=partial(torch.optim.SGD, lr=...), or use another method."
         )
-    if any(group["maximize"] for group in optimiser.param_groups):
-        raise BaselineError("the optimiser has maximize=True; SGD-influence needs a loss that is minimised.")
-    return optimiser
+    if any(group["maximize"] for group in optimizer.param_groups):
+        raise BaselineError("the optimizer has maximize=True; SGD-influence needs a loss that is minimized.")
+    return optimizer
 
 
-def _settings(optimiser: torch.optim.SGD) -> list[list[float]]:
-    return [[float(group[name]) for name in _SETTINGS] for group in optimiser.param_groups]
+def _settings(optimizer: torch.optim.SGD) -> list[list[float]]:
+    return [[float(group[name]) for name in _SETTINGS] for group in optimizer.param_groups]
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:

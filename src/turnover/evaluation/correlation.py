@@ -43,7 +43,7 @@ def pearson(one: Floats, other: Floats) -> Floats:
         >>> round(float(pearson(np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0]))), 6)
         1.0
     """
-    a, b = _centred(one), _centred(other)
+    a, b = _centered(one), _centered(other)
     with np.errstate(invalid="ignore", divide="ignore"):
         result = (a * b).sum(0) / np.sqrt((a * a).sum(0) * (b * b).sum(0))
     return np.asarray(np.clip(result, -1.0, 1.0))
@@ -66,11 +66,11 @@ def spearman(one: Floats, other: Floats) -> Floats:
     return pearson(average_ranks(one), average_ranks(other))
 
 
-def _centred(values: Floats) -> Floats:
+def _centered(values: Floats) -> Floats:
     """Return columns with mean 0 and largest magnitude 1, so that squares neither vanish nor overflow."""
     # The mean of a constant column may differ from it in the last bit; exactly 0 makes its correlation NaN.
     scale = np.abs(values).max(0)
     scaled = values / np.where(scale > 0, scale, 1.0)
-    centred = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
-    largest = np.abs(centred).max(0)
-    return centred / np.where(largest > 0, largest, 1.0)
+    centered = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
+    largest = np.abs(centered).max(0)
+    return centered / np.where(largest > 0, largest, 1.0)

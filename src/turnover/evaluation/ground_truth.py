@@ -142,11 +142,11 @@ def first_queries(queries: Queries, count: int) -> Queries:
 
 
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:
-    """Return what retrained numbers depend on: rows, model, loss, optimiser, queries; functions by their code."""
+    """Return what retrained numbers depend on: rows, model, loss, optimizer, queries; functions by their code."""
     return {
         **described(recipe),
         "loss": fingerprint_of(recipe.loss),
-        "optimiser": fingerprint_of([recipe.optimiser, recipe.schedule]),
+        "optimizer": fingerprint_of([recipe.optimizer, recipe.schedule]),
         "queries": fingerprint_of(list(queries)),
         "view": view,
     }

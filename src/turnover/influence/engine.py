@@ -203,15 +203,15 @@ class Influence:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InfluenceError(f"k={k!r} is no number of instances. Give an integer of at least 1: k=10.")
         everyone = first_of_each(self._ids(ids))
-        labelled = np.empty(0) if label is None else self._labels(labels, everyone)
+        labeled = np.empty(0) if label is None else self._labels(labels, everyone)
         left = None if exclude is None or len(exclude) == 0 else ~torch.isin(everyone, as_ids(exclude))
         wanted = everyone if left is None else everyone[left]
         if left is not None and label is not None:
-            labelled = labelled[left.numpy()]
+            labeled = labeled[left.numpy()]
         with evaluating(self._members):
             question = self._ask(queries, at_label, wanted)
             with Progress(question.work, progress, "pairs") as bar:
-                return top_of_each(question, bar, k=k, labels=labelled, only=self._only(label, labelled, question))
+                return top_of_each(question, bar, k=k, labels=labeled, only=self._only(label, labeled, question))
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of ids that were never trained: what pure noise looks like.

@@ -1,4 +1,4 @@
-"""Scores of all members on a block of queries: centred by the null, averaged, with their spread.
+"""Scores of all members on a block of queries: centered by the null, averaged, with their spread.
 
 A tile is a range of instances on a block of queries; its scores are a pure function of (models, queries, ids).
 """
@@ -70,7 +70,7 @@ class Block:
         return Tile(self.members(ids))
 
     def members(self, ids: Tensor) -> np.ndarray:
-        """Return centred scores [members, ids, queries]."""
+        """Return centered scores [members, ids, queries]."""
         found = np.stack(
             [scorer.scores(ids).numpy() - offset for scorer, offset in zip(self._scorers, self._offsets, strict=True)]
         )

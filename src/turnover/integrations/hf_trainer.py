@@ -28,8 +28,8 @@ except ImportError as error:
     ) from error
 
 _CURE = (
-    "Give every row an id: train_dataset=turnover.with_instance_ids(tokenised). If the rows had ids before they were "
-    "tokenised, keep them: dataset.map(tokenise, remove_columns=['text']) instead of all columns."
+    "Give every row an id: train_dataset=turnover.with_instance_ids(tokenized). If the rows had ids before they were "
+    "tokenized, keep them: dataset.map(tokenize, remove_columns=['text']) instead of all columns."
 )
 
 

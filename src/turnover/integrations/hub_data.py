@@ -71,7 +71,7 @@ def _frame(split: Any) -> "pd.DataFrame":
             names[column] = kind.names
     frame = split.to_pandas()
     for column, known in names.items():
-        # Test rows of competitions have the class -1: they are not labelled.
+        # Test rows of competitions have the class -1: they are not labeled.
         frame[column] = [
             known[int(number)] if number == number and number is not None and 0 <= number < len(known) else None
             for number in frame[column]

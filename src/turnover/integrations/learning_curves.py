@@ -20,7 +20,7 @@ def measure_curves(
     """Return the mean loss of training rows kept and flipped, and of validation rows in the full network.
 
     The flipped network of a row never learned it, so `curve_flip` is the loss of unseen rows, and `curve_validation`
-    should go with it; `curve_keep` falls below both as rows are memorised. Nothing of the training is changed: no
+    should go with it; `curve_keep` falls below both as rows are memorized. Nothing of the training is changed: no
     random number is drawn, and every module is left in the mode in which it was.
 
     Args:

@@ -1,5 +1,5 @@
 # ruff: noqa: N803 - X is what scikit-learn calls it
-"""What the classifier and the regressor share: standardised inputs, a masked network, questions about its rows."""
+"""What the classifier and the regressor share: standardized inputs, a masked network, questions about its rows."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ _SEEDS = 2**31 - 1
 
 
 class MaskedMlpEstimator(BaseEstimator, ABC):
-    """What both estimators share: inputs standardised, a network with masks, questions about the training rows."""
+    """What both estimators share: inputs standardized, a network with masks, questions about the training rows."""
 
     hidden: Sequence[int]
     keep: float
@@ -69,7 +69,7 @@ class MaskedMlpEstimator(BaseEstimator, ABC):
         self.train_rows_ = None if self.denoise is None else rows
         engine = turnover.Influence(self.model_, train=rows)
         with warnings.catch_warnings():
-            # These rows were trained under these ids. Where nothing had to be memorised, that is a finding.
+            # These rows were trained under these ids. Where nothing had to be memorized, that is a finding.
             warnings.filterwarnings("ignore", message="the self-influence of these", category=TurnOverWarning)
             self.self_influence_: Scores = engine.self_influence(progress=False)
         self.out_of_sample_: OutOfSample = engine.out_of_sample(predict=self._as_predictions, progress=False)
@@ -80,7 +80,7 @@ class MaskedMlpEstimator(BaseEstimator, ABC):
 
     def _predictions(self, X: Any) -> np.ndarray:
         """Return what the whole network predicts, in float64: a row's prediction must not depend on its batch."""
-        x = self._standardised(X)
+        x = self._standardized(X)
         exact = x.dtype if _has_float64(self.model_) else torch.float32
         network = turnover.unwrap(self.model_).to(exact).eval()
         device = next(network.parameters()).device
@@ -93,7 +93,7 @@ class MaskedMlpEstimator(BaseEstimator, ABC):
         x, targets = validate_data(self, X, y, dtype=np.float64, **checks)
         return np.asarray(x), np.asarray(targets)
 
-    def _standardised(self, X: Any) -> Tensor:
+    def _standardized(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return torch.from_numpy(self.scaler_.transform(validate_data(self, X, dtype=np.float64, reset=False)))
 

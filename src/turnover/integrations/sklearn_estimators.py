@@ -22,10 +22,10 @@ from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 
 
 class TurnOverClassifier(ClassifierMixin, MaskedMlpEstimator):
-    """A classifier for tables that tells which training rows made a prediction and which were merely memorised.
+    """A classifier for tables that tells which training rows made a prediction and which were merely memorized.
 
-    A multilayer perceptron on standardised inputs, trained with turn-over dropout: after `fit`, `self_influence_` says
-    how much every row was memorised, and `out_of_sample_` what the halves that never saw a row predict for it.
+    A multilayer perceptron on standardized inputs, trained with turn-over dropout: after `fit`, `self_influence_` says
+    how much every row was memorized, and `out_of_sample_` what the halves that never saw a row predict for it.
 
     Args:
         hidden: width of each hidden layer.
@@ -42,10 +42,10 @@ class TurnOverClassifier(ClassifierMixin, MaskedMlpEstimator):
 
     Attributes:
         classes_: the labels, in the order of all probabilities.
-        self_influence_: `Scores` [rows]; high: memorised, look at the label.
+        self_influence_: `Scores` [rows]; high: memorized, look at the label.
         out_of_sample_: `OutOfSample`: `.probs` [rows, classes], `.labels` as numbers of `classes_`, `.label_quality`.
-        model_: the wrapped network, on standardised inputs.
-        scaler_: standardises the inputs.
+        model_: the wrapped network, on standardized inputs.
+        scaler_: standardizes the inputs.
 
     Example:
         >>> import numpy as np
@@ -140,7 +140,7 @@ class TurnOverClassifier(ClassifierMixin, MaskedMlpEstimator):
             out: a folder to write scores to, tile by tile.
             progress: show a bar; None: on a terminal.
         """
-        x = self._standardised(X)
+        x = self._standardized(X)
         return self._scores(x, None if y is None else self._numbers(y, len(x)), ids, out, progress)
 
     def _numbers(self, y: Any, rows: int) -> Tensor:
@@ -161,13 +161,13 @@ class TurnOverClassifier(ClassifierMixin, MaskedMlpEstimator):
 
 
 class TurnOverRegressor(RegressorMixin, MaskedMlpEstimator):
-    """A regressor for tables that tells which training rows made a prediction and which were merely memorised.
+    """A regressor for tables that tells which training rows made a prediction and which were merely memorized.
 
-    As `TurnOverClassifier`, for one or several numeric targets. Targets are standardised inside, and the loss is the
-    squared error of the standardised target: scores of 1 are as much as the whole variance of y.
+    As `TurnOverClassifier`, for one or several numeric targets. Targets are standardized inside, and the loss is the
+    squared error of the standardized target: scores of 1 are as much as the whole variance of y.
 
     Args:
-        hidden: width of each hidden layer; one layer alone memorises noisy targets and predicts worse out of sample.
+        hidden: width of each hidden layer; one layer alone memorizes noisy targets and predicts worse out of sample.
         keep: share of the hidden units that a row trains.
         replicas: how many networks are trained in one run; more: less noise in scores, better predictions.
         epochs: passes over the rows.
@@ -179,11 +179,11 @@ class TurnOverRegressor(RegressorMixin, MaskedMlpEstimator):
         random_state: of weights, masks and batches; None: another one at every `fit`.
 
     Attributes:
-        self_influence_: `Scores` [rows]; high: memorised, look at the target.
+        self_influence_: `Scores` [rows]; high: memorized, look at the target.
         out_of_sample_: `OutOfSample`: `.probs` [rows, targets] are predictions in the unit of y.
-        model_: the wrapped network, from standardised inputs to standardised targets.
-        scaler_: standardises the inputs.
-        target_scaler_: standardises the targets.
+        model_: the wrapped network, from standardized inputs to standardized targets.
+        scaler_: standardizes the inputs.
+        target_scaler_: standardizes the targets.
 
     Example:
         >>> import numpy as np
@@ -262,7 +262,7 @@ class TurnOverRegressor(RegressorMixin, MaskedMlpEstimator):
             out: a folder to write scores to, tile by tile.
             progress: show a bar; None: on a terminal.
         """
-        x = self._standardised(X)
+        x = self._standardized(X)
         values = np.asarray(y, dtype=np.float64)
         values = values[:, None] if values.ndim == 1 else values
         if values.shape != (len(x), self.n_targets_):

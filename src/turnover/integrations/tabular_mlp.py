@@ -75,8 +75,8 @@ def train_mlp(
 
     Args:
         settings: shape, masks and training.
-        inputs: standardised rows, float32 [rows, features].
-        targets: class numbers [rows], or standardised floats [rows, outputs].
+        inputs: standardized rows, float32 [rows, features].
+        targets: class numbers [rows], or standardized floats [rows, outputs].
         outputs: how many outputs the network has.
         seed: of weights, masks and batches.
         weights: of the rows' losses; None: 1 each.
@@ -92,7 +92,7 @@ def train_mlp(
         partial(_masked_mlp, settings, inputs.shape[1], outputs, seed, device),
         inputs.to(device),
         targets.to(device),
-        optimiser=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+        optimizer=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
         epochs=int(settings.epochs),
         batch_size=int(settings.batch_size),
     )

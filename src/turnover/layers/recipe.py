@@ -67,7 +67,7 @@ class AdapterRecipe:
         inputs: paths of the output layers whose inputs are masked.
         head: paths of the modules that learn beside the adapters.
         frozen: names of parameters within the head that do not learn.
-        norms: whether the normalisation layers learn.
+        norms: whether the normalization layers learn.
     """
 
     after: tuple[str, ...]

@@ -29,7 +29,7 @@ def signed(word: int) -> int:
 _ROUNDS = ((17, signed(0xED5AD4BB)), (11, signed(0xAC4C1B51)), (15, signed(0x31848BAB)))
 _LAST_SHIFT = 14
 COUNTER_STRIDE = signed(0x9E3779B9)
-"""2**32 divided by the golden ratio, odd: neighbouring counters land far apart before mixing."""
+"""2**32 divided by the golden ratio, odd: neighboring counters land far apart before mixing."""
 
 
 def mix_(words: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ def copies_of(rows: Rows) -> np.ndarray:
         array([0, 1, 0])
     """
     if rows.kind == "text":
-        keys = np.array([_hash(normalised(text).encode("utf-8", "surrogatepass")) for text in rows.values], np.uint64)
+        keys = np.array([_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values], np.uint64)
     elif rows.kind == "image":
         keys = np.array([_hash(np.ascontiguousarray(image).data) for image in rows.values], np.uint64)
     else:
@@ -38,11 +38,11 @@ def copies_of(rows: Rows) -> np.ndarray:
     return order[numbers.reshape(-1)]
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a text without what does not make it another one: case, spaces and forms of the same letter.
 
     Example:
-        >>> normalised(" A  Good film")
+        >>> normalized(" A  Good film")
         'a good film'
     """
     if not text.isascii():
@@ -61,6 +61,6 @@ def _of_values(rows: Rows) -> np.ndarray:
     table = rows.values.copy()
     for name in table.columns:
         if not pd.api.types.is_numeric_dtype(table[name]):
-            table[name] = table[name].map(lambda value: normalised(str(value)), na_action="ignore").astype(object)
+            table[name] = table[name].map(lambda value: normalized(str(value)), na_action="ignore").astype(object)
     hashed: Any = hash_pandas_object  # pandas tells no type of it
     return hashed(table, index=False).to_numpy(np.uint64)

@@ -94,10 +94,10 @@ def fit(
         watch: told of every batch.
     """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learned, lr=how.learning_rate, weight_decay=how.weight_decay)
+    optimizer = torch.optim.AdamW(learned, lr=how.learning_rate, weight_decay=how.weight_decay)
     curves, first = Curves(), 0
     if saved is not None and saved.exists():
-        first = _resume(saved, model, optimiser, curves)
+        first = _resume(saved, model, optimizer, curves)
     batches = -(-len(rows.y) // how.batch_size)
     last_saved = time.monotonic()
     for epoch in range(first, how.epochs):
@@ -108,9 +108,9 @@ def fit(
             with turnover.instances(rows.ids[batch]) as now:
                 outputs = model(rows.x[batch])
             loss = functional.cross_entropy(outputs, now.repeat(rows.y[batch]), weight=rows.weights)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             watch("training", epoch * batches + number + 1, how.epochs * batches, _told(curves))
         _add(curves, model, rows)
         if not torch.isfinite(torch.tensor([curves.keep[-1], curves.validation[-1]])).all():
@@ -119,7 +119,7 @@ def fit(
                 "one: --learning-rate."
             )
         if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < how.epochs:
-            _keep(saved, model, optimiser, curves, epoch + 1)
+            _keep(saved, model, optimizer, curves, epoch + 1)
             last_saved = time.monotonic()
     model.eval()
     return curves
@@ -173,18 +173,18 @@ def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     curves.accuracy.append(right)
 
 
-def _keep(saved: Path, model: nn.Module, optimiser: torch.optim.Optimizer, curves: Curves, epochs: int) -> None:
+def _keep(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves, epochs: int) -> None:
     part = saved.with_suffix(".part")
-    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "curves": curves.as_dict()}
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "curves": curves.as_dict()}
     torch.save({**state, "epochs": epochs}, part)
     part.replace(saved)
 
 
-def _resume(saved: Path, model: nn.Module, optimiser: torch.optim.Optimizer, curves: Curves) -> int:
+def _resume(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves) -> int:
     try:
         state: dict[str, Any] = torch.load(saved, weights_only=True)
         model.load_state_dict(state["model"])
-        optimiser.load_state_dict(state["optimiser"])
+        optimizer.load_state_dict(state["optimizer"])
     except Exception as error:  # a damaged file fails in many ways
         raise RunError(
             f"the saved state of the training, {str(saved)!r}, cannot be read ({type(error).__name__}: {error}). "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.applications import ColouredText, coloured_text
+from turnover.applications import ColoredText, colored_text
 from turnover.errors import RunError
 
 from .config import RunConfig
@@ -84,8 +84,8 @@ class LmRun(FinishedRun):
         y = self.train_data[1]
         return torch.bincount(y, minlength=len(self.words))[y].numpy()
 
-    def passage(self, start: int, length: int = PASSAGE) -> ColouredText:
-        """Return words of the training text, coloured by their self-influence.
+    def passage(self, start: int, length: int = PASSAGE) -> ColoredText:
+        """Return words of the training text, colored by their self-influence.
 
         Shades are those of the whole text, so that passages can be compared.
 
@@ -100,7 +100,7 @@ class LmRun(FinishedRun):
         values[[place - start for place in known]] = self.self_influence.values[[place - context for place in known]]
         shown = ["↵\n" if self.words[number] == END else self.words[number] for number in numbers]
         low, high = np.percentile(self.self_influence.values, (70, 95))
-        return coloured_text(shown, values, limits=(float(low), float(high)), unit="self-influence")
+        return colored_text(shown, values, limits=(float(low), float(high)), unit="self-influence")
 
     def most_memorized(self, k: int = 5, *, length: int = PASSAGE) -> list[int]:
         """Return where the passages begin of which most was learned by heart, none of them overlapping."""

@@ -12,7 +12,7 @@ import turnover
 from .config import RunConfig
 from .inputs.inputs import Inputs
 from .inputs.pixels import PixelInputs
-from .inputs.tokenised import TokenInputs
+from .inputs.tokenized import TokenInputs
 
 REPLICAS = 8
 # By the kind of inputs; texts as pieces of words are wide themselves.

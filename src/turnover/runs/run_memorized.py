@@ -1,4 +1,4 @@
-"""What the network of a run memorised, with near-duplicates looked for."""
+"""What the network of a run memorized, with near-duplicates looked for."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _MOST_COMPARED = 20_000
 
 
 def run_memorized(run: Run) -> Memorized:
-    """Return how far each training row of a run was memorised; places are those of `run.places("train")`."""
+    """Return how far each training row of a run was memorized; places are those of `run.places("train")`."""
     return memorized(
         run.raw_influence,
         self_influence=run.self_influence,

@@ -63,7 +63,7 @@ def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
         x,
         y,
         loss=RowLoss(class_weights(y, classes) if run.config.balance else None),
-        optimiser=partial(torch.optim.AdamW, lr=how.learning_rate, weight_decay=how.weight_decay),
+        optimizer=partial(torch.optim.AdamW, lr=how.learning_rate, weight_decay=how.weight_decay),
         epochs=how.epochs,
         batch_size=how.batch_size,
         ids=ids,

@@ -14,7 +14,7 @@ and files. Must not know: models, masks, how a score is computed.
 | `judged.py`, `noise.py` | how far scores can be trusted: p-values, marks, intervals; how much of them is noise |
 | `null_tail.py`, `error_tail.py`, `tails.py` | p-values from never-trained ids; from standard errors; functions |
 | `discoveries.py` | which of many p-values stand out, also when only the smallest are kept |
-| `tables.py`, `labelled.py`, `extras.py` | pandas; xarray; how both are imported |
+| `tables.py`, `labeled.py`, `extras.py` | pandas; xarray; how both are imported |
 | `tokens.py` | self-influence token by token |
 | `stored.py` | the format of scores in a folder |
 | `text.py` | results as text |

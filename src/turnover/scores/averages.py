@@ -45,9 +45,9 @@ def spread(null: Floats) -> Floats:
     """
     columns = null.reshape(len(null), -1).T
     valid = ~np.isnan(columns)
-    centred = np.where(valid, columns - _mean(columns, valid)[:, None], 0.0)
+    centered = np.where(valid, columns - _mean(columns, valid)[:, None], 0.0)
     with np.errstate(all="ignore"):
-        variance = np.square(centred).sum(axis=1) / (valid.sum(axis=1) - 1)
+        variance = np.square(centered).sum(axis=1) / (valid.sum(axis=1) - 1)
         variance[valid.sum(axis=1) < 2] = np.nan
         return np.sqrt(variance).astype(np.float32).reshape(null.shape[1:])
 

@@ -19,5 +19,5 @@ def load_xarray() -> Any:
     try:
         import xarray
     except ImportError as error:
-        raise MissingExtraError("labelled arrays need xarray: pip install 'turnover[store]'.") from error
+        raise MissingExtraError("labeled arrays need xarray: pip install 'turnover[store]'.") from error
     return xarray

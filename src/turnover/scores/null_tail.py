@@ -3,7 +3,7 @@
 Among j never-trained ids the rank of a score gives no p-value below 1 / (j + 1), too much to stand out among thousands
 of rows. And no bell curve serves: scores of never-trained ids have heavy tails, heavier for some queries than for
 others, and a normal distribution of the same spread finds "signal" in nearly every set of pure noise. So the furthest
-tenth of the distances from their mean is described by a generalised Pareto distribution, which is the limit that the
+tenth of the distances from their mean is described by a generalized Pareto distribution, which is the limit that the
 tail of nearly any distribution has (Pickands 1975).
 
 Its shape is uncertain by about 0.1 when 100 distances are known, and a p-value far beyond them depends on it by orders

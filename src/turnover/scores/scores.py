@@ -15,7 +15,7 @@ from .about import Name, Over, name_of
 from .arrays import Floats, Ints, closed, instance_ids
 from .averages import mean_over_queries, mean_without_failed
 from .joining import joined
-from .labelled import from_dataset, to_dataset
+from .labeled import from_dataset, to_dataset
 from .lists import Lists, lists_of, merged
 from .lookup import columns_of, rows_of
 from .per_query import is_per_row, part_of

@@ -26,7 +26,7 @@ def student_tail(t: NDArray[np.floating], df: float) -> NDArray[np.float64]:
         df: degrees of freedom, more than 0.
     """
     square = np.square(np.minimum(np.abs(np.asarray(t, np.float64)), _LARGEST))
-    # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularised incomplete beta function at x = df / (df + t²).
+    # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularized incomplete beta function at x = df / (df + t²).
     return _incomplete_beta(df / 2, 0.5, df / (df + square), square / (df + square))
 
 

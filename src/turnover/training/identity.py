@@ -50,10 +50,10 @@ def described(recipe: TrainingRecipe) -> dict[str, Any]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # initial parameters count: a model may start from one checkpoint or another
         model = recipe.build()
-        optimiser = recipe.optimiser(model.parameters())
+        optimizer = recipe.optimizer(model.parameters())
     return {
         "model": hashlib.sha256(f"{plain_text(model)}\n{weights_digest(model)}".encode()).hexdigest(),
-        "optimiser": plain_text(optimiser),
+        "optimizer": plain_text(optimizer),
         "schedule": plain_text(recipe.schedule),
         "loss": plain_text(recipe.loss),
         "epochs": recipe.epochs,

@@ -1,4 +1,4 @@
-"""A training recipe: model, rows, loss, optimiser and batches, so that `fit(rows, seed)` is a function.
+"""A training recipe: model, rows, loss, optimizer and batches, so that `fit(rows, seed)` is a function.
 
 A row that is left out leaves its place in the batch empty (the paper's footnote to Eq. 1): the other rows meet in the
 same batches from the same initial parameters, the row is not fed to the model, and the divisor of the mean stays the
@@ -34,14 +34,14 @@ class Step:
         batch: rows of the batch, those that were left out included.
         present: rows that were fed to the model.
         model: the model before the step; its gradients are those of the step.
-        optimiser: the optimiser before the step.
+        optimizer: the optimizer before the step.
     """
 
     number: int
     batch: Tensor
     present: Tensor
     model: nn.Module
-    optimiser: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class TrainingRecipe:
         inputs: all rows, as a tensor, a tuple of tensors or a dict of tensors for keywords.
         targets: of all rows.
         loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
-        optimiser: makes the optimiser of the parameters.
-        schedule: makes a learning-rate schedule of the optimiser, stepped after every batch; None: constant.
+        optimizer: makes the optimizer of the parameters.
+        schedule: makes a learning-rate schedule of the optimizer, stepped after every batch; None: constant.
         epochs: passes over the rows.
         batch_size: rows of a batch; the last of an epoch may be smaller.
         ids: instance ids of the rows for a wrapped model; None: row numbers.
@@ -73,7 +73,7 @@ class TrainingRecipe:
     inputs: Inputs
     targets: Tensor
     loss: Loss | None = None
-    optimiser: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] = _SGD
+    optimizer: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer] = _SGD
     schedule: Callable[[torch.optim.Optimizer], Any] | None = None
     epochs: int = 10
     batch_size: int = 32
@@ -115,22 +115,22 @@ class TrainingRecipe:
             rows: which rows to train on, as indices or as a bool for each; None: all.
             seed: of initial parameters, batches and dropout.
             weights: of the rows' losses; None: 1 each.
-            on_step: called before every optimiser step.
+            on_step: called before every optimizer step.
         """
         kept = self.mask_of(rows)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.build().train()
-            optimiser = self.optimiser(model.parameters())
-            schedule = None if self.schedule is None else self.schedule(optimiser)
+            optimizer = self.optimizer(model.parameters())
+            schedule = None if self.schedule is None else self.schedule(optimizer)
             for number, batch in enumerate(self.batches(seed)):
                 present = batch[kept[batch]]
                 seed_step(seed, number)
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 self.gradients(model, present, len(batch), weights)
                 if on_step is not None:
-                    on_step(Step(number, batch, present, model, optimiser))
-                optimiser.step()
+                    on_step(Step(number, batch, present, model, optimizer))
+                optimizer.step()
                 if schedule is not None:
                     schedule.step()
         return model.eval()

@@ -1,6 +1,6 @@
 """Wrapped models on disk: a folder with the weights and a readable recipe.
 
-The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognised.
+The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognized.
 Of a model with adapters only what learned is written (safetensors), with checksums of the base.
 """
 

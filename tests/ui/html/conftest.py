@@ -53,7 +53,7 @@ def table_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("table")
     rng = np.random.default_rng(0)
     size = rng.normal(size=120)
-    table = pd.DataFrame({"size": size, "weight": size * 2 + rng.normal(size=120), "colour": ["red", "blue"] * 60})
+    table = pd.DataFrame({"size": size, "weight": size * 2 + rng.normal(size=120), "color": ["red", "blue"] * 60})
     table.loc[3, "weight"] = np.nan
     table["kind"] = np.where(size + 0.8 * rng.normal(size=120) > 0, "large", "small")
     table.to_csv(folder / "things.csv", index=False)

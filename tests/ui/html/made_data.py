@@ -10,7 +10,7 @@ import numpy as np
 
 from turnover.ui.html.data import Counts, Finding, Making, Overview, ReportData
 from turnover.ui.html.data_measures import (
-    ColouredPassage,
+    ColoredPassage,
     Confusion,
     FrequencyBand,
     Histogram,
@@ -18,7 +18,7 @@ from turnover.ui.html.data_measures import (
     LeakedPart,
     Leaks,
     LearningCurves,
-    MemorisedWord,
+    MemorizedWord,
     Token,
     Trust,
     TrustOf,
@@ -29,7 +29,7 @@ from turnover.ui.html.data_rows import (
     DuplicateGroup,
     GroupInfluence,
     HarmfulRow,
-    MemorisedRow,
+    MemorizedRow,
     Mistake,
     ShownRow,
 )
@@ -74,7 +74,7 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
                 LABELS[1 - row % 2],
                 0.9,
                 LABELS[row % 2],
-                (Behind(0, 0.02, 0.004, 1e-6, True, ((2, 10),), ("colour",)), Behind(3, 0.01, 0.004, 0.2, False)),
+                (Behind(0, 0.02, 0.004, 1e-6, True, ((2, 10),), ("color",)), Behind(3, 0.01, 0.004, 0.2, False)),
                 (Behind(1, -0.02, 0.004, 0.3, False),),
                 1,
                 0,
@@ -89,7 +89,7 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
             for row in places
         ),
         harmful=tuple(HarmfulRow(row, -0.003 + row * 1e-4, 1e-4, 0.001 * row, row < 3, row == 0) for row in places),
-        memorised=tuple(MemorisedRow(row, 2.0 - row / 50, 0.1, row / rows, row == 0) for row in places),
+        memorized=tuple(MemorizedRow(row, 2.0 - row / 50, 0.1, row / rows, row == 0) for row in places),
         self_influence=Histogram((-0.5, 0.0, 0.5, 1.0, 2.0), (3, 20, 9, 4)),
         duplicates=(DuplicateGroup((1, 3), 5, False, False, True), DuplicateGroup((0, 4), 2, True, True, False)),
         groups=(
@@ -115,17 +115,17 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
 
 
 def language_data() -> ReportData:
-    """Return a report on a corpus: no labels, no rows, coloured passages."""
+    """Return a report on a corpus: no labels, no rows, colored passages."""
     text = made_data()
     return ReportData(
         overview=replace(text.overview, kind="lm", labels=(), title="corpus.txt"),
-        findings=(Finding("12", "passages were learned by heart.", "coloured"),),
+        findings=(Finding("12", "passages were learned by heart.", "colored"),),
         counts=Counts(),
         making=text.making,
-        coloured=(ColouredPassage("passage 1", (Token("one", 0, 0.01), Token(" <b>two</b>", 5, 2.5))),),
+        colored=(ColoredPassage("passage 1", (Token("one", 0, 0.01), Token(" <b>two</b>", 5, 2.5))),),
         words=(
-            MemorisedWord(7, "it is", "<b>two</b>", "again", 2.5, 0.1, 1),
-            MemorisedWord(2, "it", "is", "two", 0.5, None, 9),
+            MemorizedWord(7, "it is", "<b>two</b>", "again", 2.5, 0.1, 1),
+            MemorizedWord(2, "it", "is", "two", 0.5, None, 9),
         ),
         frequencies=(FrequencyBand(1, 1, 20, 2.0, 15), FrequencyBand(2, 5, 40, 1.0, 5)),
         self_influence=text.self_influence,
@@ -138,7 +138,7 @@ def _row(kind: str, number: int) -> ShownRow:
     if kind == "text":
         return replace(base, text=f"{TEXTS[number % len(TEXTS)]} ({number})")
     if kind == "table":
-        return replace(base, cells=(("colour", "red"), ("size", f"{number}"), ("<i>", HOSTILE)))
+        return replace(base, cells=(("color", "red"), ("size", f"{number}"), ("<i>", HOSTILE)))
     return replace(base, image=_picture(number))
 
 

@@ -21,7 +21,7 @@ def text_data(text_run) -> ReportData:
 
 
 def test_every_row_that_is_spoken_of_is_shown_once(text_data):
-    named = {one.row for part in ("mistakes", "doubtful", "harmful", "memorised") for one in getattr(text_data, part)}
+    named = {one.row for part in ("mistakes", "doubtful", "harmful", "memorized") for one in getattr(text_data, part)}
     named |= {entry.row for one in text_data.mistakes for entry in (*one.pushed, *one.against)}
     named |= {row for group in text_data.duplicates for row in group.rows}
     named |= {row for one in text_data.doubtful for row in one.duplicates}
@@ -61,7 +61,7 @@ def test_lists_are_in_the_order_that_they_claim(text_data):
     harm = [one.score for one in text_data.harmful]
     assert harm == sorted(harm)
     assert harm[0] < 0
-    own = [one.score for one in text_data.memorised]
+    own = [one.score for one in text_data.memorized]
     assert own == sorted(own, reverse=True)
     sure = [one.probability for one in text_data.mistakes]
     assert sure == sorted(sure, reverse=True)
@@ -106,10 +106,10 @@ def test_the_histogram_counts_every_training_row(text_data, text_run):
 
 def test_findings_name_figures_of_the_report(text_data):
     sections = {finding.section: finding for finding in text_data.findings}
-    assert {"classes", "doubtful", "harmful", "memorised", "trust"} <= set(sections)
+    assert {"classes", "doubtful", "harmful", "memorized", "trust"} <= set(sections)
     assert set(sections) <= {section.id for section in sections_of(text_data)}
     assert sections["doubtful"].figure == str(text_data.counts.doubtful)
-    assert sections["memorised"].sentence.count(str(text_data.counts.memorised)) >= 1
+    assert sections["memorized"].sentence.count(str(text_data.counts.memorized)) >= 1
 
 
 def test_the_making_says_how_to_make_it_again(text_data, text_run):
@@ -124,7 +124,7 @@ def test_one_network_without_standard_errors_has_a_report_too(table_run):
     data = collect(table_run)
     assert data.trust is not None
     assert data.trust.replicas == 1
-    assert data.by_number[data.memorised[0].row].cells[0][0] == "size"
+    assert data.by_number[data.memorized[0].row].cells[0][0] == "size"
     json.loads(data.as_json())
 
 
@@ -135,7 +135,7 @@ def test_values_of_a_table_are_the_same_where_they_are_near(table_run):
     assert entries
     for query, entry in entries:
         one, other = (table_run.rows.values.iloc[row] for row in (query, entry.row))
-        assert ("colour" in entry.same) == (one["colour"] == other["colour"])
+        assert ("color" in entry.same) == (one["color"] == other["color"])
         assert ("size" in entry.same) == (abs(one["size"] - other["size"]) <= 0.1 * spread)
 
 

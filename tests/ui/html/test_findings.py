@@ -26,17 +26,17 @@ def said(section, *, model="two convolutions", kind="image", doubts=(), baseline
     return next(finding for finding in found if finding.section == section)
 
 
-@pytest.mark.parametrize("memorised", [10, 89])
-def test_that_most_rows_are_known_better_for_having_been_seen_is_explained_and_few_need_no_explanation(memorised):
-    found = said("memorised", memorised=memorised)
-    assert found.figure.replace("\xa0", " ") == f"{memorised} %"
-    assert ("usual for a network with many weights" in found.sentence) == (memorised == 89)
+@pytest.mark.parametrize("memorized", [10, 89])
+def test_that_most_rows_are_known_better_for_having_been_seen_is_explained_and_few_need_no_explanation(memorized):
+    found = said("memorized", memorized=memorized)
+    assert found.figure.replace("\xa0", " ") == f"{memorized} %"
+    assert ("usual for a network with many weights" in found.sentence) == (memorized == 89)
     assert found.tone == "plain"
 
 
 def test_for_words_and_n_grams_the_reason_is_named():
-    assert "few other texts share the rare ones" in said("memorised", model=NGRAMS, kind="text", memorised=89).sentence
-    assert "few other texts" not in said("memorised", model="an encoder", kind="text", memorised=89).sentence
+    assert "few other texts share the rare ones" in said("memorized", model=NGRAMS, kind="text", memorized=89).sentence
+    assert "few other texts" not in said("memorized", model="an encoder", kind="text", memorized=89).sentence
 
 
 def test_near_duplicates_on_both_sides_of_a_split_come_with_advice():

@@ -27,11 +27,11 @@ def run(tmp_path_factory):
 def test_words_and_passages_are_those_of_the_text(run):
     data = collect(run)
     text = " ".join(run.corpus.lines_of("train"))
-    assert data.coloured
+    assert data.colored
     for word in data.words[:20]:
         assert word.word in text
         assert word.times == run.frequency[word.position]
-    first = "".join(token.text for token in data.coloured[0].tokens).replace("↵", "").split("\n")[1].split()
+    first = "".join(token.text for token in data.colored[0].tokens).replace("↵", "").split("\n")[1].split()
     assert " ".join(first) in text
 
 
@@ -43,7 +43,7 @@ def test_every_position_is_counted_in_one_band_of_frequency(run):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_its_page_has_coloured_words_and_no_sections_about_labels(run):
+def test_its_page_has_colored_words_and_no_sections_about_labels(run):
     text = render(collect(run))
     assert 'class="t5"' in text
     assert "&lt;i&gt;name" in text
@@ -66,7 +66,7 @@ def test_the_perplexity_of_every_unread_text_is_named(run):
 
 def test_rare_words_are_compared_with_frequent_ones_in_a_sentence_that_can_be_read(run):
     data = collect(run)
-    found = next(finding for finding in data.findings if finding.section == "memorised")
+    found = next(finding for finding in data.findings if finding.section == "memorized")
     times = found.figure.removesuffix(" ×")
     assert found.sentence.startswith(
         f"Words that occur once have, on average, {times} times the self-influence of words"

@@ -108,9 +108,9 @@ def test_landmarks_name_the_parts_of_the_page(page):
 
 
 def test_every_control_has_a_label_and_every_picture_a_text(page):
-    labelled = {attrs.get("for") for attrs in page.all("label")}
+    labeled = {attrs.get("for") for attrs in page.all("label")}
     for tag in ("input", "select"):
-        assert all(attrs["id"] in labelled for attrs in page.all(tag))
+        assert all(attrs["id"] in labeled for attrs in page.all(tag))
     assert all(attrs.get("alt") for attrs in page.all("img"))
     for _, attrs in page.tags:
         if attrs.get("role") == "img":
@@ -126,12 +126,12 @@ def test_tables_have_captions_and_header_cells_say_what_they_head(page):
 
 def test_sections_without_anything_to_say_are_left_out():
     text = render(language_data())
-    assert 'id="coloured"' in text
+    assert 'id="colored"' in text
     for section in ("mistakes", "doubtful", "harmful", "groups", "classes", "trust", "leaks"):
         assert f'id="{section}"' not in text
 
 
-def test_coloured_words_keep_their_colour_and_their_signs():
+def test_colored_words_keep_their_color_and_their_signs():
     text = render(language_data())
     assert '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>' in text
 
@@ -159,7 +159,7 @@ def test_the_longest_report_stays_below_five_megabytes():
 
     data = made_data("text", rows=row_lists.MOST_DOUBTFUL + 4)
     long = tuple(replace(row, text="häßliche Wörter & more " * 18) for row in data.rows)
-    lists = {"harmful": data.harmful[: row_lists.MOST], "memorised": data.memorised[: row_lists.MOST]}
+    lists = {"harmful": data.harmful[: row_lists.MOST], "memorized": data.memorized[: row_lists.MOST]}
     report = replace(data, rows=long, duplicates=data.duplicates * 50, mistakes=data.mistakes * 12, **lists)
     assert len(render(report).encode()) < 5_000_000
     assert len(report.as_json().encode()) < 5_000_000

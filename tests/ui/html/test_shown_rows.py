@@ -23,7 +23,7 @@ def test_long_texts_end_between_words_and_say_so():
 @pytest.mark.parametrize(
     ("size", "channels", "kind"), [(8, 1, "PNG"), (8, 3, "PNG"), (64, 1, "JPEG"), (300, 3, "JPEG")]
 )
-def test_pictures_are_small_and_keep_their_colours(size, channels, kind):
+def test_pictures_are_small_and_keep_their_colors(size, channels, kind):
     pixels = np.zeros((size, size, channels), np.uint8)
     pixels[: size // 2] = 200
     uri = picture(pixels)

@@ -83,11 +83,11 @@ def reviews(rows: int = 60) -> str:
 def table(rows: int = 60) -> str:
     """Return a csv of numbers and a category; the label follows from them, but for every tenth row."""
     rng = np.random.default_rng(0)
-    lines = ["size,colour,kind"]
+    lines = ["size,color,kind"]
     for number in range(rows):
-        size, colour = rng.normal() + 2 * (number % 2), rng.choice(["red", "blue"])
+        size, color = rng.normal() + 2 * (number % 2), rng.choice(["red", "blue"])
         large = bool(number % 2) ^ (number % 10 == 9)
-        lines.append(f"{size:.3f},{colour},{'large' if large else 'small'}")
+        lines.append(f"{size:.3f},{color},{'large' if large else 'small'}")
     return "\n".join(lines) + "\n"
 
 

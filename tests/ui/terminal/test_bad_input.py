@@ -58,7 +58,7 @@ def test_a_missing_file_suggests_the_nearest(turnover_, tmp_path):
 
 def test_nan_and_missing_values_of_a_table_are_learned_from_and_noted(turnover_, tmp_path):
     lines = [f"{'NaN' if n % 7 == 0 else n % 2},{'' if n % 5 == 0 else 'red'},{'ab'[n % 2]}" for n in range(60)]
-    (tmp_path / "data.csv").write_text("\n".join(["x,colour,y", *lines]))
+    (tmp_path / "data.csv").write_text("\n".join(["x,color,y", *lines]))
     said = turnover_("run", "data.csv", "--label", "y", *SMALL_OPTIONS, "--json")
     assert said.code == 0, said.err
     assert any("Missing values" in note for note in said.data["notes"])

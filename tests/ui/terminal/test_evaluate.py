@@ -41,7 +41,7 @@ def test_wrong_labels_that_are_known_are_counted(turnover_, run):
     [
         (["--metrics", "lsd"], "'lsd'"),
         (["--metrics", "self"], "--truth"),
-        (["--metrics", "self", "--truth", "colour"], "'colour'"),
+        (["--metrics", "self", "--truth", "color"], "'color'"),
     ],
 )
 def test_what_cannot_be_measured_is_told(turnover_, run, options, part):

@@ -8,7 +8,7 @@ from tests.ui.terminal.test_bad_input import refused
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
     said = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3")
     assert said.code == 0, said.err
-    for part in ("The network says", "What pushed towards", "±", "loss at the predicted label"):
+    for part in ("The network says", "What pushed toward", "±", "loss at the predicted label"):
         assert part in said.words
 
 
@@ -56,7 +56,7 @@ def test_a_training_row_is_shown_as_itself_among_its_reasons(turnover_, text_run
 def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_, runs):
     said = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2")
     assert said.code == 0, said.err
-    assert "counted as missing: colour" in said.words
+    assert "counted as missing: color" in said.words
     same = turnover_("explain", runs["table"], "--query", '{"size": 2.5}', "-k", "2", "--json").data["items"][0]
     pairs = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2", "--json").data["items"][0]
     assert same["probability"] == pairs["probability"]
@@ -75,10 +75,10 @@ def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing
 
 
 def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
-    said = turnover_("explain", runs["table"], "--query", "size=?, colour=purple", "-k", "2", "--json")
+    said = turnover_("explain", runs["table"], "--query", "size=?, color=purple", "-k", "2", "--json")
     assert said.code == 0, said.err
     assert said.data["note"] == (
-        "Not given, and counted as missing: size. Not known from training, and counted as other: 'purple' in colour."
+        "Not given, and counted as missing: size. Not known from training, and counted as other: 'purple' in color."
     )
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_no_image_is_told(turnover_, runs, tmp_path):
 
 
 def test_a_column_that_the_run_does_not_know_is_told(turnover_, runs):
-    refused(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'colour'")
+    refused(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'color'")
     refused(turnover_("explain", runs["table"], "--query", "{size"), "is not JSON")
     refused(turnover_("explain", runs["table"], "--query", "nothing"), "no column")
 

@@ -1,4 +1,4 @@
-"""`turnover memorized`: the histogram, doubtful labels, near-duplicates; coloured text of a language model."""
+"""`turnover memorized`: the histogram, doubtful labels, near-duplicates; colored text of a language model."""
 
 from tests.ui.terminal.conftest import SMALL_OPTIONS
 

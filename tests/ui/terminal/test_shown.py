@@ -69,7 +69,7 @@ def test_cells_of_numbers_come_by_their_distance_in_spreads_of_their_column():
     assert marked == ["101", "5.05"]
 
 
-def test_an_image_takes_two_pixels_a_character_in_colour():
+def test_an_image_takes_two_pixels_a_character_in_color():
     image = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
     drawn = picture(image, Console(color_system="truecolor", force_terminal=True))
     assert [len(line) for line in drawn.plain.splitlines()] == [16] * 8  # a small one is drawn twice as large

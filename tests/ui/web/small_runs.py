@@ -12,7 +12,7 @@ SCRIPT = "<script>document.title='taken over'</script>"
 GOOD, BAD = "good", "bad & <dull>"
 _WORDS = {
     GOOD: ("bright", "moving", "funny", "warm", "great", "sharp"),
-    BAD: ("boring", "flat", "weak", "stale", "clumsy", "grey"),
+    BAD: ("boring", "flat", "weak", "stale", "clumsy", "gray"),
 }
 _THINGS = ("film", "plot", "cast", "story", "score", "ending")
 
@@ -80,7 +80,7 @@ def adapter_run(folder: Path) -> Run:
 
 
 def image_run(folder: Path) -> Run:
-    """Return a run of small grey images: a light bar lies or stands."""
+    """Return a run of small gray images: a light bar lies or stands."""
     from PIL import Image
 
     random = np.random.default_rng(0)
@@ -98,11 +98,11 @@ def image_run(folder: Path) -> Run:
 def table_run(folder: Path) -> Run:
     """Return a run of a table with numbers, a category, wrong labels, and a column whose name looks like HTML."""
     random = np.random.default_rng(0)
-    lines = ["<b>size</b>;colour;weight;kind"]
+    lines = ["<b>size</b>;color;weight;kind"]
     for row in range(80):
-        size, colour = random.normal(), random.choice(["red", "green", "blue"])
+        size, color = random.normal(), random.choice(["red", "green", "blue"])
         weight = "" if random.random() < 0.1 else f"{random.normal(5):.2f}"
-        lines.append(f"{size:.3f};{colour};{weight};{'large' if (size > 0) != (row % 9 == 4) else 'small'}")
+        lines.append(f"{size:.3f};{color};{weight};{'large' if (size > 0) != (row % 9 == 4) else 'small'}")
     file = folder / "things.csv"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = RunConfig(str(file), label="kind", hidden=64, replicas=3, epochs=40, learning_rate=1e-2)

@@ -38,7 +38,7 @@ def test_probabilities_of_all_labels_add_up_and_begin_with_the_predicted_one(tex
     assert {one["label"] for one in answer["probabilities"]} == {GOOD, BAD}
 
 
-def test_rows_that_pushed_towards_a_label_have_it_and_shared_words_are_marked(texts, text_run):
+def test_rows_that_pushed_toward_a_label_have_it_and_shared_words_are_marked(texts, text_run):
     answer = texts.post("/api/explain", json={"text": "a bright, moving film"}).json()
     assert answer["predicted"] == GOOD
     assert {example["row"]["label"] for example in answer["toward"]} == {GOOD}
@@ -101,7 +101,7 @@ def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
     cells = {cell["name"]: cell["value"] for cell in low["cells"]}
     assert cells[size] == "-2.5"
     assert low["asked"] is None  # it is no row of the data any more
-    alone = tables.post("/api/explain", json={"values": {size: 2.5, "colour": "red"}}).json()
+    alone = tables.post("/api/explain", json={"values": {size: 2.5, "color": "red"}}).json()
     assert alone["predicted"] == "large"
     assert {cell["name"]: cell["value"] for cell in alone["cells"]}["weight"] == ""
     same = [cell for example in high["toward"] for cell in example["row"]["cells"] if cell["same"]]
@@ -124,7 +124,7 @@ def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
         ("texts", {"text": "x" * 20_001}, "text: String should have at most"),
         ("texts", {"text": "x", "other": 1}, "other: Extra inputs"),
         ("images", {"text": "a bar"}, "upload an image"),
-        ("tables", {"values": {"colur": "red"}}, "Did you mean 'colour'"),
+        ("tables", {"values": {"colur": "red"}}, "Did you mean 'color'"),
         ("tables", {"values": {"weight": "heavy"}}, "'heavy' in column 'weight' is no number"),
         ("tables", {"values": {"weight": "1e999"}}, "is not finite"),
     ],

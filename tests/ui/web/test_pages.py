@@ -20,20 +20,20 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, Any]]] = []
         self.text = ""
-        self._labelled = 0
-        self.unlabelled: list[str] = []
+        self._labeled = 0
+        self.unlabeled: list[str] = []
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.elements.append((tag, given))
-        self._labelled += tag == "label"
-        named = self._labelled or given.get("aria-label") or given.get("type") == "hidden" or given.get("id")
+        self._labeled += tag == "label"
+        named = self._labeled or given.get("aria-label") or given.get("type") == "hidden" or given.get("id")
         if tag in ("input", "select", "textarea") and not named:
-            self.unlabelled.append(str(given))
+            self.unlabeled.append(str(given))
 
     def handle_endtag(self, tag: str) -> None:
-        self._labelled -= tag == "label"
+        self._labeled -= tag == "label"
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -69,7 +69,7 @@ def test_pages_have_a_language_a_title_one_heading_and_names_for_all_fields(requ
         assert page.all("html")[0]["lang"] == "en"
         assert len(page.all("title")) == 1
         assert len(page.all("h1")) == (path != "/nothing")
-        assert page.unlabelled == [], path
+        assert page.unlabeled == [], path
         assert all("alt" in given for given in page.all("img"))
         assert any(given.get("id") == "main" for given in page.all("main"))
 
@@ -104,7 +104,7 @@ def test_a_sentence_asked_by_a_plain_form_is_answered_on_the_page(texts):
     assert page.status_code == 200
     shown = Page(page.text)
     assert GOOD in shown.text
-    assert "Pushed towards good" in re.sub(r"\s+", " ", shown.text)
+    assert "Pushed toward good" in re.sub(r"\s+", " ", shown.text)
     assert "Pushed against it" in shown.text
     assert shown.all("mark")
     assert len([given for given in shown.all("li") if "example" in (given.get("class") or "")]) >= 10
@@ -177,7 +177,7 @@ def test_an_image_is_sent_by_a_plain_form(images):
     page = images.post("/", files=sent, data={"row": "", "examples_of": "all"}, headers=OWN)
     assert page.status_code == 200
     assert "data:image/png;base64," in page.text
-    assert "Pushed towards" in page.text
+    assert "Pushed toward" in page.text
     bad = images.post("/", files={"image": ("a.png", b"no", "image/png")}, headers=OWN)
     assert bad.status_code == 422
     assert "no image that can be read" in bad.text
@@ -186,7 +186,7 @@ def test_an_image_is_sent_by_a_plain_form(images):
 
 
 def test_the_form_of_a_table_is_filled_with_what_was_asked(tables, table_run):
-    fields = {"c:<b>size</b>": "2.5", "c:colour": "red", "c:weight": "", "examples_of": "all"}
+    fields = {"c:<b>size</b>": "2.5", "c:color": "red", "c:weight": "", "examples_of": "all"}
     page = Page(tables.get("/", params=fields).text)
     shown = {given["name"]: given.get("value") for given in page.all("input") if given.get("name", "").startswith("c:")}
     assert shown == {"c:<b>size</b>": "2.5", "c:weight": ""}

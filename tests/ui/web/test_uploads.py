@@ -30,7 +30,7 @@ def _png_header(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "WEBP"])
 @pytest.mark.parametrize("mode", ["RGB", "L"])
-def test_an_image_of_any_size_and_colour_becomes_one_like_those_of_the_run(image_run, kind, mode):
+def test_an_image_of_any_size_and_color_becomes_one_like_those_of_the_run(image_run, kind, mode):
     pixels = read_upload(_file(Image.new(mode, (40, 24), 200 if mode == "L" else (200, 200, 200)), kind), image_run)
     assert pixels.shape == image_run.rows.values.shape[1:]
     assert pixels.dtype == np.uint8

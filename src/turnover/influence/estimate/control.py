@@ -84,8 +84,8 @@ class LinearControl:
         total = torch.zeros(len(ids), len(self._scale), device=self._scale.device)
         for (site, width), slope in self._slopes.values():
             packed = words.words(site, slope.device, width)[:, : words_for(width)]
-            centred = factors_by_table(packed, width, KEEP, site.recipe.keep, torch.float32) - 1.0
-            total += centred @ (slope * rounded_keep(site.recipe.keep))
+            centered = factors_by_table(packed, width, KEEP, site.recipe.keep, torch.float32) - 1.0
+            total += centered @ (slope * rounded_keep(site.recipe.keep))
         return total
 
     def _add(self, now: _GradedChunk, query: Batch, place: int, count: int) -> None:

@@ -29,7 +29,7 @@ class KeptRows:
         self.features = features
 
     def rows(self, places: np.ndarray) -> np.ndarray:
-        """Return float32 features [places, width]; those of neighbours are not copied."""
+        """Return float32 features [places, width]; those of neighbors are not copied."""
         if len(places) and bool((np.diff(places) == 1).all()):
             return self.features[places[0] : places[-1] + 1]
         return self.features[places]

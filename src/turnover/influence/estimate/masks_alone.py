@@ -115,8 +115,8 @@ class MasksAlone:
         said_by = partial(_said, work, there, at_once=_at_once(work, there[0], self.memory), classes=classes)
         beside = torch.cat([said for _, said in said_by(self.beside)], 1)
         usable = beside.isfinite().all(2).all(1)  # of a row on which the network fails nothing can be learned
-        centre = beside.mean(1, keepdim=True)  # what masks say of a row on average is the row's
-        beside = (beside - centre)[usable]
+        center = beside.mean(1, keepdim=True)  # what masks say of a row on average is the row's
+        beside = (beside - center)[usable]
         if len(beside) < 2:
             return torch.zeros(len(ids), beside.shape[-1], dtype=torch.float64)
         power, noise = beside.mean(0).square().mean(), beside.var(0).mean() / len(beside)
@@ -127,7 +127,7 @@ class MasksAlone:
             others = (usable[:, None] & (shown[:, None] != some[None])).double()[
                 ..., None
             ]  # no row is its own reference
-            off = torch.where(others > 0, said - centre, 0.0)
+            off = torch.where(others > 0, said - center, 0.0)
             found.append(share * off.sum(0) / others.sum(0).clamp(min=1))
             bar.add(len(some))
         return torch.cat(found)

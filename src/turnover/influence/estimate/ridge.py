@@ -36,7 +36,7 @@ class Ridge:
         gradients: how much the influence functions of the same layers count beside the fit; 1: as much; 0: not at all.
         scale: "measure": scores have the measure's unit; "query": those of each query are divided by the root mean
             square of its fit, so that a mean over queries is not that of the few with a large loss.
-        choose: how the strength is chosen, for every query: generalised cross-validation ("gcv"), marginal
+        choose: how the strength is chosen, for every query: generalized cross-validation ("gcv"), marginal
             "likelihood", or "sure", Stein's unbiased estimate with the noise that never-trained ids show.
         form: "kernel" holds instances x instances, "primal" features x features; "auto": kernel up to 2,048 instances.
         projection: how many features the primal form has at most; above that they are projected at random. None: 2,048.

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers: standardised numbers, categories as one bit each."""
+"""Columns of a table as numbers: standardized numbers, categories as one bit each."""
 
 import math
 from collections.abc import Mapping
@@ -92,8 +92,8 @@ def checked_cells(columns: tuple[Column, ...], cells: Mapping[str, Any]) -> dict
             another answer than was asked for.
 
     Example:
-        >>> checked_cells((Column("size"), Column("colour", categories=("red",))), {"size": "2.5", "colour": "red"})
-        {'size': 2.5, 'colour': 'red'}
+        >>> checked_cells((Column("size"), Column("color", categories=("red",))), {"size": "2.5", "color": "red"})
+        {'size': 2.5, 'color': 'red'}
     """
     return {column.name: _cell(column, cells[column.name]) for column in columns if column.name in cells}
 

@@ -14,7 +14,7 @@ from turnover.integrations.text_encoder import TextEncoder
 
 @dataclass(frozen=True)
 class EncodedInputs:
-    """Turns texts into the features of an encoder, standardised by the training texts.
+    """Turns texts into the features of an encoder, standardized by the training texts.
 
     Attributes:
         where: folder or hub name of the encoder.
@@ -47,9 +47,9 @@ class EncodedInputs:
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """Return float32 [texts, width]."""
-        return self.standardised(self.encoder.features(list(texts), progress=False))
+        return self.standardized(self.encoder.features(list(texts), progress=False))
 
-    def standardised(self, features: Tensor) -> Tensor:
+    def standardized(self, features: Tensor) -> Tensor:
         """Return features of the encoder as the masked layer takes them."""
         return (features - torch.tensor(self.mean)) / torch.tensor(self.spread)
 

@@ -16,7 +16,7 @@ from .encoded import EncodedInputs
 from .inputs import Inputs
 from .ngrams import NgramInputs
 from .pixels import PixelInputs
-from .tokenised import TokenInputs
+from .tokenized import TokenInputs
 
 # Texts that are encoded before progress is told.
 _BLOCK = 256
@@ -52,7 +52,7 @@ def all_inputs(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
     """Return the inputs of all rows of a run."""
     if isinstance(inputs, EncodedInputs) and folder.features.exists():
         try:
-            return inputs.standardised(torch.from_numpy(np.load(folder.features)))
+            return inputs.standardized(torch.from_numpy(np.load(folder.features)))
         except (OSError, ValueError, RuntimeError, EOFError) as error:
             raise RunError(
                 f"{str(folder.features)!r} is damaged ({type(error).__name__}: {error}). Run it again: {folder.again}"
@@ -62,7 +62,7 @@ def all_inputs(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
 
 def _encoded(encoder: TextEncoder, texts: list[str], watch: Watch) -> Tensor:
     parts = []
-    # Neighbours are of like length, so that little padding is computed.
+    # Neighbors are of like length, so that little padding is computed.
     order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
     for start in range(0, len(order), _BLOCK):
         watch("encoding texts", start, len(order))

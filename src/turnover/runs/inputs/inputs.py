@@ -11,7 +11,7 @@ from .columns import ColumnInputs
 from .encoded import EncodedInputs
 from .ngrams import NgramInputs
 from .pixels import PixelInputs
-from .tokenised import TokenInputs
+from .tokenized import TokenInputs
 
 Inputs = NgramInputs | EncodedInputs | TokenInputs | ColumnInputs | PixelInputs
 

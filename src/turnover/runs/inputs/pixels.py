@@ -1,4 +1,4 @@
-"""Images as numbers: channels first, standardised by the training images."""
+"""Images as numbers: channels first, standardized by the training images."""
 
 from dataclasses import dataclass
 from typing import Any

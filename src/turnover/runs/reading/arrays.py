@@ -17,7 +17,7 @@ from .bad_rows import BadRows
 from .columns import nearest
 from .images import SPLIT_NAMES
 from .labels import label_text, natural_order, number_labels
-from .pixels import grey_if_all_are, need_pillow, scaled
+from .pixels import gray_if_all_are, need_pillow, scaled
 from .tables import TO_BE_SPLIT
 
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
@@ -76,7 +76,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     rows = Rows(
         "image",
         pd.DataFrame({"image": names, "label": texts}),
-        grey_if_all_are(pixels),
+        gray_if_all_are(pixels),
         labels,
         label_names,
         "label",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
-from turnover.runs.duplicates import normalised
+from turnover.runs.duplicates import normalized
 from turnover.runs.rows import SPLITS, Split
 from turnover.runs.token_data import Vocabulary
 
@@ -202,7 +202,7 @@ def _not_copied(lines: list[str], splits: np.ndarray, *, given: set[int], notes:
         if len(lines[place].split()) < _LONG_LINE:
             continue
         split = int(splits[place])
-        if first.setdefault(normalised(lines[place]), split) < split:
+        if first.setdefault(normalized(lines[place]), split) < split:
             kept[place] = split in given
             copied[split] += 1
     for split in (1, 2):

@@ -18,7 +18,7 @@ from .bad_rows import BadRows
 from .columns import choose_label, need_column
 from .files import read_table, values_of
 from .labels import check_labels, label_text, number_labels
-from .pixels import IMAGE_ENDINGS, grey_if_all_are, need_pillow, read_image
+from .pixels import IMAGE_ENDINGS, gray_if_all_are, need_pillow, read_image
 from .tables import TO_BE_SPLIT
 
 SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
@@ -70,18 +70,18 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
             found = _joined(found, more, split, Path(folder).name)
     numbers, label_names = number_labels(found.labels)
     splits = np.array(found.splits, np.int8)
-    labelled = numbers >= 0
-    trained = (splits < 1) & labelled
+    labeled = numbers >= 0
+    trained = (splits < 1) & labeled
     present = [label_names[number] for number in np.unique(numbers[trained])]
     check_labels(numbers[trained], present, column=found.label_column, source=config.data)
-    places, notes = np.flatnonzero(labelled), list(found.notes)
+    places, notes = np.flatnonzero(labeled), list(found.notes)
     bad = BadRows(repr(config.data), config.skip_bad, "image")
-    bad.add([found.names[place] for place in np.flatnonzero(~labelled)], "without a label")
+    bad.add([found.names[place] for place in np.flatnonzero(~labeled)], "without a label")
     notes += bad.notes()
     if config.max_rows is not None and trained.sum() > config.max_rows:
         drawn = np.flatnonzero(trained)[draw_rows(numbers[trained], config.max_rows, seed=config.seed)]
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
-        places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labelled)]))
+        places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labeled)]))
     names = [found.names[place] for place in places]
     pixels, whole = open_images([found.files[place] for place in places], names, config, notes, watch)
     return _rows(found, places[whole], pixels, config, notes)
@@ -249,7 +249,7 @@ def open_images(
         bad.add([names[place] for place in damaged], problem, why=damaged[min(damaged)])
         notes += bad.notes()
         pixels = pixels[whole]
-    return grey_if_all_are(pixels), whole
+    return gray_if_all_are(pixels), whole
 
 
 def _no_images(folder: Path, files: list[Path]) -> DataFileError:

@@ -1,4 +1,4 @@
-"""One image as pixels of a fixed size, whatever its format, colours and shape."""
+"""One image as pixels of a fixed size, whatever its format, colors and shape."""
 
 import struct
 import zlib
@@ -73,11 +73,11 @@ def scaled(image: "Image.Image", size: int) -> np.ndarray:
     return np.asarray(rgb)
 
 
-def grey_if_all_are(pixels: np.ndarray) -> np.ndarray:
-    """Return images [n, h, w, 3] with one channel if none of them has any colour.
+def gray_if_all_are(pixels: np.ndarray) -> np.ndarray:
+    """Return images [n, h, w, 3] with one channel if none of them has any color.
 
     Example:
-        >>> grey_if_all_are(np.ones((2, 4, 4, 3), np.uint8)).shape
+        >>> gray_if_all_are(np.ones((2, 4, 4, 3), np.uint8)).shape
         (2, 4, 4, 1)
     """
     for start in range(0, len(pixels), 1024):

@@ -1,4 +1,4 @@
-"""Small charts as geometry: points, bars and ticks in the units of an SVG. Templates draw them, CSS colours them."""
+"""Small charts as geometry: points, bars and ticks in the units of an SVG. Templates draw them, CSS colors them."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from .row_lists import (
     firmly_doubted,
     groups_of,
     harmful_of,
-    memorised_of,
+    memorized_of,
     standing,
 )
 from .shown_rows import ShownRows
@@ -66,7 +66,7 @@ def _labels_report(run: Run) -> ReportData:
     for row in (row for group in twins[:MOST_DUPLICATES] for row in group.rows):
         shown(row)
     groups = groups_of(run, stands_mean, doubted)
-    memorised = memorised_of(run, doubted, shown)
+    memorized = memorized_of(run, doubted, shown)
     trust, leaks = trust_of(run, mistakes, stands_self, stands_mean, level=LEVEL), leaks_of(run.model, run.train_data)
     margins = label_margins(run.out_of_sample, run.rows.labels[run.places("train")])
     asked, asked_disbelieved = disbelieved_unseen(run, unseen.rows)
@@ -77,7 +77,7 @@ def _labels_report(run: Run) -> ReportData:
         disbelieved=int((margins < 0).sum()),
         harmful=stands_mean.count(mean.values < 0),
         helpful=stands_mean.count(mean.values > 0),
-        memorised=stands_self.count(own.values > 0),
+        memorized=stands_self.count(own.values > 0),
         duplicates=len(twins),
         contradictions=sum(not group.labels_agree for group in twins),
         across_splits=sum(group.splits_differ for group in twins),
@@ -103,7 +103,7 @@ def _labels_report(run: Run) -> ReportData:
         mistakes=mistakes,
         doubtful=doubtful,
         harmful=harmful,
-        memorised=memorised,
+        memorized=memorized,
         self_influence=histogram_of(own, tails=0.0),
         duplicates=twins[:MOST_DUPLICATES],
         groups=groups,

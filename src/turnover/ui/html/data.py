@@ -9,14 +9,14 @@ from typing import Any, Literal
 from turnover.applications import plain
 
 from .data_measures import (
-    ColouredPassage,
+    ColoredPassage,
     Confusion,
     FrequencyBand,
     Histogram,
     LabelSummary,
     Leaks,
     LearningCurves,
-    MemorisedWord,
+    MemorizedWord,
     Trust,
 )
 from .data_rows import (
@@ -25,7 +25,7 @@ from .data_rows import (
     DuplicateGroup,
     GroupInfluence,
     HarmfulRow,
-    MemorisedRow,
+    MemorizedRow,
     Mistake,
     ShownRow,
 )
@@ -109,7 +109,7 @@ class Counts:
         disbelieved: training labels that this part does not find the most probable, firmly or not.
         harmful: training rows (or groups) that harm, beyond noise.
         helpful: those that help, beyond noise.
-        memorised: training rows that the network knows better for having seen them, beyond noise.
+        memorized: training rows that the network knows better for having seen them, beyond noise.
         duplicates: groups of near-duplicates.
         contradictions: those whose labels disagree.
         across_splits: those of which some rows are for training and some are not.
@@ -123,7 +123,7 @@ class Counts:
     disbelieved: int = 0
     harmful: int = 0
     helpful: int = 0
-    memorised: int = 0
+    memorized: int = 0
     duplicates: int = 0
     contradictions: int = 0
     across_splits: int = 0
@@ -146,7 +146,7 @@ class ReportData:
         mistakes: wrong predictions, the surest first, with the rows behind them.
         doubtful: labels that are not believed, the most doubtful first.
         harmful: training rows by mean influence, the most harmful first.
-        memorised: training rows by self-influence, the largest first.
+        memorized: training rows by self-influence, the largest first.
         self_influence: of all training rows.
         duplicates: groups of near-duplicates, contradictions first.
         groups: annotators, sources or users, the most harmful first.
@@ -155,7 +155,7 @@ class ReportData:
         curves: losses while learning.
         leaks: the leak audit.
         trust: how far scores can be trusted.
-        coloured: passages of a language model's corpus.
+        colored: passages of a language model's corpus.
         words: words of that corpus by self-influence, the largest first.
         frequencies: self-influence by how often a word occurs.
         mean_unit: of mean influence: "loss", or "the usual loss of each query" where each validation row counts alike.
@@ -171,7 +171,7 @@ class ReportData:
     mistakes: tuple[Mistake, ...] = ()
     doubtful: tuple[DoubtfulLabel, ...] = ()
     harmful: tuple[HarmfulRow, ...] = ()
-    memorised: tuple[MemorisedRow, ...] = ()
+    memorized: tuple[MemorizedRow, ...] = ()
     self_influence: Histogram | None = None
     duplicates: tuple[DuplicateGroup, ...] = ()
     groups: tuple[GroupInfluence, ...] = ()
@@ -180,8 +180,8 @@ class ReportData:
     curves: LearningCurves | None = None
     leaks: Leaks | None = None
     trust: Trust | None = None
-    coloured: tuple[ColouredPassage, ...] = ()
-    words: tuple[MemorisedWord, ...] = ()
+    colored: tuple[ColoredPassage, ...] = ()
+    words: tuple[MemorizedWord, ...] = ()
     frequencies: tuple[FrequencyBand, ...] = ()
     mean_unit: str = "loss"
 

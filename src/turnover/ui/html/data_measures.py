@@ -163,7 +163,7 @@ class Token:
 
     Attributes:
         text: with the space before it.
-        step: its colour, from 0 (none) to 5 (the strongest).
+        step: its color, from 0 (none) to 5 (the strongest).
         score: self-influence; None: not known.
     """
 
@@ -173,15 +173,15 @@ class Token:
 
 
 @dataclass(frozen=True)
-class ColouredPassage:
-    """A passage of a corpus, its words coloured by self-influence."""
+class ColoredPassage:
+    """A passage of a corpus, its words colored by self-influence."""
 
     name: str
     tokens: tuple[Token, ...]
 
 
 @dataclass(frozen=True)
-class MemorisedWord:
+class MemorizedWord:
     """A word of a corpus that was learned by heart.
 
     Attributes:
@@ -212,11 +212,11 @@ class FrequencyBand:
         most: and at most.
         positions: how many positions there are.
         mean: their mean self-influence.
-        memorised: how many of them stand out from noise.
+        memorized: how many of them stand out from noise.
     """
 
     least: int
     most: int
     positions: int
     mean: float
-    memorised: int
+    memorized: int

@@ -39,7 +39,7 @@ class Behind:
 
     Attributes:
         row: its number; where groups were trained, that of the group's first row.
-        score: influence on the prediction; positive: it pushed towards it.
+        score: influence on the prediction; positive: it pushed toward it.
         stderr: its standard error; None: not known.
         p_value: how probable such a score is for a row that was never trained; None: not known.
         stands_out: distinguishable from noise.
@@ -67,7 +67,7 @@ class Mistake:
         predicted: label that the network gives it.
         probability: of that label.
         given: label in the data.
-        pushed: training rows that pushed towards the prediction, the strongest first.
+        pushed: training rows that pushed toward the prediction, the strongest first.
         against: those that pushed against it.
         meaningful: how many of the first that pushed stand out; from there on the order is noise.
         meaningful_against: the same for those that pushed against it.
@@ -132,7 +132,7 @@ class HarmfulRow:
 
 
 @dataclass(frozen=True)
-class MemorisedRow:
+class MemorizedRow:
     """A training row and its influence on itself.
 
     Attributes:

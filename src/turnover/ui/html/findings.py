@@ -32,7 +32,7 @@ def findings_of(
         _accuracy(overview, counts, accuracy),
         _doubtful(overview, counts, doubtful, rows),
         _groups(groups) if groups else _harmful(counts, harmful, rows),
-        _memorised(overview, counts),
+        _memorized(overview, counts),
         _duplicates(counts, grouped=bool(groups)),
         _trusted(trust, leaks),
     ]
@@ -66,7 +66,7 @@ def _doubtful(
     first, are = doubtful[0], "label is" if counts.doubtful == 1 else "labels are"
     sentence = (
         f"training {are} doubtful ({percent(counts.doubtful / trained)}) to the part of the network that never saw the "
-        f"row, {_called(rows[first.row])} first: labelled {first.given}, rather {first.suggested}."
+        f"row, {_called(rows[first.row])} first: labeled {first.given}, rather {first.suggested}."
     )
     return Finding(count(counts.doubtful), f"{sentence} {doubts_words(counts, trained)}".strip(), "doubtful", "look")
 
@@ -128,20 +128,20 @@ def _groups(groups: tuple[GroupInfluence, ...]) -> Finding:
     )
 
 
-def _memorised(overview: Overview, counts: Counts) -> Finding:
+def _memorized(overview: Overview, counts: Counts) -> Finding:
     rows = max(overview.rows.get("train", 1), 1)
     sentence = (
-        f"of the training rows ({count(counts.memorised)} of {count(rows)}) are known better for having been seen, by "
+        f"of the training rows ({count(counts.memorized)} of {count(rows)}) are known better for having been seen, by "
         "more than noise."
     )
-    if counts.memorised > _MOST_ROWS * rows:
+    if counts.memorized > _MOST_ROWS * rows:
         words = dict(overview.facts).get("model", "").startswith(NGRAMS)
         why = " (here every word has weights of its own, and few other texts share the rare ones)" if words else ""
         sentence += (
             f" That so many are is usual for a network with many weights{why} and no fault; learned by heart in "
             "earnest are the first of the list."
         )
-    return Finding(percent(counts.memorised / rows, 0), sentence, "memorised")
+    return Finding(percent(counts.memorized / rows, 0), sentence, "memorized")
 
 
 def _duplicates(counts: Counts, *, grouped: bool) -> Finding | None:

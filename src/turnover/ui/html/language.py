@@ -10,10 +10,10 @@ from turnover.ui.words import count, digits, percent
 
 from .data import Counts, Finding, Overview, ReportData
 from .data_measures import (
-    ColouredPassage,
+    ColoredPassage,
     FrequencyBand,
     LearningCurves,
-    MemorisedWord,
+    MemorizedWord,
     Token,
     Trust,
 )
@@ -38,15 +38,15 @@ def language_report(run: "LmRun", *, level: float) -> ReportData:
     """
     own = run.self_influence
     stands = standing(own, level)
-    memorised = stands.count(own.values > 0)
+    memorized = stands.count(own.values > 0)
     kinds = (trust_in("self-influence", own, stands, partial(self_reading, "words")),)
     bands = _bands(run, stands)
     leaks = leaks_of(run.models[0], run.train_data)
     overview = _overview(run)
     return ReportData(
         overview=overview,
-        findings=_findings(run, overview, memorised, bands),
-        counts=Counts(memorised=memorised),
+        findings=_findings(run, overview, memorized, bands),
+        counts=Counts(memorized=memorized),
         making=making_of(run),
         self_influence=histogram_of(own, tails=0.05),
         curves=LearningCurves(**{name: tuple(values) for name, values in run.curves.as_dict().items()}),
@@ -65,7 +65,7 @@ def language_report(run: "LmRun", *, level: float) -> ReportData:
             ),
             level=level,
         ),
-        coloured=_passages(run),
+        colored=_passages(run),
         words=_words(run),
         frequencies=bands,
     )
@@ -102,7 +102,7 @@ def _overview(run: "LmRun") -> Overview:
 
 
 def _findings(
-    run: "LmRun", overview: Overview, memorised: int, bands: tuple[FrequencyBand, ...]
+    run: "LmRun", overview: Overview, memorized: int, bands: tuple[FrequencyBand, ...]
 ) -> tuple[Finding, ...]:
     found: list[Finding] = []
     perplexity = perplexity_finding(run.about.results)
@@ -110,10 +110,10 @@ def _findings(
         found.append(perplexity)
     positions = max(overview.rows.get("train", 1), 1)
     sentence = (
-        f"of the words read were learned by heart ({count(memorised)} of {count(positions)}): the model expects them "
+        f"of the words read were learned by heart ({count(memorized)} of {count(positions)}): the model expects them "
         "there because it has read that very place."
     )
-    found.append(Finding(percent(memorised / positions, 0), sentence, "coloured"))
+    found.append(Finding(percent(memorized / positions, 0), sentence, "colored"))
     if len(bands) > 1 and bands[-1].mean > 0:
         ratio = bands[0].mean / bands[-1].mean
         if ratio > 1:
@@ -122,7 +122,7 @@ def _findings(
                 f"Words that occur {rare} have, on average, {digits(ratio)} times the self-influence of words that "
                 f"occur {often}."
             )
-            found.append(Finding(f"{digits(ratio)} ×", sentence, "memorised"))
+            found.append(Finding(f"{digits(ratio)} ×", sentence, "memorized"))
     return tuple(found)
 
 
@@ -151,7 +151,7 @@ def _times(band: FrequencyBand) -> str:
     return f"{band.least:,} to {band.most:,} times"
 
 
-def _passages(run: "LmRun") -> tuple[ColouredPassage, ...]:
+def _passages(run: "LmRun") -> tuple[ColoredPassage, ...]:
     """Return the passages of which most was learned by heart, in full."""
     found = []
     for start in run.most_memorized(_PASSAGES):
@@ -164,16 +164,16 @@ def _passages(run: "LmRun") -> tuple[ColouredPassage, ...]:
             )
             for place, (text, step, value) in enumerate(zip(passage.tokens, passage.steps, passage.values, strict=True))
         ]
-        found.append(ColouredPassage(f"From word {start + 1:,}", tuple(tokens)))
+        found.append(ColoredPassage(f"From word {start + 1:,}", tuple(tokens)))
     return tuple(found)
 
 
-def _words(run: "LmRun") -> tuple[MemorisedWord, ...]:
+def _words(run: "LmRun") -> tuple[MemorizedWord, ...]:
     own = run.self_influence
     values = np.nan_to_num(own.values, nan=-np.inf)
     order = np.argsort(-values, kind="stable")[:_MOST_WORDS]
     return tuple(
-        MemorisedWord(
+        MemorizedWord(
             position=int(place),
             **run.around(int(place)),
             score=float(values[place]),

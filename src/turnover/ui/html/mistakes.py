@@ -69,11 +69,11 @@ def mistakes_of(run: "Run", unseen: Unseen, shown: ShownRows, *, level: float, m
         return ()
     queries = run.x[rows], run.y[rows]
     pushed, opposed = _LISTED[run.rows.kind]
-    towards = explain(run.influence, queries, k=pushed, level=level, same_label=not run.rows.groups)
+    toward = explain(run.influence, queries, k=pushed, level=level, same_label=not run.rows.groups)
     # Rows of other labels argue against a prediction, so that one list of all labels says most.
     against = explain(run.influence, queries, k=opposed, level=level, same_label=False)
     makers = _Makers(run, shown)
-    return tuple(makers.mistake(int(row), one, other) for row, one, other in zip(rows, towards, against, strict=True))
+    return tuple(makers.mistake(int(row), one, other) for row, one, other in zip(rows, toward, against, strict=True))
 
 
 class _Makers:
@@ -85,18 +85,18 @@ class _Makers:
         ids, first = np.unique(run.ids[run.places("train")], return_index=True)
         self._row_of_id = dict(zip(ids.tolist(), run.places("train")[first].tolist(), strict=True))
 
-    def mistake(self, row: int, towards: Explanation, against: Explanation) -> Mistake:
+    def mistake(self, row: int, toward: Explanation, against: Explanation) -> Mistake:
         query = self._shown(row)
-        pushed, spans = self._behind(towards.pushed, query)
+        pushed, spans = self._behind(toward.pushed, query)
         opposed, more = self._behind(against.against, query)
         return Mistake(
             row=row,
-            predicted=self._run.label_names[towards.predicted],
-            probability=towards.probability,
+            predicted=self._run.label_names[toward.predicted],
+            probability=toward.probability,
             given=self._shown.label(row) or "",
             pushed=pushed,
             against=opposed,
-            meaningful=towards.meaningful,
+            meaningful=toward.meaningful,
             meaningful_against=against.meaningful_against,
             marks=tuple(sorted(set(spans) | set(more))),
         )

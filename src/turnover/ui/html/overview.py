@@ -97,7 +97,7 @@ def _model(run: Run) -> str:
     before = {
         "ngrams": NGRAMS,
         "encoder": f"features of the frozen encoder {_short(run.config.model)}",
-        "columns": "numbers standardised, categories as switches",
+        "columns": "numbers standardized, categories as switches",
         "pixels": "two convolutions",
     }.get(kind, kind)
     replicas, who = run.mean_influence.replicas, "group" if run.rows.groups else "training row"
@@ -118,7 +118,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _picture_size(shape: tuple[int, ...]) -> tuple[int, int, str]:
-    return shape[1], shape[2], "grey" if shape[3] == 1 else "in colour"
+    return shape[1], shape[2], "gray" if shape[3] == 1 else "in color"
 
 
 def _short(model: str | None) -> str:

@@ -67,7 +67,7 @@ def _own(name: str) -> str:
 
 def _policy(script: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Styles may stand in attributes: lengths of bars, depths of colours. They are numbers, never words of the data.
+    # Styles may stand in attributes: lengths of bars, depths of colors. They are numbers, never words of the data.
     return (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'"

@@ -1,4 +1,4 @@
-"""Lists of training rows: doubtful labels, harmful and memorised rows, near-duplicates, groups."""
+"""Lists of training rows: doubtful labels, harmful and memorized rows, near-duplicates, groups."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from turnover.errors import ScoresError
 from turnover.runs import SPLITS
 from turnover.scores import OutOfSample, Scores
 
-from .data_rows import DoubtfulLabel, DuplicateGroup, GroupInfluence, HarmfulRow, MemorisedRow
+from .data_rows import DoubtfulLabel, DuplicateGroup, GroupInfluence, HarmfulRow, MemorizedRow
 from .shown_rows import ShownRows
 
 if TYPE_CHECKING:
@@ -157,13 +157,13 @@ def harmful_of(
     )
 
 
-def memorised_of(run: "Run", doubted: np.ndarray, shown: ShownRows, *, most: int = MOST) -> tuple[MemorisedRow, ...]:
+def memorized_of(run: "Run", doubted: np.ndarray, shown: ShownRows, *, most: int = MOST) -> tuple[MemorizedRow, ...]:
     """Return the training rows of the highest self-influence."""
     own, places, quality = run.self_influence, run.places("train"), run.out_of_sample.label_quality
     values = np.nan_to_num(own.values, nan=-np.inf)
     order = np.argsort(-values, kind="stable")[:most]
     return tuple(
-        MemorisedRow(
+        MemorizedRow(
             row=shown(int(places[place])).row,
             score=float(values[place]),
             stderr=_stderr(own, place),

@@ -29,7 +29,7 @@ class Section:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A number in a square of numbers, and how deep its colour is."""
+    """A number in a square of numbers, and how deep its color is."""
 
     rows: int
     depth: float
@@ -50,7 +50,7 @@ def sections_of(data: ReportData) -> list[Section]:
     known: list[tuple[bool, Section]] = [
         (bool(data.findings), Section("findings", "Findings", "In short")),
         (True, Section("data-and-model", "Data and model", "The data and the model")),
-        (bool(data.coloured), Section("coloured", "Learned by heart", "What the model learned by heart")),
+        (bool(data.colored), Section("colored", "Learned by heart", "What the model learned by heart")),
         (
             bool(data.mistakes),
             Section(
@@ -60,8 +60,8 @@ def sections_of(data: ReportData) -> list[Section]:
         (classifies, Section("doubtful", "Doubtful labels", "Doubtful labels", count(counts.doubtful))),
         (bool(data.harmful), Section("harmful", "Harmful rows", "The most harmful rows", count(counts.harmful))),
         (
-            bool(data.memorised or data.self_influence),
-            Section("memorised", "Memorised", "What was memorised", count(counts.memorised)),
+            bool(data.memorized or data.self_influence),
+            Section("memorized", "Memorized", "What was memorized", count(counts.memorized)),
         ),
         (bool(data.duplicates), Section("duplicates", "Near-duplicates", "Near-duplicates", count(counts.duplicates))),
         (bool(data.groups), Section("groups", "Groups", "Groups", count(len(data.groups)))),
@@ -75,7 +75,7 @@ def sections_of(data: ReportData) -> list[Section]:
 
 def context_of(data: ReportData) -> dict[str, Any]:
     """Return what the templates need beyond the data: charts, units of columns, and sentences about them."""
-    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorised, _trust, _labels, _lists]
+    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorized, _trust, _labels, _lists]
     return {name: value for part in parts for name, value in part(data).items()}
 
 
@@ -89,7 +89,7 @@ def lede_of(data: ReportData) -> str:
 
 
 def _scales(data: ReportData) -> dict[str, Any]:
-    own = [one.score for one in data.memorised] or list(data.self_influence.edges if data.self_influence else ())
+    own = [one.score for one in data.memorized] or list(data.self_influence.edges if data.self_influence else ())
     return {
         "mean_head": unit_head(data.mean_unit),
         "mean_unit": unit_sentence(data.mean_unit),
@@ -115,7 +115,7 @@ def _curves(data: ReportData) -> dict[str, Any]:
     return {"curve_chart": charts.line_chart(series), "curve_words": words}
 
 
-def _memorised(data: ReportData) -> dict[str, Any]:
+def _memorized(data: ReportData) -> dict[str, Any]:
     histogram = data.self_influence
     if histogram is None:
         return {"self_chart": None, "self_words": ""}
@@ -123,8 +123,8 @@ def _memorised(data: ReportData) -> dict[str, Any]:
     power, thing = scales["self_power"], f"training {scales['thing']}"
     total = sum(histogram.counts)
     words = (
-        f"{count(total, thing)}; for {count(data.counts.memorised)} of them "
-        f"({percent(data.counts.memorised / total if total else 0.0)}) self-influence stands out from noise. "
+        f"{count(total, thing)}; for {count(data.counts.memorized)} of them "
+        f"({percent(data.counts.memorized / total if total else 0.0)}) self-influence stands out from noise. "
         "Few lie far to the right, hence the logarithmic scale."
     )
     return {"self_chart": charts.bar_chart(histogram, power=power, log=True), "self_words": words}

@@ -39,7 +39,7 @@ def make_app() -> "typer.Typer":
 
     app = typer.Typer(
         name="turnover",
-        help="Which training examples made a prediction, which harm it and which were memorised.",
+        help="Which training examples made a prediction, which harm it and which were memorized.",
         epilog="Begin with: turnover demo. Then: turnover run reviews.csv --text text --label label",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -58,7 +58,7 @@ def make_app() -> "typer.Typer":
             bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
         ] = False,
     ) -> None:
-        """Which training examples made a prediction, which harm it and which were memorised."""
+        """Which training examples made a prediction, which harm it and which were memorized."""
 
     for command in (demo, run, explain, cleanse, memorized, audit, report, serve, evaluate):
         app.command(command.__name__)(guarded(command))

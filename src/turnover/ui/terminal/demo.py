@@ -88,7 +88,7 @@ def _print_curves(curves: Curves, terminal: Terminal) -> None:
         table.add_row(name, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
     terminal.words.print(table)
     terminal.words.print(
-        "The flipped half cannot memorise: its loss on the training digits does not fall, as a tenth of their "
+        "The flipped half cannot memorize: its loss on the training digits does not fall, as a tenth of their "
         "labels is wrong. The labels of the validation digits are right.\n"
     )
 

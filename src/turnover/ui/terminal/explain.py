@@ -45,7 +45,7 @@ def explain(
     """Show the training rows behind a prediction.
 
     Those that pushed it where it is, and those that pushed against it. Scores are differences of the prediction's loss:
-    positive, the row pushed towards it. A rule shows where the order stops meaning anything.
+    positive, the row pushed toward it. A rule shows where the order stops meaning anything.
 
     For example:
 

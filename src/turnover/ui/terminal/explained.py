@@ -30,7 +30,7 @@ def print_explanations(found: Explanations, asked: Asked, run: Run, terminal: Te
         words.print()
         words.print(Panel(_question(explanation, value, row, run, terminal), title=plain(name), title_align="left"))
         sides = (
-            (f"pushed towards {_label(run, explanation.predicted)}", explanation.pushed, explanation.meaningful),
+            (f"pushed toward {_label(run, explanation.predicted)}", explanation.pushed, explanation.meaningful),
             ("pushed against it", explanation.against, explanation.meaningful_against),
         )
         for title, reasons, meaningful in sides:

@@ -47,7 +47,7 @@ def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
     if isinstance(run, LmRun):
         return [
-            (f"{turnover} memorized {folder}", "the text, coloured by what was learned by heart"),
+            (f"{turnover} memorized {folder}", "the text, colored by what was learned by heart"),
             (f'{turnover} explain {folder} --query "some words"', "the passages behind the next word"),
         ]
     explained = '--query "a sentence"' if run.kind == "text" else "--errors"

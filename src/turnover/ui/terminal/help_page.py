@@ -58,7 +58,7 @@ def _sections() -> Iterator[str]:
 
     app = make_app()
     names = ["", *(command.name or "" for command in app.registered_commands)]
-    # A fixed width and no colours: the page must not depend on who makes it.
+    # A fixed width and no colors: the page must not depend on who makes it.
     width = {"COLUMNS": _WIDTH, "LINES": "50", "NO_COLOR": "1", "TERM": "xterm"}
     for name in names:
         shown = CliRunner().invoke(app, [*name.split(), "--help"], env={**os.environ, **width}, prog_name="turnover")

@@ -1,4 +1,4 @@
-"""What runs of language models say on a terminal: coloured passages, and the positions behind a next word."""
+"""What runs of language models say on a terminal: colored passages, and the positions behind a next word."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .terminal import Terminal
 
 
 def show_memorized(run: LmRun, most: int, terminal: Terminal) -> None:
-    """Print the passages of which most was learned by heart, coloured by self-influence."""
+    """Print the passages of which most was learned by heart, colored by self-influence."""
     starts = run.most_memorized(most)
     if terminal.as_json:
         terminal.result(_memorized_data(run, starts))
@@ -27,11 +27,11 @@ def show_memorized(run: LmRun, most: int, terminal: Terminal) -> None:
     words.print(f"{count(len(values), 'position')} of training text; {better} are better known for having been seen.\n")
     for start in starts:
         drawn = run.passage(start).terminal()
-        # Colours stay where they are: what is shown has as many letters as the text itself.
+        # Colors stay where they are: what is shown has as many letters as the text itself.
         drawn.plain = "\n".join(shown(line) for line in drawn.plain.split("\n"))
         words.print(Panel(drawn, title=f"from word {start:,}", title_align="left", border_style="dim"))
     words.print(
-        "Coloured by self-influence, from the 70th to the 95th percentile: the stronger, the more a word is known only "
+        "Colored by self-influence, from the 70th to the 95th percentile: the stronger, the more a word is known only "
         "because this very passage was seen.",
         style="dim",
     )
@@ -73,7 +73,7 @@ def _print_explained(
     said = ",  ".join(f"{_word(word)} ({percent(probability, digits=0)})" for word, probability in guesses)
     words.print(Panel(Text.assemble(plain(query), ("\nnext: ", "dim"), said), title="your text", title_align="left"))
     first = _word(guesses[0][0])
-    title = Text(f"Where the text itself goes on with “{first}”, and pushed towards it", style="bold")
+    title = Text(f"Where the text itself goes on with “{first}”, and pushed toward it", style="bold")
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("position", justify="right")

@@ -16,7 +16,7 @@ def open_classifier(folder: Path) -> Run:
     run = open_any(folder)
     if isinstance(run, LmRun):
         raise ApplicationError(
-            f"the run in {str(folder)!r} is a language model: its text has no labelled rows. What it can be asked: "
+            f"the run in {str(folder)!r} is a language model: its text has no labeled rows. What it can be asked: "
             f'turnover memorized {folder}, or turnover explain {folder} --query "some words".'
         )
     return run

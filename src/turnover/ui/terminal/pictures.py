@@ -1,4 +1,4 @@
-"""Images on a terminal: two pixels a character in colour, or shaded blocks where there is none."""
+"""Images on a terminal: two pixels a character in color, or shaded blocks where there is none."""
 
 import numpy as np
 from rich.color import Color
@@ -15,7 +15,7 @@ def picture(image: np.ndarray, console: Console, *, widest: int = 24) -> Text:
 
     Args:
         image: uint8 [height, width, channels], of 1 or 3 channels.
-        console: that it is for; where it has no colours, shades are drawn.
+        console: that it is for; where it has no colors, shades are drawn.
         widest: characters a line at most.
 
     Example:

@@ -18,7 +18,7 @@ from .site import Site
 
 _ABOUT = (
     "Ask a run which training rows are behind a prediction, browse its rows, mark wrong labels and download the "
-    "corrected file. Scores are positive where a training row pushed towards the prediction."
+    "corrected file. Scores are positive where a training row pushed toward the prediction."
 )
 
 

@@ -65,7 +65,7 @@ class Example(Shape):
     """A training row behind a prediction."""
 
     row: Row
-    score: float = Field(description="influence on the loss of the predicted label; positive: it pushed towards it")
+    score: float = Field(description="influence on the loss of the predicted label; positive: it pushed toward it")
     stderr: float | None = Field(description="standard error of the score")
     p_value: float | None = Field(description="how probable such a score is for a row that was never trained")
     stands_out: bool = Field(description="distinguishable from noise")
@@ -86,7 +86,7 @@ class Answer(Shape):
     predicted: str
     probability: float
     probabilities: list[Probability] = Field(description="of all labels, the most probable first")
-    toward: list[Example] = Field(description="rows that pushed towards the prediction, the strongest first")
+    toward: list[Example] = Field(description="rows that pushed toward the prediction, the strongest first")
     against: list[Example] = Field(description="rows that pushed against it, the strongest first")
     meaningful: int = Field(description="so many of the first of `toward` stand out; below them the order is noise")
     meaningful_against: int

@@ -53,7 +53,7 @@ def read_upload(content: bytes, run: Run) -> np.ndarray:
     if pixels.shape[:2] != size:
         pixels = _fitted(pixels, size)
     # A copy: what Pillow hands over cannot be written to, which torch warns of.
-    return np.array(_grey(pixels) if channels == 1 else pixels)
+    return np.array(_gray(pixels) if channels == 1 else pixels)
 
 
 def _fitted(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -63,7 +63,7 @@ def _fitted(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.asarray(Image.fromarray(pixels).resize((size[1], size[0]), Image.Resampling.BICUBIC))
 
 
-def _grey(pixels: np.ndarray) -> np.ndarray:
+def _gray(pixels: np.ndarray) -> np.ndarray:
     from PIL import Image
 
     return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]

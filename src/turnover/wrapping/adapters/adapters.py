@@ -22,7 +22,7 @@ class Adapters:
         head: paths of the output layers. None: what the model registers behind the blocks; (): it has none.
         activation: "gelu" or "relu".
         bias: give the up-projections a bias. No mask covers it, so it leaks.
-        norms: let the normalisation layers learn, as Houlsby et al. do. No mask covers them, so they leak.
+        norms: let the normalization layers learn, as Houlsby et al. do. No mask covers them, so they leak.
         head_bias: let the bias of the output layer learn. No mask covers it, so it leaks.
 
     With `bias`, `norms` and `head_bias` left at False nothing leaks.

@@ -44,10 +44,10 @@ def bad_model(model: nn.Module) -> Iterator[str]:
             "the model has PEFT adapters already. Mask those: turnover.wrap(model, "
             "at=turnover.integrations.peft_lora.lora_sites(model)), or start from the base."
         )
-    if quantised_in(model):
+    if quantized_in(model):
         yield (
-            f"{some(quantised_in(model))}: quantised already, so no gradient flows through to the adapters below. Load "
-            "the weights in float32 or bfloat16, wrap the model, and quantise nothing."
+            f"{some(quantized_in(model))}: quantized already, so no gradient flows through to the adapters below. Load "
+            "the weights in float32 or bfloat16, wrap the model, and quantize nothing."
         )
 
 
@@ -60,13 +60,13 @@ def compiled_in(model: nn.Module) -> list[str]:
     ]
 
 
-def quantised_in(model: nn.Module) -> list[str]:
+def quantized_in(model: nn.Module) -> list[str]:
     """Return the paths of all modules whose weights are packed into a few bits."""
-    packed = [path for path, module in model.named_modules() if _is_quantised(module)]
+    packed = [path for path, module in model.named_modules() if _is_quantized(module)]
     return [path for path in packed if path.rpartition(".")[0] not in packed]
 
 
-def _is_quantised(module: nn.Module) -> bool:
+def _is_quantized(module: nn.Module) -> bool:
     if "quantized" in type(module).__module__.split("."):
         return True
     # torch's own layers and those derived from them hold plain floating-point weights unless something packed them.

@@ -1,6 +1,6 @@
 """Finding, in a model of any library, where adapters belong and which layers make its outputs.
 
-Blocks are recognised by the names of the two modules that end their halves, not by their classes: most libraries keep
+Blocks are recognized by the names of the two modules that end their halves, not by their classes: most libraries keep
 to a few such names. The output layers are what the model registers behind its blocks.
 """
 

@@ -127,7 +127,7 @@ def take_input(module: nn.Module) -> bool:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Tell whether a module normalises, of torch or, by its name, of another library."""
+    """Tell whether a module normalizes, of torch or, by its name, of another library."""
     return isinstance(module, NORMS) or type(module).__name__.lower().endswith("norm")
 
 

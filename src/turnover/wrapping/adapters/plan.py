@@ -81,7 +81,7 @@ def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
             if not parameter.requires_grad:
                 continue
             if is_norm(module):
-                yield Leak(full, "normalisation")
+                yield Leak(full, "normalization")
             elif isinstance(module, EMBEDDINGS):
                 yield Leak(full, "embedding")
             elif name == "bias" and (path in layers.open or path.endswith(f".{NAME}.up")):
@@ -95,7 +95,7 @@ def _after(model: nn.Module, asked: Adapters, blocks: Sequence[Block], problems:
     if asked.after is None:
         if not blocks:
             problems.append(
-                f"no transformer blocks were recognised in this {type(model).__name__}. {BY_HAND}, for example of "
+                f"no transformer blocks were recognized in this {type(model).__name__}. {BY_HAND}, for example of "
                 f"{some(linears(model))}."
             )
             return []
@@ -197,7 +197,7 @@ def _notes(placed: nn.Module, recipe: AdapterRecipe, blocks: Sequence[Block]) ->
     if recipe.head:
         learns += f", {head:,} in {', '.join(recipe.head)}"
     if recipe.norms:
-        learns += ", and the normalisation layers"
+        learns += ", and the normalization layers"
     yield f"adapters of {recipe.size} units{kind}; {learns} learn, everything else is frozen"
     if recipe.bias or recipe.norms or _open_biases(placed, recipe):
         settings = [

@@ -75,7 +75,7 @@ def _problems(
     if split is not None:
         yield f"split={split!r}: with adapters, replicas begin at the model's input. Leave split out."
     if recipe.norms:
-        yield "Adapters(norms=True): all replicas would train the same normalisation layers. Leave norms out."
+        yield "Adapters(norms=True): all replicas would train the same normalization layers. Leave norms out."
     inside = tuple(f"{path}." for path in replicated)
     other = [
         name for name, parameter in model.named_parameters() if parameter.requires_grad and not name.startswith(inside)

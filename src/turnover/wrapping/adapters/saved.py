@@ -1,6 +1,6 @@
 """What of a model with adapters goes to disk: all that learned, and fingerprints of the base that did not.
 
-The base is much larger than the adapters and the same for all of them. It is not saved; its weights are recognised by
+The base is much larger than the adapters and the same for all of them. It is not saved; its weights are recognized by
 their checksums, so that adapters never come onto a base they were not trained with.
 """
 

@@ -14,12 +14,12 @@ from torch.nn.modules.batchnorm import _NormBase
 from turnover.wrapping.plan.zero_flow import ZeroFlow
 
 Cause = Literal[
-    "normalisation", "embedding", "before the first site", "bias without a mask", "zero is not kept", "no mask near",
+    "normalization", "embedding", "before the first site", "bias without a mask", "zero is not kept", "no mask near",
     "BatchNorm statistics", "tied weights",
 ]  # fmt: skip
 
 CURES: dict[Cause, str] = {
-    "normalisation": "freeze its weight and bias (requires_grad_(False)), or build it without them",
+    "normalization": "freeze its weight and bias (requires_grad_(False)), or build it without them",
     "embedding": "freeze it: embedding.requires_grad_(False)",
     "before the first site": "freeze it, or put a site on an earlier module",
     "bias without a mask": "use bias=False, or freeze the bias",
@@ -76,7 +76,7 @@ def expected_leaks(model: nn.Module, sites: Sequence[_SiteLike]) -> Iterable[Lea
             if len(names[parameter]) > 1:
                 yield Leak(_join(path, name), "tied weights")
                 continue
-            masked_input, masked_output = neighbours(events, path)
+            masked_input, masked_output = neighbors(events, path)
             clean = masked_output or (masked_input and name != "bias")
             if isinstance(module, NORMS + EMBEDDINGS) or not clean:
                 yield Leak(_join(path, name), cause_of(module, name, path, events))
@@ -119,7 +119,7 @@ def is_site(event: str) -> bool:
     return event.startswith(SITE)
 
 
-def neighbours(events: Sequence[str], path: str) -> tuple[bool, bool]:
+def neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:
     """Return whether a site comes right before and right after a module."""
     if path not in events:
         return False, False
@@ -135,9 +135,9 @@ def cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> 
     if isinstance(module, EMBEDDINGS):
         return "embedding"
     if isinstance(module, NORMS) or "norm" in type(module).__name__.lower():
-        return "normalisation"
+        return "normalization"
     first_site = next((place for place, event in enumerate(events) if is_site(event)), len(events))
-    masked_input, masked_output = neighbours(events, path)
+    masked_input, masked_output = neighbors(events, path)
     if path not in events or (events.index(path) < first_site and not masked_output):
         return "before the first site"
     if name.endswith("bias") and masked_input and not masked_output:

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from turnover.layers import SiteRecipe
-from turnover.wrapping.adapters.checks import quantised_in, some
+from turnover.wrapping.adapters.checks import quantized_in, some
 from turnover.wrapping.audit.leaks import EMBEDDINGS, NORMS, Leak
 from turnover.wrapping.plan.called import is_called
 from turnover.wrapping.plan.sites import At, Choice, choose_sites, is_transposed_linear, is_vector_norm
@@ -52,7 +52,7 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
         elif not _can_be_masked(model, site.path):
             problems.append(
                 f"site {site.path!r} is a {type(module).__name__}: mode={mode!r} masks linear layers, convolutions, "
-                "normalisation and embeddings. Leave it out, or name the layers inside."
+                "normalization and embeddings. Leave it out, or name the layers inside."
             )
         elif site.path == last:
             sites.append(replace(site, place="input", dim="features", told=True))
@@ -88,7 +88,7 @@ def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mo
     if not lines:
         return []
     return [
-        f"{some([*whole, *own])} ({', '.join(kinds)}): mode={mode!r} masks linear layers, convolutions, normalisation "
+        f"{some([*whole, *own])} ({', '.join(kinds)}): mode={mode!r} masks linear layers, convolutions, normalization "
         "and embeddings that are called as modules and make something of every row; nothing keeps an instance out of "
         "other weights. Freeze them before turnover.wrap:\n      " + "\n      ".join(lines)
     ]
@@ -100,10 +100,10 @@ def _own_names(module: nn.Module) -> list[str]:
 
 def _against(model: nn.Module, mode: str) -> Iterator[str]:
     """Yield what of a model no mask of these modes can keep apart."""
-    if quantised_in(model):
+    if quantized_in(model):
         yield (
-            f"{some(quantised_in(model))}: quantised already, so they cannot learn. Load the weights in float32 or "
-            "bfloat16, wrap the model, and quantise nothing."
+            f"{some(quantized_in(model))}: quantized already, so they cannot learn. Load the weights in float32 or "
+            "bfloat16, wrap the model, and quantize nothing."
         )
     unmade = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if mode == "mixout" and unmade:

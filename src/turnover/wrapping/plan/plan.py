@@ -11,7 +11,7 @@ from turnover.errors import AlreadyWrappedError, MaskError, PlanError
 from turnover.layers import Mode, Recipe, SiteRecipe, find_root
 from turnover.masks import MaskSource, check_keep, source_named
 from turnover.wrapping.adapters.adapters import Adapters
-from turnover.wrapping.adapters.checks import compiled_in, quantised_in, some
+from turnover.wrapping.adapters.checks import compiled_in, quantized_in, some
 from turnover.wrapping.adapters.module import site_width
 from turnover.wrapping.adapters.plan import AdapterPlan, adapter_leaks, plan_adapters
 from turnover.wrapping.adapters.replicas import plan_adapter_replicas
@@ -274,11 +274,11 @@ def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
 
 
 def _nothing_learns(model: nn.Module) -> list[str]:
-    packed = quantised_in(model)
+    packed = quantized_in(model)
     if not packed or any(parameter.requires_grad for parameter in model.parameters()):
         return []
     return [
-        f"{some(packed)}: quantised already, and no parameter of this model learns, so its masks cannot be trained. "
+        f"{some(packed)}: quantized already, and no parameter of this model learns, so its masks cannot be trained. "
         "Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask it: "
         "turnover.integrations.peft_lora.lora_sites(model)."
     ]

@@ -218,7 +218,7 @@ def is_transposed_linear(module: nn.Module) -> bool:
 
 
 def is_vector_norm(module: nn.Module) -> bool:
-    """Tell whether a module of another library normalises as nn.RMSNorm does, with one number a unit (LlamaRMSNorm)."""
+    """Tell whether a module of another library normalizes as nn.RMSNorm does, with one number a unit (LlamaRMSNorm)."""
     own = list(module.parameters(recurse=False))
     leaf = not any(True for _ in module.children())
     return type(module).__name__.endswith("RMSNorm") and leaf and len(own) == 1 and own[0].dim() == 1

@@ -38,7 +38,7 @@ def to_dataset(scores: Content) -> Any:
         "sign": SIGN,
         "path": scores.path,
         "replicas": scores.replicas,
-        # A string, since files of labelled arrays hold no nested attributes.
+        # A string, since files of labeled arrays hold no nested attributes.
         "provenance": json.dumps(scores.provenance),
     }
     return xarray.Dataset(variables, coords, attrs)

@@ -1,8 +1,8 @@
-"""Text coloured by a number for each token, as in the paper's figure of self-influence, for pages and terminals.
+"""Text colored by a number for each token, as in the paper's figure of self-influence, for pages and terminals.
 
 Values are clipped to a range of percentiles, 70th to 95th as in the paper, so that a few extremes do not leave all else
-white. Colours are five tints of one orange with black letters on them: they differ in lightness, which everybody sees,
-read the same on light and on dark pages, and the strongest are underlined too, for paper without colour.
+white. Colors are five tints of one orange with black letters on them: they differ in lightness, which everybody sees,
+read the same on light and on dark pages, and the strongest are underlined too, for paper without color.
 """
 
 from collections.abc import Sequence
@@ -36,16 +36,16 @@ STYLE = "\n".join(
         ),
     ]
 )
-"""Rules for the classes that `ColouredText.html` uses."""
+"""Rules for the classes that `ColoredText.html` uses."""
 
 
 @dataclass(frozen=True)
-class ColouredText:
+class ColoredText:
     """Tokens with a number and a shade each.
 
     Attributes:
         tokens: in the order of the text.
-        values: [tokens]; NaN: not known, never coloured.
+        values: [tokens]; NaN: not known, never colored.
         shades: [tokens] from 0, at the lower limit or below, to 1, at the upper or above.
         limits: the values between which shades differ.
         joiner: what stands between two tokens.
@@ -68,7 +68,7 @@ class ColouredText:
         """Return the text for a page, everything escaped; a token's number is its title.
 
         Args:
-            inline: colours in style attributes, for any page; False: by the classes of `STYLE`, as pages with a strict
+            inline: colors in style attributes, for any page; False: by the classes of `STYLE`, as pages with a strict
                 Content-Security-Policy need them.
         """
         parts = [
@@ -103,7 +103,7 @@ class ColouredText:
         return f"<span{style}{said}>{escape(token)}</span>"
 
 
-def coloured_text(
+def colored_text(
     tokens: Sequence[str],
     values: ArrayLike | Sequence[ArrayLike],
     *,
@@ -111,13 +111,13 @@ def coloured_text(
     limits: tuple[float, float] | None = None,
     joiner: str = " ",
     unit: str = "",
-) -> ColouredText:
-    """Return tokens coloured by their values.
+) -> ColoredText:
+    """Return tokens colored by their values.
 
     Args:
         tokens: of the text.
         values: [tokens], or [models, tokens], which is averaged; NaN: not known.
-        percentiles: of the values, between which colours differ.
+        percentiles: of the values, between which colors differ.
         limits: values to take in place of the percentiles, so that several texts share one scale; None: percentiles.
         joiner: what stands between two tokens; "" for tokens that carry their own spaces.
         unit: what the values are, for the titles: "self-influence".
@@ -126,7 +126,7 @@ def coloured_text(
         ApplicationError: not one value a token, or limits out of order.
 
     Example:
-        >>> text = coloured_text(["John", "Worthing", ":"], [[0.0, 8.0, 0.0], [0.0, 10.0, 0.5]], unit="self-influence")
+        >>> text = colored_text(["John", "Worthing", ":"], [[0.0, 8.0, 0.0], [0.0, 10.0, 0.5]], unit="self-influence")
         >>> text.steps
         array([0, 5, 0])
         >>> '<span class="t5" title="self-influence 9">Worthing</span>' in text.html()
@@ -147,7 +147,7 @@ def coloured_text(
         raise ApplicationError(f"limits {low} and {high} are out of order. Give (lower, upper).")
     # Where all values in the range are one, what lies above it is as strong as can be.
     shades = np.clip((mean - low) / (high - low), 0, 1) if high > low else (mean > high).astype(np.float64)
-    return ColouredText(words, mean, np.where(np.isnan(mean), np.nan, shades), (low, high), joiner, unit)
+    return ColoredText(words, mean, np.where(np.isnan(mean), np.nan, shades), (low, high), joiner, unit)
 
 
 def _limits(values: NDArray[np.float64], percentiles: tuple[float, float]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Text coloured by a number for each token."""
+"""Text colored by a number for each token."""
 
 import json
 import re
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnover.applications import coloured_text
-from turnover.applications.coloured_text import STYLE, TINTS
+from turnover.applications import colored_text
+from turnover.applications.colored_text import STYLE, TINTS
 from turnover.errors import ApplicationError
 
 TEXTS = st.lists(st.text(max_size=8), min_size=1, max_size=12)
@@ -18,7 +18,7 @@ TEXTS = st.lists(st.text(max_size=8), min_size=1, max_size=12)
 
 def test_values_are_clipped_to_the_percentiles_of_the_paper():
     values = np.arange(101.0)
-    text = coloured_text(["x"] * 101, values)
+    text = colored_text(["x"] * 101, values)
     assert text.limits == (70, 95)
     assert (text.shades[:71] == 0).all()
     assert (text.shades[95:] == 1).all()
@@ -27,14 +27,14 @@ def test_values_are_clipped_to_the_percentiles_of_the_paper():
 
 
 def test_several_models_are_averaged():
-    one = coloured_text(["a", "b"], [[0.0, 2.0], [0.0, 4.0]])
+    one = colored_text(["a", "b"], [[0.0, 2.0], [0.0, 4.0]])
     assert one.values.tolist() == [0, 3]
 
 
 @given(TEXTS)
 def test_a_page_shows_the_tokens_as_they_are_and_nothing_of_them_as_html(tokens):
     for inline in (False, True):
-        page = coloured_text(tokens, np.arange(len(tokens)), joiner="|").html(inline=inline)
+        page = colored_text(tokens, np.arange(len(tokens)), joiner="|").html(inline=inline)
         inside = page[page.index(">") + 1 : -len("</div>")]
         assert unescape(re.sub(r"</?span[^>]*>", "", inside)) == unescape("|".join(_escaped(t) for t in tokens))
         assert re.sub(r"</?(span|div)[^<>]*>", "", page).count("<") == 0
@@ -51,19 +51,19 @@ def _escaped(token):
 
 
 def test_a_script_in_a_token_or_unit_stays_text():
-    page = coloured_text(["<script>alert(1)</script>", "b"], [1, 0], unit='"><img src=x onerror=alert(1)>').html()
+    page = colored_text(["<script>alert(1)</script>", "b"], [1, 0], unit='"><img src=x onerror=alert(1)>').html()
     assert "<script" not in page
     assert "<img" not in page
 
 
-def test_titles_hold_the_number_and_unknown_values_have_neither_title_nor_colour():
-    page = coloured_text(["a", "b", "c"], [0.0, float("nan"), 1.2345], unit="self-influence").html()
+def test_titles_hold_the_number_and_unknown_values_have_neither_title_nor_color():
+    page = colored_text(["a", "b", "c"], [0.0, float("nan"), 1.2345], unit="self-influence").html()
     assert 'title="self-influence 1.23"' in page
     assert "<span>b</span>" in page
 
 
 def test_classes_have_rules_and_inline_pages_need_none():
-    text = coloured_text(["a", "b"], [0.0, 1.0])
+    text = colored_text(["a", "b"], [0.0, 1.0])
     assert 'class="t5"' in text.html()
     assert all(f".t{number}" in STYLE for number in range(1, 6))
     assert 'class="t5"' not in text.html(inline=True)
@@ -85,7 +85,7 @@ def _luminance(tint):
 @given(TEXTS)
 def test_a_terminal_shows_the_tokens_as_they_are(tokens):
     pytest.importorskip("rich", reason="rich is missing: pip install 'turnover[cli]'")
-    shown = coloured_text(tokens, np.arange(len(tokens)), joiner=" ").terminal()
+    shown = colored_text(tokens, np.arange(len(tokens)), joiner=" ").terminal()
     from rich.control import strip_control_codes
 
     assert shown.plain == strip_control_codes(" ".join(tokens))
@@ -93,19 +93,19 @@ def test_a_terminal_shows_the_tokens_as_they_are(tokens):
 
 def test_markup_in_a_token_is_no_markup_on_a_terminal():
     pytest.importorskip("rich", reason="rich is missing: pip install 'turnover[cli]'")
-    assert coloured_text(["[red]a[/red]", "b"], [0, 1]).terminal().plain == "[red]a[/red] b"
+    assert colored_text(["[red]a[/red]", "b"], [0, 1]).terminal().plain == "[red]a[/red] b"
 
 
 def test_one_scale_serves_several_texts():
-    assert coloured_text(["a"], [5.0], limits=(0, 10)).shades.tolist() == [0.5]
+    assert colored_text(["a"], [5.0], limits=(0, 10)).shades.tolist() == [0.5]
 
 
-def test_equal_values_are_not_coloured():
-    assert coloured_text(["a", "b"], [3.0, 3.0]).steps.tolist() == [0, 0]
+def test_equal_values_are_not_colored():
+    assert colored_text(["a", "b"], [3.0, 3.0]).steps.tolist() == [0, 0]
 
 
 def test_it_becomes_json():
-    data = json.loads(json.dumps(coloured_text(["a", "b"], [float("nan"), 1.0]).as_dict(), allow_nan=False))
+    data = json.loads(json.dumps(colored_text(["a", "b"], [float("nan"), 1.0]).as_dict(), allow_nan=False))
     assert data["tokens"] == ["a", "b"]
     assert data["values"] == [None, 1.0]
 
@@ -123,4 +123,4 @@ def test_it_becomes_json():
 )
 def test_what_does_not_fit_is_refused(arguments, options, told):
     with pytest.raises(ApplicationError, match=told):
-        coloured_text(*arguments, **options)
+        colored_text(*arguments, **options)
