@@ -16,6 +16,7 @@ from .replicas import attach_replicas, detach_replicas, replicas_of
 from .replicated import Replicated
 from .root import attach, detach, find_root, masking_of, remove_hooks
 from .scale import factors_by_table, scales
+from .tensors import map_tensors, tensors_in
 from .views import KEEP, VIEWS, View
 
 __all__ = [
@@ -51,11 +52,13 @@ __all__ = [
     "factors_by_table",
     "find_root",
     "instances",
+    "map_tensors",
     "masking_of",
     "put_mode",
     "remove_hooks",
     "replicas_of",
     "scales",
     "start_state",
+    "tensors_in",
     "to_tensor",
 ]

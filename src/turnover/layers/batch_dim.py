@@ -9,8 +9,6 @@ recipe tensor.
 A compiled pass can confirm the rule but has no second run; where the shapes leave a doubt it raises.
 """
 
-import copy
-from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -21,6 +19,7 @@ from turnover.errors import BatchSizeError
 
 from .instances import Hidden, Instances
 from .masking import Site
+from .tensors import map_tensors, tensors_in
 
 Shapes = dict[int, tuple[int, ...]]
 
@@ -113,17 +112,9 @@ def shapes_for_one_row(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
 
 def _lengths(inputs: Any, dim: int) -> set[int]:
     """Return how long the inputs are in a dimension; tensors of one dimension count where there are no others."""
-    tensors = list(_tensors(inputs))
+    tensors = list(tensors_in(inputs))
     tensors = [tensor for tensor in tensors if tensor.dim() > 1] or tensors
     return {tensor.shape[dim] for tensor in tensors if tensor.dim() > dim}
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(item)
 
 
 def _dry_run(
@@ -153,7 +144,8 @@ def _dry_run(
         root.eval()
         # Gradients stay on: without them fused encoder paths would go around the sites.
         with Hidden(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            root.forward(*first_row(args, rows, dim), **first_row(kwargs, rows, dim))
+            args, kwargs = map_tensors((args, kwargs), lambda x: _first_row(x, rows, dim))
+            root.forward(*args, **kwargs)
     except Exception:  # noqa: BLE001 - a model may refuse a single row
         shapes = {}
     finally:
@@ -165,16 +157,7 @@ def _dry_run(
     return shapes, any(sequence_shrank)
 
 
-def first_row(value: Any, rows: int, dim: int) -> Any:
-    """Return the value with every tensor of `rows` rows cut to its first row."""
-    if isinstance(value, Tensor):
-        dim = min(dim, value.dim() - 1)
-        return value.narrow(dim, 0, 1) if dim >= 0 and value.shape[dim] == rows else value
-    if isinstance(value, dict):
-        cut = copy.copy(value)
-        cut.update({key: first_row(item, rows, dim) for key, item in value.items()})
-        return cut
-    if isinstance(value, list | tuple):
-        items = [first_row(item, rows, dim) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
+def _first_row(x: Tensor, rows: int, dim: int) -> Tensor:
+    """Return a tensor of `rows` rows cut to its first row, any other as it is."""
+    dim = min(dim, x.dim() - 1)
+    return x.narrow(dim, 0, 1) if dim >= 0 and x.shape[dim] == rows else x
