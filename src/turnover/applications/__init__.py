@@ -1,7 +1,7 @@
 """What people came for: explain predictions, cleanse data, find what was memorized, ask about groups.
 
-Owns: functions that take an `Influence`, data and plain arrays and return small frozen results (`as_dict`, `table`),
-and pictures of them. Must not know: run folders, terminals, servers, or which task the data come from.
+Owns: functions that take an `Influence`, data and plain arrays and return small frozen results (`as_dict`, `table`).
+Must not know: run folders, terminals, servers, or which task the data come from.
 
 | file | one idea |
 |---|---|
@@ -13,7 +13,7 @@ and pictures of them. Must not know: run folders, terminals, servers, or which t
 | `memorized.py`, `label_margins.py` | self-influence and doubtful labels; the order of these |
 | `unseen.py` | what the part that never saw a row says of it |
 | `near_duplicates.py`, `near_texts.py`, `near_features.py`, `components.py` | rows that are nearly the same |
-| `colored_text.py`, `pictures.py` | tokens colored by a number, for pages and terminals; the figures of the paper |
+| `colored_text.py` | tokens colored by a number, for pages and terminals |
 | `groups.py`, `without_group.py` | influence of annotators and sources; predictions without one |
 | `predictions.py` | what the whole network says, and where it is wrong |
 | `train_instances.py`, `plain_data.py` | ids, labels and places of training instances; results as JSON and tables |

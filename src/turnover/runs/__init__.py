@@ -39,17 +39,13 @@ from .run_recipe import run_recipe, training_seconds
 from .runs import Run
 from .starting import fitting_of, start_run
 from .token_data import END, ContextWindows, Vocabulary
-from .vgg import CONVOLUTIONS, FIRST_MASKED, VGG19, vgg_sites
 from .watching import Watch
 
 __all__ = [
-    "CONVOLUTIONS",
     "END",
-    "FIRST_MASKED",
     "REMOVED",
     "REPLICAS",
     "SPLITS",
-    "VGG19",
     "WRITABLE",
     "CleanedFile",
     "Column",
@@ -101,7 +97,6 @@ __all__ = [
     "table_bytes",
     "text_encoding",
     "training_seconds",
-    "vgg_sites",
     "write_cleansing",
     "write_whole",
 ]

@@ -1,12 +1,12 @@
-"""VGG19: its shape, its sites, what leaks, and the example on a few images."""
+"""Image networks: their shapes and sites, where zero stays zero, and what leaks."""
 
 import pytest
 import torch
 from torch import nn
 
 import turnover
+from experiments.networks import VGG19, ResidualNetwork, residual_sites, vgg_sites
 from turnover.errors import PlanError, TrainingError
-from turnover.runs.vgg import VGG19, every_vgg_site, vgg_sites
 
 NARROW = 0.03125
 
@@ -35,10 +35,10 @@ def test_full_width_has_sixteen_convolutions_of_up_to_512_channels_and_one_linea
 def test_the_papers_sites_are_the_relus_of_convolutions_12_to_16_and_the_classifiers_input():
     sites = vgg_sites()
     assert sites == {**{f"features.relu{n}": "channels" for n in range(12, 17)}, "classifier_input": "features"}
-    assert len(every_vgg_site()) == 17
+    assert len(vgg_sites(first=1)) == 17
 
 
-@pytest.mark.parametrize("at", [vgg_sites(), vgg_sites(classifier_input=False), every_vgg_site()], ids=len)
+@pytest.mark.parametrize("at", [vgg_sites(), vgg_sites(classifier_input=False), vgg_sites(first=1)], ids=len)
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_zero_stays_zero_at_every_site_with_and_without_ordinary_dropout(at, dropout, batch):
     plan = turnover.plan(VGG19(width=NARROW, dropout=dropout), at=at, example=batch[0])
@@ -55,7 +55,7 @@ def test_the_papers_sites_leak_only_what_comes_before_the_twelfth_convolution_an
 
 
 def test_masks_on_all_layers_leak_nothing_but_batch_statistics(batch):
-    model = warmed(turnover.wrap(VGG19(width=NARROW), at=every_vgg_site()), batch)
+    model = warmed(turnover.wrap(VGG19(width=NARROW), at=vgg_sites(first=1)), batch)
     report = turnover.audit(model, batch, rows=3)
     assert report.share == 0
     assert {leak.cause for leak in report.leaks} == {"BatchNorm statistics"}
@@ -84,3 +84,42 @@ def test_layers_and_widths_that_are_not_there_are_refused():
         vgg_sites(first=17)
     with pytest.raises(TrainingError, match=r"width=0"):
         VGG19(width=0)
+
+
+@pytest.fixture
+def network():
+    return ResidualNetwork(channels=(4, 8), blocks=2)
+
+
+def test_zero_stays_zero_at_every_site(network):
+    plan = turnover.plan(network, at=residual_sites(network), example=torch.randn(2, 3, 8, 8))
+    assert len(plan.sites) == 5
+    assert not plan.warnings
+    assert all(site.zero.keeps for site in plan.sites)
+
+
+def test_a_mask_on_what_is_added_is_warned_of_so_the_sites_avoid_it(network):
+    wrong = turnover.plan(network, at={"stages.0.0.norm2": "channels"})
+    assert "added to something else" in wrong.warnings[0]
+
+
+def test_convolutions_within_blocks_do_not_leak(network):
+    model = turnover.wrap(network, at=residual_sites(network))
+    batch = torch.randn(6, 3, 8, 8), torch.randint(10, (6,)), torch.arange(6)
+    for _ in range(20):
+        with turnover.instances(batch[2]):
+            model(batch[0])
+    leaks = {leak.name for leak in turnover.audit(model, batch, rows=3).leaks}
+    assert "stem.0.weight" in leaks
+    assert not any(".conv1." in name or ".conv2." in name or "classifier" in name for name in leaks)
+
+
+def test_only_late_stages_can_be_masked(network):
+    assert list(residual_sites(network, first_stage=1)) == ["stages.1.0.relu1", "stages.1.1.relu1", "classifier_input"]
+    with pytest.raises(PlanError, match=r"first_stage=2.*0 to 1"):
+        residual_sites(network, first_stage=2)
+
+
+def test_a_network_without_blocks_is_refused():
+    with pytest.raises(TrainingError, match="blocks=0"):
+        ResidualNetwork(blocks=0)
