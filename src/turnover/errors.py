@@ -6,6 +6,8 @@ Each message says what was given, what is needed, what to type, and the module p
 `TurnOverError` for all of them.
 """
 
+import math
+
 
 class TurnOverError(Exception):
     """Base of every error raised by turnover."""
@@ -99,7 +101,18 @@ class RecipeMismatchError(TurnOverError, RuntimeError):
 
 
 class SavedModelError(TurnOverError, RuntimeError):
-    """A saved model folder is missing, damaged or of another format."""
+    """A saved model folder is missing, damaged or of another format.
+
+    Attributes:
+        problem: what is wrong, without a full stop where a cure follows.
+        cure: the sentence that says what to do; "" where there is none.
+    """
+
+    def __init__(self, problem: str, *, cure: str = "") -> None:
+        """Join both into one message and keep them as data."""
+        self.problem = problem
+        self.cure = cure
+        super().__init__(f"{problem}. {cure}" if cure else problem)
 
 
 class DataSetError(TurnOverError, TypeError):
@@ -118,10 +131,6 @@ class MissingExtraError(TurnOverError, ImportError):
     """An optional package is needed for this call; the message says which extra to install."""
 
 
-class TurnOverWarning(UserWarning):
-    """Something works, but scores will be less trustworthy than they could be."""
-
-
 class StoreError(TurnOverError, RuntimeError):
     """A folder of results cannot be used as asked."""
 
@@ -131,7 +140,16 @@ class StoreMismatchError(StoreError):
 
 
 class StoreLockedError(StoreError):
-    """Another process is writing to this folder."""
+    """Another process is writing to this folder.
+
+    Attributes:
+        holder: which one, in words.
+    """
+
+    def __init__(self, message: str, *, holder: str = "another process") -> None:
+        """Keep the holder as data."""
+        self.holder = holder
+        super().__init__(message)
 
 
 class StoreDamagedError(StoreError):
@@ -164,3 +182,22 @@ class DataFileError(TurnOverError, ValueError):
 
 class ApplicationError(TurnOverError, ValueError):
     """An application (explain, cleanse, memorized, groups, ...) cannot answer with what it was given."""
+
+
+class TurnOverWarning(UserWarning):
+    """Something works, but scores will be less trustworthy than they could be."""
+
+
+class WeakSignalWarning(TurnOverWarning):
+    """The self-influence of training rows cannot be told from that of null ids: the rows were hardly learned.
+
+    Attributes:
+        mean: the mean self-influence.
+        stderr: its standard error, from the null ids.
+    """
+
+    def __init__(self, message: str, *, mean: float = math.nan, stderr: float = math.nan) -> None:
+        """Keep the numbers as data."""
+        self.mean = mean
+        self.stderr = stderr
+        super().__init__(message)

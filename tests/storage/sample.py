@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from turnover.storage import ArraySpec, TileStore
+from turnover.storage import LOCK_FILES, ArraySpec, TileStore
 
 IDENTITY = {"model": {"seed": 0, "at": ["fc1", "fc2"]}, "keep": 0.5}
 # Neither dimension is a multiple of its tile.
@@ -61,8 +61,8 @@ def make(folder, arrays=ARRAYS):
 
 
 def tree(folder):
-    """Every file below a folder, by its checksum, the lock aside."""
-    files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.name != "writer.lock"]
+    """Every file below a folder, by its checksum, those of the lock aside."""
+    files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.name not in LOCK_FILES]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

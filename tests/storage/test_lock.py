@@ -9,8 +9,7 @@ import pytest
 
 from tests.storage.sample import hold, hold_with_child, make, open_store
 from turnover.errors import StoreLockedError
-from turnover.storage import TileStore
-from turnover.storage.lock import WriterLock
+from turnover.storage import FolderLock, TileStore
 
 
 def test_a_second_writer_in_this_process_is_refused(tmp_path):
@@ -73,7 +72,7 @@ def test_no_two_hold_the_lock_however_fast_it_changes_hands(tmp_path):
     def compete():
         for _ in range(100):
             try:
-                lock = WriterLock(tmp_path)
+                lock = FolderLock(tmp_path)
             except StoreLockedError:
                 continue
             inside.append(1)

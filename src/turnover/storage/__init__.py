@@ -36,20 +36,26 @@ none.
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
 | `done.jsonl` | a line with the checksums of each tile that is done | until complete |
 | `complete.json` | attributes, whole arrays, all checksums | when complete |
-| `writer.lock` | process and host of the writer | while written |
+| `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
 zarr is in the extra `store` and imported on use.
 """
 
+from .files import atomic_file, write_atomically
 from .geometry import ArraySpec
 from .json_values import Json, plain
+from .lock import LOCK_FILES, FolderLock
 from .reading import StoredArrays
 from .writing import TileStore
 
 __all__ = [
+    "LOCK_FILES",
     "ArraySpec",
+    "FolderLock",
     "Json",
     "StoredArrays",
     "TileStore",
+    "atomic_file",
     "plain",
+    "write_atomically",
 ]

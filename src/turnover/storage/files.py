@@ -3,9 +3,11 @@
 import errno
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from turnover.errors import StoreError
 
@@ -13,22 +15,62 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file that survives a power failure; until it is whole, the old one stays."""
-    make_folder(path.parent)
-    part = path.with_name(f".{path.name}.part")
+@contextmanager
+def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generator[BinaryIO]:
+    """Open a file for writing that takes its place when the block ends, whole; until then the old one stays.
+
+    Where the block raises, nothing is left behind. Missing folders are made.
+
+    Args:
+        path: of the file.
+        sync: wait until the disk has it, so that it survives a power failure.
+
+    Yields:
+        A binary file; its `name` is that of the temporary file beside the path.
+
+    Raises:
+        OSError: the disk is full or may not be written to.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_file(f"{folder}/rows.bin") as file:
+        ...         _ = file.write(b"12")
+        ...         os.path.exists(f"{folder}/rows.bin")
+        ...     os.path.getsize(f"{folder}/rows.bin")
+        False
+        2
+    """
+    target = Path(path)
+    make_folder(target.parent, sync=sync)
+    # Of its own for every thread and process, so that none writes into another one's file.
+    part = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
+            yield file
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(target)
+    except BaseException:
         # On a full disk the rest of a file would be in the way of making room.
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if sync:
+        sync_folder(target.parent)
+
+
+def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, sync: bool = False) -> None:
+    """Write a file that is there whole or not at all; see `atomic_file`.
+
+    Args:
+        path: of the file.
+        content: bytes, or text, which is written as UTF-8 with its line breaks as they are.
+        sync: wait until the disk has it.
+    """
+    with atomic_file(path, sync=sync) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def append_file(path: Path, data: bytes) -> None:
@@ -49,9 +91,11 @@ def remove_file(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it where they are missing, for good."""
-    if not path.is_dir():
+def make_folder(path: Path, *, sync: bool = True) -> None:
+    """Make a folder and those above it where they are missing; with `sync` for good."""
+    if not sync:
+        path.mkdir(parents=True, exist_ok=True)
+    elif not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
@@ -72,7 +116,7 @@ def sync_folder(path: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what `write_file` left behind where it was killed."""
+    """Remove what `atomic_file` left behind where it was killed."""
     for part in folder.rglob(".*.part"):
         part.unlink()
 

@@ -1,114 +1,97 @@
-"""One writer a folder: a lock that the operating system drops when its holder ends, however it ends."""
+"""One writer per folder: a lock that the operating system drops when its holder ends, however it ends."""
 
+import json
 import os
 import socket
-import sys
 from contextlib import suppress
-from io import FileIO
+from datetime import UTC, datetime
 from pathlib import Path
-from weakref import WeakSet
+from types import TracebackType
+from typing import Self
 
 from turnover.errors import StoreLockedError
 
-LOCK_NAME = "writer.lock"
+from .files import write_atomically
 
-if sys.platform == "win32":
-    import msvcrt
-
-    # Windows forbids others to read what is locked; the process id is read, so a byte far behind it is locked.
-    _LOCKED_BYTE = 1 << 20
-
-    def _try_to_lock(file: FileIO) -> bool:
-        file.seek(_LOCKED_BYTE)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_to_lock(file: FileIO) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+_LOCK = "writer.lock"
+_HOLDER = "writer.json"
+LOCK_FILES = (_LOCK, _HOLDER)
+"""The files that a lock, or a writer that was killed, leaves in its folder."""
 
 
-class WriterLock:
-    """The right to write to a folder, from construction to `release`.
+class FolderLock:
+    """The right to write to a folder, from construction to `release` or the end of a `with` block.
+
+    The lock of a process that has ended, or was killed, blocks nobody. A forked child does not hold its parent's lock.
+
+    Args:
+        folder: an existing folder.
 
     Raises:
-        StoreLockedError: another writer has it.
+        StoreLockedError: another writer has it; the message says which.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, FolderLock(folder) as lock:
+        ...     lock.held
+        True
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / LOCK_NAME
-        self._file: FileIO | None = self._locked_file(folder)
-        _held.add(self)
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        from filelock import FileLock, Timeout
+
+        self._folder = Path(folder)
+        self._process = os.getpid()
+        # Not per thread: a store may be closed by another thread than the one that opened it.
+        self._lock = FileLock(self._folder / _LOCK, thread_local=False)
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout as error:
+            holder = _holder(self._folder)
+            raise StoreLockedError(
+                f"{str(folder)!r} is being written by {holder}. Wait until it has ended, or give another folder.",
+                holder=holder,
+            ) from error
+        try:
+            self._write_holder()
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def held(self) -> bool:
         """False after `release`, and in a forked child: the lock stays with the parent."""
-        return self._file is not None
+        return self._lock.is_locked and self._process == os.getpid()
 
     def release(self) -> None:
         """Let the next writer in."""
-        if self._file is not None:
-            # Windows cannot remove an open file; it stays there, unlocked.
+        if not self.held:
+            return
+        # Removed while locked; whoever has opened the file meanwhile sees that it has no name any more and tries
+        # again. Windows cannot remove an open file; it stays there, unlocked.
+        for name in (_HOLDER, _LOCK):
             with suppress(OSError):
-                self._path.unlink(missing_ok=True)
-            self.drop()
+                (self._folder / name).unlink(missing_ok=True)
+        self._lock.release()
 
-    def drop(self) -> None:
-        """Close this process's handle of the lock file and leave the file alone."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def __enter__(self) -> Self:
+        return self
 
-    def _locked_file(self, folder: Path) -> FileIO:
-        while True:
-            file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
-            try:
-                if not _try_to_lock(file):
-                    raise StoreLockedError(
-                        f"{str(folder)!r} is being written by {self._holder(file)}. "
-                        "Wait until it has ended, or give another folder."
-                    )
-                if self._is_current(file):
-                    file.seek(0)
-                    file.truncate()
-                    file.write(f"{os.getpid()} {socket.gethostname()}\n".encode())
-                    return file
-            except BaseException:
-                file.close()
-                raise
-            file.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
-    def _is_current(self, file: FileIO) -> bool:
-        """Tell whether the path still leads to this file; the last holder removed it if it let go just now."""
-        try:
-            return os.path.samestat(os.fstat(file.fileno()), self._path.stat())
-        except FileNotFoundError:
-            return False
-
-    @staticmethod
-    def _holder(file: FileIO) -> str:
-        file.seek(0)
-        pid, _, host = file.read(256).decode(errors="replace").strip().partition(" ")
-        return f"the process with pid {pid} on {host}" if pid else "another process"
+    def _write_holder(self) -> None:
+        since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        holder = {"pid": self._process, "host": socket.gethostname(), "since": since}
+        write_atomically(self._folder / _HOLDER, json.dumps(holder) + "\n")
 
 
-_held: WeakSet[WriterLock] = WeakSet()
-
-
-def _drop_all() -> None:
-    for lock in list(_held):
-        lock.drop()
-
-
-# A forked worker shares its parent's lock and would keep it alive after the parent was killed.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_all)
+def _holder(folder: Path) -> str:
+    """Return who writes to a folder, in words."""
+    try:
+        holder = json.loads((folder / _HOLDER).read_bytes())
+        return f"the process with pid {holder['pid']} on {holder['host']} since {holder['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"  # which has just begun, or just ended

@@ -8,10 +8,10 @@ from typing import Any
 
 from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
 
-from .files import read_bytes, write_file
+from .files import read_bytes, write_atomically
 from .geometry import ArraySpec, tiles_of
 from .json_values import Json, differences, from_record, parse, plain, to_record
-from .lock import LOCK_NAME
+from .lock import LOCK_FILES
 from .marks import Marks
 
 FORMAT = 1
@@ -45,7 +45,7 @@ class Manifest:
         """Make a folder a store."""
         arrays = {name: _spec_to_json(spec) for name, spec in self.arrays.items()}
         content = {"format": FORMAT, "identity": self.identity, "arrays": arrays}
-        write_file(folder / MANIFEST_NAME, to_record(content, indent=2))
+        write_atomically(folder / MANIFEST_NAME, to_record(content, indent=2), sync=True)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Complete:
         names = self.marks[0] if self.marks else ()
         tiles = {name: [self.marks[tile][name] for tile in sorted(self.marks)] for name in names}
         content = {"format": FORMAT, "attributes": self.attributes, "tiles": tiles, "whole": whole}
-        write_file(folder / COMPLETE_NAME, to_record(content, indent=1))
+        write_atomically(folder / COMPLETE_NAME, to_record(content, indent=1), sync=True)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -141,8 +141,9 @@ def _refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
     # A writer that was killed before its manifest was there leaves these.
-    ours = {LOCK_NAME, f".{MANIFEST_NAME}.part"}
-    foreign = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+    foreign = sorted(
+        entry.name for entry in folder.iterdir() if entry.name not in LOCK_FILES and not entry.match(".*.part")
+    )
     if foreign:
         shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
         raise StoreError(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from .files import append_file, read_bytes, remove_file, write_file
+from .files import append_file, read_bytes, remove_file, write_atomically
 from .json_values import from_record, to_record
 
 MARKS_NAME = "done.jsonl"
@@ -31,7 +31,7 @@ def rewrite_marks(folder: Path, marks: Marks) -> None:
     """Make these the only marks, at once."""
     data = b"".join(_line(tile, marks[tile]) for tile in sorted(marks))
     if data != read_bytes(folder / MARKS_NAME):
-        write_file(folder / MARKS_NAME, data)
+        write_atomically(folder / MARKS_NAME, data, sync=True)
 
 
 def remove_marks(folder: Path) -> None:

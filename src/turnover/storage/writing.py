@@ -22,11 +22,11 @@ from .files import (
     remove_file,
     remove_parts,
     sha256_of,
-    write_file,
+    write_atomically,
 )
 from .geometry import ArraySpec
 from .json_values import Json, plain
-from .lock import WriterLock
+from .lock import FolderLock
 from .manifest import COMPLETE_NAME, Complete, Manifest, check_name, check_same, read_complete, read_manifest
 from .marks import add_mark, read_marks, remove_marks, rewrite_marks
 from .reading import StoredArrays
@@ -42,7 +42,7 @@ class TileStore:
         tiles: the number of tiles that every tiled array has.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, lock: WriterLock) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, lock: FolderLock) -> None:
         self.folder = folder
         self.arrays = manifest.arrays
         self.tiles = manifest.tiles
@@ -93,7 +93,7 @@ class TileStore:
             # Once before anything is touched, and once more when no other writer can come in between.
             _exists(path, given)
             make_folder(path)
-            lock = WriterLock(path)
+            lock = FolderLock(path)
             try:
                 if not os.access(path, os.W_OK | os.X_OK):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -167,7 +167,7 @@ class TileStore:
             checksums: dict[str, str] = {}
             with disk_errors(self.folder, needs=self._needs):
                 for name, spec in specs.items():
-                    write_file(self._place / name / METADATA_NAME, array_metadata(spec))
+                    write_atomically(self._place / name / METADATA_NAME, array_metadata(spec), sync=True)
                     if spec.tiles:
                         checksums[name] = self._write_tile(name, spec, 0, extra[name])
                 Complete(content, self._marks, specs, checksums).write(self.folder)
@@ -188,7 +188,7 @@ class TileStore:
 
     def _write_tile(self, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
         data = tile_bytes(spec, part)
-        write_file(self._place / name / spec.key(tile), data)
+        write_atomically(self._place / name / spec.key(tile), data, sync=True)
         # Of the bytes that were meant, not of those that are found on the disk.
         return sha256_of(data)
 
@@ -220,7 +220,7 @@ class TileStore:
                 (self._place / name / spec.key(tile)).unlink(missing_ok=True)
         for path, data in self._metadata(self.arrays).items():
             if read_bytes(path) != data:
-                write_file(path, data)
+                write_atomically(path, data, sync=True)
 
     def _check_open(self) -> None:
         if not self._lock.held:
