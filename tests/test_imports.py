@@ -29,9 +29,30 @@ def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm():
     assert packages_loaded_by("import torch, numpy, tqdm, turnover") - allowed <= {"turnover"}
 
 
-def test_public_names_are_sorted_and_at_most_fifteen():
+def test_sub_packages_are_loaded_when_they_are_used():
+    names = ("applications", "baselines", "evaluation", "integrations")
+    code = (
+        f"import sys, turnover; names = {names}; loaded = [n for n in names if f'turnover.{{n}}' in sys.modules]; "
+        "assert not loaded, loaded; assert {*names, *turnover.__all__} <= set(dir(turnover)); "
+        "print(*(getattr(turnover, name).__name__ for name in names))"
+    )
+    answer = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
+    assert answer.stdout.split() == [f"turnover.{name}" for name in names]
+
+
+def test_integrations_load_no_other_package_by_themselves():
+    allowed = packages_loaded_by("import torch, numpy, tqdm")
+    assert packages_loaded_by("import turnover; dir(turnover.integrations)") - allowed <= {"turnover"}
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'turnover' has no attribute 'rap'"):
+        _ = turnover.rap
+
+
+def test_public_names_are_sorted_and_at_most_twenty():
     assert turnover.__all__ == sorted(turnover.__all__)
-    assert len(turnover.__all__) == len(set(turnover.__all__)) <= 15
+    assert len(turnover.__all__) == len(set(turnover.__all__)) <= 20
 
 
 def test_every_public_name_resolves():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from turnover.integrations.hub_data import load_hub_data
+from turnover.integrations import load_hub_data
 
 if TYPE_CHECKING:
     import pandas as pd

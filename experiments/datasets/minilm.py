@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 
 from .folder import MissingDataError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.datasets.minilm import minilm_folder
 from turnover.applications import Tokenizer, explain, shared_tokens
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 from turnover.runs import Run
 
 from .config import Config

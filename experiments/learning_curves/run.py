@@ -18,7 +18,7 @@ from experiments.real_models.text import BATCH, Rows, train
 from experiments.side_effects.adapters import adapter_network, load_rows, open_encoder
 from turnover.batches import INSTANCE_ID
 from turnover.influence import null_ids
-from turnover.integrations.learning_curves import measure_curves
+from turnover.integrations import measure_curves
 
 from .areas import areas
 from .config import Config

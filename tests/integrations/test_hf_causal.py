@@ -13,8 +13,8 @@ import transformers
 import turnover
 from tests.integrations.tiny_text import arguments, bert
 from turnover.errors import TargetError
-from turnover.integrations.hf_causal import refuse_shifted, shifts_labels
-from turnover.integrations.hf_trainer import TurnOverTrainer
+from turnover.integrations import TurnOverTrainer, lora_sites
+from turnover.integrations.hf_training import _reject_shifted_labels, _shifts_labels
 from turnover.runs.token_data import Sequences
 
 WORDS, LENGTH = 40, 8
@@ -94,24 +94,22 @@ def test_only_shifted_labels_of_causal_models_are_refused():
         torch.randint(5, WORDS, (2, 7)),
         torch.full((2, 7), -100),
     ):
-        refuse_shifted(model, {"input_ids": tokens, "labels": labels})
+        _reject_shifted_labels(model, {"input_ids": tokens, "labels": labels})
     same = torch.full((2, 7), 9)
-    refuse_shifted(model, {"input_ids": same, "labels": same})  # nobody can tell
-    refuse_shifted(bert(), {"input_ids": tokens, "labels": after})
+    _reject_shifted_labels(model, {"input_ids": same, "labels": same})  # nobody can tell
+    _reject_shifted_labels(bert(), {"input_ids": tokens, "labels": after})
     for labels in (after, after.masked_fill(torch.arange(7) > 4, -100)):
         with pytest.raises(TargetError, match="the token after the next"):
-            refuse_shifted(model, {"input_ids": tokens, "labels": labels})
+            _reject_shifted_labels(model, {"input_ids": tokens, "labels": labels})
 
 
 def test_causal_models_are_known_by_their_class_and_below_peft(tmp_path):
     class Mine(transformers.GPT2LMHeadModel):
         pass
 
-    assert shifts_labels(Mine(gpt2().config))
-    assert not shifts_labels(bert())
+    assert _shifts_labels(Mine(gpt2().config))
+    assert not _shifts_labels(bert())
     peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
-    from turnover.integrations.peft_lora import lora_sites
-
     config = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
     model = peft.get_peft_model(gpt2(), config)
     model = turnover.wrap(model, at=lora_sites(model))

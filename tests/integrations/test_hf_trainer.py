@@ -1,7 +1,6 @@
 """Masked models under the Trainer of Hugging Face."""
 
 import copy
-import importlib
 import os
 import subprocess
 import sys
@@ -19,10 +18,9 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert, masked, pad, rows, trained
-from turnover.errors import MissingExtraError, MissingIdError, MissingInstancesError, TrainingError, TurnOverWarning
-from turnover.integrations.hf_curves import LearningCurvesCallback
-from turnover.integrations.hf_trainer import TurnOverTrainer, _LossOverRows
-from turnover.integrations.learning_curves import measure_curves
+from turnover.errors import MissingIdError, MissingInstancesError, TrainingError, TurnOverWarning
+from turnover.integrations import HFLearningCurves, TurnOverTrainer, lora_sites, measure_curves
+from turnover.integrations.hf_training import _LossOverRows
 from turnover.layers.instances import active_instances
 
 PARTS = ("input_ids", "attention_mask", "label")
@@ -151,8 +149,6 @@ def test_another_trainer_can_be_combined_with_it(tmp_path):
 
 def test_a_model_of_peft_trains(tmp_path):
     peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
-    from turnover.integrations.peft_lora import lora_sites
-
     config = peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["classifier"])
     model = peft.get_peft_model(bert(), config)
     model = turnover.wrap(model, at=[*lora_sites(model), "base_model.model.dropout"])
@@ -236,7 +232,7 @@ def test_curves_are_logged_and_the_training_does_not_notice(tmp_path):
             numbered(),
             rows(10, seed=1),
         )
-        callback = LearningCurvesCallback(trainer, rows=6, every=2)
+        callback = HFLearningCurves(trainer, rows=6, every=2)
         if curves:
             trainer.add_callback(callback)
         trainer.train()
@@ -276,8 +272,8 @@ def test_measuring_curves_leaves_every_module_in_its_mode():
 
 
 def test_curves_of_no_rows_or_no_steps_are_refused():
-    with pytest.raises(TrainingError, match=r"every=0 must be at least 1"):
-        LearningCurvesCallback(None, every=0)
+    with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
+        HFLearningCurves(None, every=0)
     with pytest.raises(turnover.TurnOverError, match="have no ids"):
         measure_curves(masked(), train=whole(rows()))
 
@@ -307,7 +303,7 @@ def test_rows_without_ids_are_refused(tmp_path):
 
 
 def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
-    with pytest.raises(MissingInstancesError, match=r"turnover\.instances.*hf_trainer\.TurnOverTrainer") as caught:
+    with pytest.raises(MissingInstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer") as caught:
         train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
     assert "train_dataset=turnover.with_instance_ids(dataset)" in str(caught.value)
 
@@ -327,14 +323,6 @@ def test_remove_unused_columns_keeps_the_ids(tmp_path):
     trainer = train(tmp_path, masked(), max_steps=1, remove_unused_columns=True)
     batch = next(iter(trainer.get_train_dataloader()))
     assert sorted(batch) == ["attention_mask", "input_ids", "instance_id", "labels"]
-
-
-@pytest.mark.parametrize("name", ["hf_trainer", "hf_curves"])
-def test_a_missing_package_is_named_with_what_to_type(monkeypatch, name):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, f"turnover.integrations.{name}")
-    with pytest.raises(MissingExtraError, match=r"pip install 'turnover\[text\]'"):
-        importlib.import_module(f"turnover.integrations.{name}")
 
 
 # Two processes

@@ -1,6 +1,5 @@
 """Masked models in Lightning: ids taken out, the keep view over every training batch, the full network elsewhere."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -17,10 +16,10 @@ pytest.importorskip("lightning", reason="Lightning is missing: pip install 'turn
 import lightning
 
 import turnover
-from turnover.errors import MissingExtraError, MissingIdError, SiteNotReachedError, TrainingError, TurnOverWarning
-from turnover.integrations.lightning_training import (
+from turnover.errors import MissingIdError, SiteNotReachedError, TrainingError, TurnOverWarning
+from turnover.integrations import (
     InstancesCallback,
-    LearningCurvesCallback,
+    LightningLearningCurves,
     TurnOverModule,
     repeat,
 )
@@ -183,7 +182,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path):
 
 def test_curves_are_kept_and_logged_and_the_training_does_not_notice():
     x, y = table()
-    curves = LearningCurvesCallback((x, y, torch.arange(ROWS)), validation=(x + 1, y), every=2, model="net")
+    curves = LightningLearningCurves((x, y, torch.arange(ROWS)), validation=(x + 1, y), every=2, model="net")
     module, quiet = Module(network(dropout=0.2)), Module(network(dropout=0.2))
     torch.manual_seed(5)
     trainer = fit(module, callbacks=[curves], max_epochs=2)
@@ -252,15 +251,8 @@ def test_clipping_by_the_norm_is_warned_of_and_by_value_is_not():
 
 
 def test_curves_at_no_step_are_refused():
-    with pytest.raises(TrainingError, match=r"every=0 must be at least 1"):
-        LearningCurvesCallback(table(), every=0)
-
-
-def test_a_missing_package_is_named_with_what_to_type(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
-    monkeypatch.delitem(sys.modules, "turnover.integrations.lightning_training")
-    with pytest.raises(MissingExtraError, match=r"pip install 'turnover\[lightning\]'"):
-        importlib.import_module("turnover.integrations.lightning_training")
+    with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
+        LightningLearningCurves(table(), every=0)
 
 
 @pytest.mark.slow

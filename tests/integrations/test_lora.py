@@ -9,7 +9,7 @@ import turnover
 from tests.reference.influence_twin import twin_scores
 from tests.wrapping.adapter_models import BLOCKS, batch_of, inputs_of, logits, make
 from turnover.errors import MissingExtraError, PlanError, TurnOverWarning
-from turnover.integrations.peft_lora import lora_sites
+from turnover.integrations import lora_sites
 from turnover.layers.root import masking_of
 
 peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")

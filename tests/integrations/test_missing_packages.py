@@ -1,4 +1,4 @@
-"""Without the packages of the extras no test of an integration fails: each is skipped and says what to install."""
+"""Without the packages of the extras every integration says what to install, and its tests are skipped."""
 
 import os
 import re
@@ -6,8 +6,39 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import turnover
+from turnover.errors import MissingExtraError
+
 FOLDER = Path(__file__).parent
 PACKAGES = ("transformers", "peft", "accelerate", "datasets", "lightning", "pytorch_lightning", "sklearn", "cleanlab")
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("TurnOverTrainer", "transformers", "text"),
+        ("HFLearningCurves", "transformers", "text"),
+        ("TurnOverModule", "lightning.pytorch", "lightning"),
+        ("LightningLearningCurves", "lightning.pytorch", "lightning"),
+        ("TurnOverClassifier", "sklearn.base", "sklearn"),
+        ("TurnOverRegressor", "sklearn.base", "sklearn"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_to_type(monkeypatch, name, package, extra):
+    for module in ("hf_training", "lightning_training", "sklearn_estimators"):
+        monkeypatch.delitem(sys.modules, f"turnover.integrations.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"{name} needs .*pip install 'turnover\[{extra}\]'"):
+        getattr(turnover.integrations, name)
+
+
+def test_names_are_listed_before_they_are_loaded_and_unknown_ones_are_errors():
+    assert turnover.integrations.__all__ == sorted(turnover.integrations.__all__)
+    assert set(turnover.integrations.__all__) <= set(dir(turnover.integrations))
+    with pytest.raises(AttributeError, match="no attribute 'Trainer'"):
+        _ = turnover.integrations.Trainer
 
 
 def test_every_integration_is_skipped_with_what_to_install(tmp_path):

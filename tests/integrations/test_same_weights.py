@@ -14,8 +14,8 @@ import lightning
 
 import turnover
 from tests.integrations.tiny_text import arguments, masked, pad, rows, trained
-from turnover.integrations.hf_trainer import IdCollator, TurnOverTrainer
-from turnover.integrations.lightning_training import TurnOverModule
+from turnover.integrations import TurnOverModule, TurnOverTrainer
+from turnover.integrations.hf_training import _IdCollator
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
@@ -34,7 +34,7 @@ def groups(model):
 
 
 def loader():
-    collate = IdCollator(pad, frozenset(["input_ids", "attention_mask", "label"]))
+    collate = _IdCollator(pad, frozenset(["input_ids", "attention_mask", "label"]))
     return DataLoader(turnover.with_instance_ids(rows()), batch_size=BATCH, collate_fn=collate)
 
 

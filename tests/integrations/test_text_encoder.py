@@ -13,7 +13,7 @@ from turnover.errors import DataFileError
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 
 TEXTS = ["a very good film", "bad", "a very good film that goes on for a long , long time", "", "gut 😀 好"]
 

@@ -7,14 +7,14 @@ import lightning
 import torch
 
 from tests.integrations.test_lightning import Module, loader, network
-from turnover.integrations.lightning_training import LearningCurvesCallback
+from turnover.integrations import LightningLearningCurves
 
 
 def main(folder: Path) -> None:
     """Train three steps of two rows in each process."""
     module = Module(network())
     rows = next(iter(loader()))
-    curves = LearningCurvesCallback(rows, every=3, model="net")
+    curves = LightningLearningCurves(rows, every=3, model="net")
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=2,

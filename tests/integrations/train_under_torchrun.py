@@ -8,8 +8,7 @@ import torch.distributed
 
 import turnover
 from tests.integrations.tiny_text import arguments, masked, pad, rows, trained
-from turnover.integrations.hf_curves import LearningCurvesCallback
-from turnover.integrations.hf_trainer import TurnOverTrainer
+from turnover.integrations import HFLearningCurves, TurnOverTrainer
 from turnover.layers.instances import active_instances
 
 
@@ -27,7 +26,7 @@ def main(folder: Path) -> None:
     args = arguments(folder, max_steps=3, per_device_train_batch_size=2, average_tokens_across_devices=False)
     trainer = Watching(masked(), args, pad, turnover.with_instance_ids(rows()))
     trainer.seen = []
-    curves = LearningCurvesCallback(trainer, rows=4, every=3)
+    curves = HFLearningCurves(trainer, rows=4, every=3)
     trainer.add_callback(curves)
     trainer.train()
     result = {

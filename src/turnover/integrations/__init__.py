@@ -1,5 +1,84 @@
 """Other libraries' models, trainers and estimators.
 
-Owns: the only files that know transformers, peft, lightning, scikit-learn or cleanlab. Must not know: reports, tasks,
-the command line. Nothing is imported here: each file is loaded where its library is used.
+Owns: the only files that know transformers, peft, lightning, scikit-learn or cleanlab. Offers: the names below, each
+loaded when it is first used, because each needs another package; where that is missing, the error names the extra to
+install. Must not know: applications, runs, the command line.
+
+| file | content |
+| --- | --- |
+| `hf_training.py` | `TurnOverTrainer` and `HFLearningCurves` for Hugging Face |
+| `lightning_training.py` | `TurnOverModule`, `InstancesCallback` and `LightningLearningCurves` |
+| `learning_curves.py` | keep, flip and validation loss in any training loop |
+| `peft_lora.py` | the rank dimension of LoRA layers as sites |
+| `sklearn_estimators.py`, `tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
+| `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
+| `hub.py` | data sets of the Hugging Face hub |
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from turnover.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from .hf_training import HFLearningCurves, TurnOverTrainer
+    from .hub import HubData, load_hub_data
+    from .learning_curves import measure_curves
+    from .lightning_training import InstancesCallback, LightningLearningCurves, TurnOverModule, repeat
+    from .peft_lora import lora_sites
+    from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
+    from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
+
+__all__ = [
+    "HFLearningCurves",
+    "HubData",
+    "InstancesCallback",
+    "LightningLearningCurves",
+    "TextClassifier",
+    "TextEncoder",
+    "TurnOverClassifier",
+    "TurnOverModule",
+    "TurnOverRegressor",
+    "TurnOverTrainer",
+    "load_hub_data",
+    "lora_sites",
+    "measure_curves",
+    "repeat",
+    "text_classifier",
+    "token_numbers",
+]
+
+_TEXT = ("transformers, accelerate, peft and datasets", "text")
+# File, packages it needs, extra that installs them, names it offers.
+_FILES = (
+    ("hf_training", *_TEXT, ("HFLearningCurves", "TurnOverTrainer")),
+    ("hub", *_TEXT, ("HubData", "load_hub_data")),
+    ("learning_curves", *_TEXT, ("measure_curves",)),
+    (
+        "lightning_training",
+        "lightning",
+        "lightning",
+        ("InstancesCallback", "LightningLearningCurves", "TurnOverModule", "repeat"),
+    ),
+    ("peft_lora", *_TEXT, ("lora_sites",)),
+    ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
+    ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name's file when the name is first used; raise `MissingExtraError` where its packages are missing."""
+    for file, packages, extra, names in _FILES:
+        if name in names:
+            try:
+                return getattr(import_module(f".{file}", __name__), name)
+            except ImportError as error:
+                raise MissingExtraError(
+                    f"{name} needs {packages} ({error}): pip install 'turnover[{extra}]'."
+                ) from error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the offered names too, which are not loaded yet."""
+    return sorted({*globals(), *__all__})

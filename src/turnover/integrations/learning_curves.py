@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import turnover
 from turnover.batches import Loss, logits_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
 from turnover.influence import Batch, Goodness, batches_of
-from turnover.layers import Hidden, View
+from turnover.layers import Hidden, View, instances
 
 
 def measure_curves(
@@ -19,8 +18,8 @@ def measure_curves(
 ) -> dict[str, float]:
     """Return the mean loss of training rows kept and flipped, and of validation rows in the full network.
 
-    The flipped network of a row never learned it, so `curve_flip` is the loss of unseen rows, and `curve_validation`
-    should go with it; `curve_keep` falls below both as rows are memorized. Nothing of the training is changed: no
+    `curve_flip` is the loss of held-out predictions, so that `curve_validation` should follow it; `curve_keep` falls
+    below both as rows are memorized. Nothing of the training is changed: no
     random number is drawn, and every module is left in the mode in which it was.
 
     Args:
@@ -39,7 +38,7 @@ def measure_curves(
     """
     goodness = Goodness("loss", loss)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    with Hidden(), _asleep(model), torch.no_grad():  # trainers call this inside the context of a batch
+    with Hidden(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
         kept, flipped = _Mean(), _Mean()
         for batch in batches_of(train, targets=targets, training_rows=True):
             batch = batch.to(device)
@@ -65,9 +64,16 @@ def _losses(model: nn.Module, batch: Batch, goodness: Goodness, view: View) -> T
             "the training rows of the learning curves have no ids. Give turnover.with_instance_ids(dataset), or "
             "(x, y, ids)."
         )
-    with turnover.instances(batch.ids, view=view) as now:
+    with instances(batch.ids, view=view) as active:
         outputs = logits_of(model(*batch.args, **batch.kwargs))
-    return -goodness(outputs, now.repeat(batch.target))
+    return -goodness(outputs, active.repeat(batch.target))
+
+
+def check_counts(**counts: int) -> None:
+    """Raise for options of a learning-curve callback that are below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise TrainingError(f"`{name}` must be an integer >= 1, got {count}. The default: rows=256, every=50.")
 
 
 class _Mean:
@@ -87,12 +93,12 @@ class _Mean:
 
 
 @contextmanager
-def _asleep(model: nn.Module) -> Iterator[None]:
+def _eval_mode(model: nn.Module) -> Iterator[None]:
     """Put all modules into eval mode, and afterwards those back that were in training mode, and no others."""
-    awake = [module for module in model.modules() if module.training]
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        for module in awake:
+        for module in training:
             module.training = True

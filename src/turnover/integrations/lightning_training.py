@@ -4,24 +4,20 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from lightning.pytorch import Callback, LightningModule
 from torch.utils.data import DataLoader
 
 from turnover.batches import INSTANCE_ID, Loss, carries_ids, split_ids
-from turnover.errors import MissingExtraError, MissingIdError, TrainingError, TurnOverWarning
+from turnover.errors import MissingIdError, TurnOverWarning
 from turnover.layers import Instances, active_instances, instances
 
-from .learning_curves import measure_curves
+from .learning_curves import check_counts, measure_curves
 
-try:
-    from lightning.pytorch import Callback, LightningModule
-except ImportError as error:
-    raise MissingExtraError(f"Lightning is missing ({error}): pip install 'turnover[lightning]'.") from error
-
-T = TypeVar("T")
-_TAKEN = "_turnover_ids"
+_T = TypeVar("_T")
+_IDS_ATTRIBUTE = "_turnover_ids"
 
 
-def repeat(targets: T) -> T:
+def repeat(targets: _T) -> _T:
     """Return targets repeated for each replica, as the model does with rows; outside of training, as they are.
 
     Call it in `training_step` after the forward pass.
@@ -30,8 +26,8 @@ def repeat(targets: T) -> T:
         >>> repeat([1, 2])
         [1, 2]
     """
-    now = active_instances()
-    return targets if now is None else now.repeat(targets)
+    active = active_instances()
+    return targets if active is None else active.repeat(targets)
 
 
 class InstancesCallback(Callback):
@@ -47,31 +43,31 @@ class InstancesCallback(Callback):
     """
 
     def __init__(self) -> None:
-        self._now: Instances | None = None
+        self._active: Instances | None = None
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Warn where gradients are clipped by their norm."""
-        clip, way = trainer.gradient_clip_val, trainer.gradient_clip_algorithm
-        if clip and str(getattr(way, "value", way) or "norm") == "norm":
+        clip, algorithm = trainer.gradient_clip_val, trainer.gradient_clip_algorithm
+        if clip and str(getattr(algorithm, "value", algorithm) or "norm") == "norm":
             warnings.warn(
-                f"gradient_clip_val={clip}: where the norm of all gradients is clipped, a row changes the steps of "
-                "parameters that its flipped network uses, and leaks into it. Leave it out: Trainer(...).",
+                f"gradient_clip_val={clip} clips the norm of all gradients: a row then changes the steps of parameters "
+                "that its flipped subnetwork uses, and leaks into it. Leave it out: Trainer(...).",
                 TurnOverWarning,
                 stacklevel=2,
             )
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Enter the keep view."""
-        ids = pl_module.__dict__.pop(_TAKEN, None)
+        ids = pl_module.__dict__.pop(_IDS_ATTRIBUTE, None)
         self._leave()
-        self._now = instances(_ids_of(batch, trainer) if ids is None else ids)
-        self._now.__enter__()
+        self._active = instances(_ids_of(batch, trainer) if ids is None else ids)
+        self._active.__enter__()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Leave it, and raise where a site of the model was never reached."""
-        now, self._now = self._now, None
-        if now is not None:
-            now.__exit__(None, None, None)
+        active, self._active = self._active, None
+        if active is not None:
+            active.__exit__(None, None, None)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the view of a batch that was skipped."""
@@ -82,10 +78,10 @@ class InstancesCallback(Callback):
         self._leave(exception)
 
     def _leave(self, error: BaseException | None = None) -> None:
-        now, self._now = self._now, None
-        if now is not None:  # as after an error: a batch that was skipped has reached no site
+        active, self._active = self._active, None
+        if active is not None:  # as after an error: a batch that was skipped has reached no site
             error = error or RuntimeError()
-            now.__exit__(type(error), error, error.__traceback__)
+            active.__exit__(type(error), error, error.__traceback__)
 
 
 class TurnOverModule(LightningModule):
@@ -111,7 +107,7 @@ class TurnOverModule(LightningModule):
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Take the ids out of a training batch; of other batches, if they are named."""
         if self.trainer.training:
-            self.__dict__[_TAKEN] = _ids_of(batch, self.trainer)
+            self.__dict__[_IDS_ATTRIBUTE] = _ids_of(batch, self.trainer)
             return split_ids(batch)[0]
         return split_ids(batch)[0] if isinstance(batch, Mapping) and INSTANCE_ID in batch else batch
 
@@ -120,7 +116,7 @@ class TurnOverModule(LightningModule):
         return [InstancesCallback()]
 
 
-class LearningCurvesCallback(Callback):
+class LightningLearningCurves(Callback):
     """Logs the loss of training rows kept and flipped, and of validation rows, every so many steps.
 
     The curves are logged as `curve_keep`, `curve_flip` and `curve_validation`, and kept in `history`.
@@ -134,14 +130,13 @@ class LearningCurvesCallback(Callback):
 
     Example:
         >>> rows = torch.randn(8, 4), torch.arange(8) % 2, torch.arange(8)
-        >>> curves = LearningCurvesCallback(rows, every=10, model="net")
+        >>> curves = LightningLearningCurves(rows, every=10, model="net")
     """
 
     def __init__(
         self, train: Any, *, validation: Any = None, every: int = 50, model: str | None = None, loss: Loss | None = None
     ) -> None:
-        if every < 1:
-            raise TrainingError(f"every={every} must be at least 1: every=50.")
+        check_counts(every=every)
         self.train, self.validation, self.every, self.model, self.loss = train, validation, every, model, loss
         self.history: list[dict[str, float]] = []
 
@@ -170,8 +165,7 @@ def _ids_of(batch: Any, trainer: Any) -> Any:
         f"or let batches be dicts with {INSTANCE_ID!r}."
     )
     loader = trainer.train_dataloader
-    nameless = type(batch) in (tuple, list)
-    if nameless and isinstance(loader, DataLoader) and not carries_ids(loader):
+    if type(batch) in (tuple, list) and isinstance(loader, DataLoader) and not carries_ids(loader):
         raise MissingIdError(f"batches of {len(batch)} items come from a data set without ids. {cure}")
     try:
         return split_ids(batch)[1]

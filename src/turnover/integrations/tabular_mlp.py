@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import turnover
 from turnover.errors import TrainingError
 from turnover.training import TrainingRecipe
+from turnover.wrapping import wrap
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _masked_mlp(settings: MlpSettings, features: int, outputs: int, seed: int, d
     layers.append(nn.Linear(before, outputs, bias=False))
     sites = [str(place) for place, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
     replicas = int(settings.replicas)
-    wrapped = turnover.wrap(nn.Sequential(*layers), at=sites, keep=float(settings.keep), seed=seed, replicas=replicas)
+    wrapped = wrap(nn.Sequential(*layers), at=sites, keep=float(settings.keep), seed=seed, replicas=replicas)
     return wrapped.to(device)
 
 

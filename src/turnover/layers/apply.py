@@ -200,7 +200,7 @@ def _missing(site: Site) -> Exception:
     if in_backward():
         return RecomputationError(recomputation_message(site))
     trainer = (
-        " The Trainer of Hugging Face knows no ids: train with turnover.integrations.hf_trainer.TurnOverTrainer and "
+        " The Trainer of Hugging Face knows no ids: train with turnover.integrations.TurnOverTrainer and "
         "train_dataset=turnover.with_instance_ids(dataset) instead."
     )
     return MissingInstancesError(

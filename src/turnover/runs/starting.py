@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import turnover
 from turnover.errors import RunError, TurnOverWarning
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 from turnover.runs import corpus_kept, rows_kept
 
 from .config import RunConfig

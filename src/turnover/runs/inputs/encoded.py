@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from turnover.errors import RunError
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from turnover.errors import RunError
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextEncoder
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.runs.rows import Rows

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from turnover.integrations.text_classifier import TextClassifier, text_classifier, token_numbers
-from turnover.integrations.text_encoder import TextEncoder
+from turnover.integrations import TextClassifier, TextEncoder, text_classifier, token_numbers
 
 from .encoded import the_same_encoder
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnover.errors import DataFileError
-from turnover.integrations.hub_data import HubData, load_hub_data
+from turnover.integrations import HubData, load_hub_data
 from turnover.runs.config import RunConfig
 from turnover.runs.rows import SPLITS, Rows
 from turnover.runs.watching import Watch, unwatched

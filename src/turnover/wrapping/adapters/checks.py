@@ -42,7 +42,7 @@ def bad_model(model: nn.Module) -> Iterator[str]:
     if getattr(model, "peft_config", None) or any(hasattr(module, "lora_A") for module in model.modules()):
         yield (
             "the model has PEFT adapters already. Mask those: turnover.wrap(model, "
-            "at=turnover.integrations.peft_lora.lora_sites(model)), or start from the base."
+            "at=turnover.integrations.lora_sites(model)), or start from the base."
         )
     if quantized_in(model):
         yield (

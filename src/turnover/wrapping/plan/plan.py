@@ -280,7 +280,7 @@ def _nothing_learns(model: nn.Module) -> list[str]:
     return [
         f"{some(packed)}: quantized already, and no parameter of this model learns, so its masks cannot be trained. "
         "Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask it: "
-        "turnover.integrations.peft_lora.lora_sites(model)."
+        "turnover.integrations.lora_sites(model)."
     ]
 
 

@@ -1,17 +1,20 @@
 """Data sets of the Hugging Face hub, or saved from there, as tables by split."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from turnover.errors import DataFileError, MissingExtraError
 
-from .hub_reach import hub_is_reachable
-
 if TYPE_CHECKING:
     import pandas as pd
+
+_REACH_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -129,3 +132,24 @@ def _quietly() -> Iterator[None]:
     finally:
         if drawn:
             datasets.enable_progress_bars()
+
+
+def hub_is_reachable() -> bool:
+    """Tell whether downloads are worth a try: not with HF_HUB_OFFLINE set, nor without a network.
+
+    The hub's own libraries retry for most of a minute; this takes a few seconds at most.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    address = urlsplit(constants.ENDPOINT)
+    # A proxy resolves names itself, so that looking from here would tell nothing.
+    if getproxies().keys() & {"https", "http", "all"}:
+        return True
+    try:
+        port = address.port or (80 if address.scheme == "http" else 443)
+        with socket.create_connection((address.hostname or "", port), timeout=_REACH_SECONDS):
+            return True
+    except OSError:
+        return False
