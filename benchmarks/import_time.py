@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from .timing import ratio
+from experiments.timing import ratio
 
 
 def main() -> None:

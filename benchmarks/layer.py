@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-
-from .timing import ratio
+from experiments.timing import ratio
 
 ROWS, WIDTH = 4096, 768
 

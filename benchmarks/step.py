@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-
-from .timing import ratio
+from experiments.timing import ratio
 
 
 class Encoder(nn.Module):

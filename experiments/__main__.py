@@ -1,9 +1,15 @@
-"""Run experiments: `python -m experiments table1 --size small`; without a name all of them."""
+"""Run experiments: `python -m experiments table1 --size small`; without a name all of them.
+
+With `--pages`, nothing is run: the pages of docs/results are written anew from the results that are kept there.
+"""
 
 import argparse
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
@@ -12,19 +18,19 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from turnover.errors import TurnOverError
 
 from .index import write_index
-from .runner import ROOT, SIZES, experiments, find, outside, publish, run
-from .side_by_side import longest_first, run_side_by_side
+from .runner import ROOT, SIZES, experiments, find, module_of, outside, publish, read_json, run
 
 RESULTS = ROOT / "docs" / "results"
 
 
 def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
-    """Run what was asked for and return the exit code: 1 where something failed or left its expected range."""
+    """Run experiments and return the exit code: 1 where something failed or left its expected range."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of {', '.join(experiments())}")
     parser.add_argument("--size", choices=SIZES, default="small", help="toy: seconds; full: the paper's own")
     parser.add_argument("--out", type=Path, help="folder of the run; needs one NAME (default: runs/NAME-SIZE)")
-    parser.add_argument("--jobs", type=int, default=1, help="so many at a time, a process each (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="experiments that run at a time (default: 1)")
+    parser.add_argument("--pages", action="store_true", help="write the pages of published results, run nothing")
     parser.add_argument("--list", action="store_true", help="show the experiments and end")
     given = parser.parse_args(arguments)
     if given.list:
@@ -37,20 +43,79 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
     except TurnOverError as error:
         parser.error(str(error))
     if given.jobs < 1:
-        parser.error(f"--jobs must be 1 or more, not {given.jobs}")
+        parser.error(f"--jobs must be an integer >= 1, got {given.jobs}")
+    if given.pages:
+        for name in names:
+            print(publish(read_json(results / f"{name}.json"), results))
+        print(write_index(results))
+        return 0
     if given.jobs > 1 and len(names) > 1:
         start, order = time.monotonic(), longest_first(names, results)
         failed = run_side_by_side(order, size=given.size, jobs=given.jobs, runs=ROOT / "runs")
         print(f"all of them: {(time.monotonic() - start) / 60:.0f} min")
         print(write_index(results) if given.size != "toy" else "toys are not published")
     else:
-        failed = [name for name in names if not _one(name, given.size, given.out, results)]
+        failed = [name for name in names if not _run_alone(name, given.size, given.out, results)]
     if failed and len(names) > 1:
         print(f"not as expected: {', '.join(failed)}")
     return 1 if failed else 0
 
 
-def _one(name: str, size: str, out: Path | None, results: Path) -> bool:
+def longest_first(names: Sequence[str], results: Path) -> list[str]:
+    """Return the names by how long each took last, so that no long one is left to run by itself.
+
+    Args:
+        names: of the experiments.
+        results: folder of published records; an experiment without one goes first.
+    """
+
+    def seconds(name: str) -> float:
+        file = results / f"{name}.json"
+        return read_json(file)["seconds"] if file.exists() else float("inf")
+
+    return sorted(names, key=lambda name: (-seconds(name), name))
+
+
+def run_side_by_side(
+    names: Sequence[str], *, size: str, jobs: int, runs: Path, tell: Callable[[str], None] = print
+) -> list[str]:
+    """Run experiments as commands of their own, one process and thread each; return the names of those that failed.
+
+    Args:
+        names: of the experiments.
+        size: of all of them.
+        jobs: how many at a time; those whose config says `ALONE = True` have the machine to themselves.
+        runs: folder for their runs, NAME-SIZE each, and for their output, in logs/.
+        tell: gets a line when an experiment begins and ends.
+    """
+    logs = runs / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    alone = [name for name in names if getattr(module_of(name, "config"), "ALONE", False)]
+    together = [name for name in names if name not in alone]
+    count = 0
+
+    def run_command(name: str) -> bool:
+        nonlocal count
+        log, start = logs / f"{name}-{size}.log", time.monotonic()
+        tell(f"{name} begins; its progress is in {log}")
+        command = [sys.executable, "-m", "experiments", name, "--size", size, "--out", str(runs / f"{name}-{size}")]
+        with log.open("w", encoding="utf-8") as file:
+            # One thread each: two processes on two cores, not four threads.
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            code = subprocess.run(command, stdout=file, stderr=file, env=environment, check=False).returncode
+        count += 1
+        how = "as expected" if code == 0 else f"not as expected, see {log}"
+        tell(f"[{count}/{len(names)}] {name}: {(time.monotonic() - start) / 60:.1f} min, {how}")
+        return code == 0
+
+    as_expected: dict[str, bool] = {}
+    for group, workers in ((alone, 1), (together, jobs)):
+        with ThreadPoolExecutor(workers) as pool:
+            as_expected |= dict(zip(group, pool.map(run_command, group), strict=True))
+    return [name for name in names if not as_expected[name]]
+
+
+def _run_alone(name: str, size: str, out: Path | None, results: Path) -> bool:
     """Run and publish one experiment; return whether all went as expected."""
     folder = out or ROOT / "runs" / f"{name}-{size}"
     try:

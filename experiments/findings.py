@@ -1,6 +1,8 @@
-"""A result of the paper beside ours, in the form that the page of all results shows."""
+"""A result of the paper beside ours, as the page of all results shows it, and numbers as pages write them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mean, stdev
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,46 @@ class Finding:
     agreement: str
 
 
-def spread(values: list[float], form: str = ".3f") -> str:
+def spread(values: Sequence[float], form: str = ".3f") -> str:
     """Return mean ± standard deviation over seeds; of one seed, its value.
 
     Example:
         >>> spread([0.5, 0.7], ".2f"), spread([0.5], ".2f")
         ('0.60 ± 0.14', '0.50')
     """
-    mean = sum(values) / len(values)
-    if len(values) < 2:
-        return f"{mean:{form}}"
-    deviation = (sum((one - mean) ** 2 for one in values) / (len(values) - 1)) ** 0.5
-    return f"{mean:{form}} ± {deviation:{form}}"
+    return f"{mean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
+
+
+def percents(values: Sequence[float], form: str = ".1f") -> str:
+    """Return shares in percent, mean ± standard deviation over seeds, without the sign.
+
+    Example:
+        >>> percents([0.881, 0.885])
+        '88.3 ± 0.3'
+    """
+    return spread([100 * value for value in values], form)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> counted(1, "seed"), counted(2000, "seed")
+        ('1 seed', '2,000 seeds')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def seeds_words(seeds: Sequence[int]) -> str:
+    """Return over what numbers of a table are taken."""
+    return "one seed" if len(seeds) == 1 else f"mean ± sd of {len(seeds)} seeds"
+
+
+def replicas_words(replicas: int | str) -> str:
+    """Return what a network with so many replicas is called."""
+    return "one model" if int(replicas) == 1 else f"{replicas} replicas"
+
+
+def minutes_words(spent: dict[str, float]) -> str:
+    """Return what `spent` says in a sentence."""
+    return f"Measured in {spent['seconds'] / 60:.1f} processor minutes."

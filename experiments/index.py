@@ -1,13 +1,14 @@
 """The page of all results: the paper's numbers beside ours, every figure, and what each run took."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from .findings import Finding
-from .runner import experiments, module_of, outside, write_text
+from turnover.evaluation import markdown_table
+from turnover.storage import write_atomically
 
-# As they come in the paper.
+from .findings import Finding
+from .runner import experiments, module_of, outside, read_json
+
 PAPER = (
     "side_effects",
     "learning_curves",
@@ -21,6 +22,8 @@ PAPER = (
     "table1",
     "variants",
 )
+"""As they come in the paper."""
+
 _ABOUT = (
     "Everything here is generated from the numbers of the runs: `make repro` runs all experiments in their small "
     "setting, `make repro-NAME SIZE=medium` or `SIZE=full` one of them in a larger one. Each title leads to a page "
@@ -30,71 +33,50 @@ _ABOUT = (
 
 def write_index(folder: Path) -> Path:
     """Write the page that shows all results of a folder, beside the folder, and return its path."""
-    records = {
-        record["experiment"]: record
-        for file in sorted(folder.glob("*.json"))
-        for record in [json.loads(file.read_text(encoding="utf-8"))]
-    }
+    records = {record["experiment"]: record for record in map(read_json, sorted(folder.glob("*.json")))}
     ours = [name for name in records if name not in PAPER]
     lines = ["# Results", "", _ABOUT, "", "## The paper, and what we find", ""]
     for name in PAPER:
-        lines += _section(records[name], folder) if name in records else [f"### {name}", "", _not_run(name), ""]
+        not_run = [f"### {name}", "", f"Not run yet: `make repro-{name.replace('_', '-')}`.", ""]
+        lines += _section(records[name], folder) if name in records else not_run
     lines += ["## Beyond the paper", ""]
     for name in ours:
         lines += _section(records[name], folder)
-    lines += ["## The runs", "", "| result | experiment | size | minutes | as expected |"]
-    lines += [
-        "| --- | --- | --- | --- | --- |",
-        *(_row(records[name], folder) for name in (*PAPER, *ours) if name in records),
-    ]
+    rows = [_run_row(records[name], folder) for name in (*PAPER, *ours) if name in records]
+    table = markdown_table(["result", "experiment", "size", "minutes", "as expected"], rows)
     index = folder.with_suffix(".md")
-    write_text(index, "\n".join(lines) + "\n")
+    write_atomically(index, "\n".join([*lines, "## The runs", "", table]) + "\n")
     return index
 
 
 def _section(record: dict[str, Any], folder: Path) -> list[str]:
     name = record["experiment"]
-    lines = [f"### {_link(name, folder)}", ""]
-    found = _findings(record)
-    if found:
-        beside = any(one.paper != "–" for one in found)
-        head = ("what", "the paper", "here", "setting here") if beside else ("what", "here", "setting")
-        lines += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-        for one in found:
-            cells = (one.what, *([one.paper] if beside else []), one.ours, one.setting)
-            lines.append(f"| {' | '.join(map(_cell, cells))} |")
-        lines += ["", *(f"- {one.agreement}" for one in found), ""]
+    title = _title(name, folder)
+    lines = [f"### [{title}]({folder.name}/{name}.md)", ""]
+    findings = _findings(record)
+    if findings:
+        beside = any(finding.paper != "–" for finding in findings)
+        head = ["result", *(["the paper"] if beside else []), "here", "setting here"]
+        rows = [[one.what, *([one.paper] if beside else []), one.ours, one.setting] for one in findings]
+        lines += [markdown_table(head, rows, padded=False), "", *(f"- {one.agreement}" for one in findings), ""]
     for figure in sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")]):
-        lines += [f"![{_title(name, folder)}]({folder.name}/{figure.name})", ""]
+        lines += [f"![{title}]({folder.name}/{figure.name})", ""]
     return lines
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:
     if "findings" in record:  # of what is not an experiment of this folder, such as a benchmark
         return [Finding(**one) for one in record["findings"]]
-    if record["experiment"] not in experiments():
-        return []
-    page = module_of(record["experiment"], "page")
-    return page.findings(record["result"]) if hasattr(page, "findings") else []
+    known = record["experiment"] in experiments()
+    return module_of(record["experiment"], "page").findings(record["result"]) if known else []
 
 
-def _not_run(name: str) -> str:
-    return f"Not run yet: `make repro-{name.replace('_', '-')}`."
-
-
-def _row(record: dict[str, Any], folder: Path) -> str:
-    verdict = "–" if record["size"] != "small" else "no" if outside(record) else "yes"
+def _run_row(record: dict[str, Any], folder: Path) -> list[str]:
     name = record["experiment"]
-    return f"| {_link(name, folder)} | `{name}` | {record['size']} | {record['seconds'] / 60:.1f} | {verdict} |"
-
-
-def _link(name: str, folder: Path) -> str:
-    return f"[{_title(name, folder)}]({folder.name}/{name}.md)"
+    expected = "–" if record["size"] != "small" else "no" if outside(record) else "yes"
+    link = f"[{_title(name, folder)}]({folder.name}/{name}.md)"
+    return [link, f"`{name}`", record["size"], f"{record['seconds'] / 60:.1f}", expected]
 
 
 def _title(name: str, folder: Path) -> str:
     return (folder / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,8 +1,13 @@
 """One way to run any experiment: settings by size, a folder that belongs to one configuration, result and page.
 
-An experiment is a folder with config.py (`SIZES`), run.py (`run(config, out) -> dict`), page.py
-(`page(result, folder) -> str` and `findings(result) -> list[Finding]`, in the order of the page) and expected.json
-(ranges of the small setting, by dotted path into the result).
+An experiment is a folder with expected.json (ranges of the small setting, by dotted path into the result), README.md
+and the parts that follow: each in a file of its name, or all of them in experiment.py.
+
+- config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size and `ALONE` (it measures time).
+- run: `run(config, out) -> dict`. What is finished lies in `out` and is not measured again (see `kept`); missing data
+  are a MissingDataError before anything is trained.
+- page: `page(result, folder) -> str`, which draws its figures into the folder, and `findings(result)`, in the order of
+  the page.
 """
 
 import dataclasses
@@ -11,6 +16,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,75 +27,131 @@ import torch
 
 import turnover
 from turnover.errors import TurnOverError
-
-from .needs import check
+from turnover.storage import write_atomically
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SIZES = ("toy", "small", "medium", "full")
 
 
+_GB = 1e9
+
+
 class ExperimentError(TurnOverError, ValueError):
     """An experiment cannot be run as asked."""
 
 
+class TooSmallError(TurnOverError, OSError):
+    """The machine has too little disk or memory for a size."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What a run needs at its height.
+
+    Attributes:
+        disk: gigabytes that are free in the folder of the run.
+        memory: gigabytes of the machine.
+        hours: about, on two cores.
+    """
+
+    disk: float = 0.0
+    memory: float = 0.0
+    hours: float = 0.0
+
+    def check(self, out: Path, *, name: str, size: str) -> None:
+        """Raise a TooSmallError that says how much is there, how much is needed and what to do."""
+        folder = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
+        free, memory = shutil.disk_usage(folder).free / _GB, _memory()
+        problems = []
+        if free < self.disk:
+            problems.append(
+                f"{folder} has {free:.1f} GB free and the run needs {self.disk:.1f} GB: give a folder on a larger disk "
+                "with --out DIR"
+            )
+        if memory is not None and memory < self.memory:
+            problems.append(f"this machine has {memory:.1f} GB of memory and the run needs {self.memory:.1f} GB")
+        if problems:
+            raise TooSmallError(f"{name} SIZE={size} cannot run here: {'; '.join(problems)}. Smaller: SIZE=small.")
+
+
 def experiments() -> list[str]:
     """Return the names of all experiments."""
-    return sorted(folder.parent.name for folder in HERE.glob("*/run.py"))
+    return sorted(file.parent.name for file in HERE.glob("*/expected.json"))
 
 
 def find(name: str) -> str:
     """Return the experiment's name; dashes do for underscores."""
-    found = name.replace("-", "_")
-    if found not in experiments():
+    known = name.replace("-", "_")
+    if known not in experiments():
         raise ExperimentError(f"there is no experiment {name!r}. There are: {', '.join(experiments())}.")
-    return found
+    return known
+
+
+def module_of(name: str, part: str) -> Any:
+    """Return a part of an experiment: "config", "run" or "page"."""
+    whole = (HERE / name / "experiment.py").exists()
+    return importlib.import_module(f"experiments.{name}.{'experiment' if whole else part}")
 
 
 def run(name: str, size: str, out: Path) -> dict[str, Any]:
     """Return the record of an experiment: name, size, config, machine, seconds and result.
 
-    A finished run in `out` is returned as it is, one that was cut off goes on.
+    A finished run in `out` is returned as it is, an interrupted one is resumed.
 
     Raises:
         ExperimentError: `out` holds a run of another configuration.
         TooSmallError: disk or memory do not suffice for this size.
     """
-    settings = module_of(name, "config")
+    settings, finished = module_of(name, "config"), out / "result.json"
     config, needs = settings.SIZES[size], getattr(settings, "NEEDS", {}).get(size)
-    if needs is not None and not (out / "result.json").exists():
-        check(needs, out, name=name, size=size)
-    told = {"experiment": name, "size": size, "config": as_json(dataclasses.asdict(config))}
-    _claim(out, told)
-    done = out / "result.json"
-    if done.exists():
-        return json.loads(done.read_text(encoding="utf-8"))
+    if needs is not None and not finished.exists():
+        needs.check(out, name=name, size=size)
+    identity = {"experiment": name, "size": size, "config": as_json(dataclasses.asdict(config))}
+    claim(out, identity)
+    if finished.exists():
+        return read_json(finished)
     with _counted(out / "seconds.json") as seconds:
         result = as_json(module_of(name, "run").run(config, out))
-    record = {**told, "seconds": round(seconds(), 1), "machine": _machine(), "result": result}
-    write_json(done, record)
+    record = {**identity, "seconds": round(seconds(), 1), "machine": machine(), "result": result}
+    write_json(finished, record)
     return record
+
+
+def kept(file: Path, measure: Callable[[], Any]) -> Any:
+    """Return what a file holds; measure and write it, with the processor's seconds, where there is no file."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        start = time.process_time()
+        measured = measure()
+        write_json(file, {"seconds": round(time.process_time() - start, 1), "found": measured})
+    return read_json(file)["found"]
+
+
+def spent(folder: Path) -> dict[str, float]:
+    """Return the processor's seconds of all kept parts of a folder, and of how many parts they are not known."""
+    seconds = [read_json(file)["seconds"] for file in sorted(folder.glob("*.json"))]
+    known = [value for value in seconds if value is not None]
+    return {"seconds": sum(known), "parts": len(seconds), "not_timed": len(seconds) - len(known)}
 
 
 def publish(record: dict[str, Any], folder: Path) -> Path:
     """Write NAME.json, NAME.md and the figures of a record into a folder; return the page's path."""
-    name, machine = record["experiment"], record["machine"]
+    name, folder_page = record["experiment"], folder / f"{record['experiment']}.md"
     folder.mkdir(parents=True, exist_ok=True)
     text = module_of(name, "page").page(record["result"], folder)
     about = (
-        f"Written by `make repro-{name.replace('_', '-')} SIZE={record['size']}` "
-        f"({record['seconds']:.0f} s, {machine['cores']} cores of {machine['processor']}, "
-        f"{machine['threads']} torch thread{'s' if machine['threads'] > 1 else ''}, torch {machine['torch']}, "
-        f"turnover {machine['turnover']}). Settings and numbers: [{name}.json]({name}.json)."
+        f"Written by `make repro-{name.replace('_', '-')} SIZE={record['size']}` ({record['seconds']:.0f} s, "
+        f"{machine_words(record['machine'])}). Settings and numbers: [{name}.json]({name}.json)."
     )
-    write_text(folder / f"{name}.md", f"{text.rstrip()}\n\n{about}\n")
+    write_atomically(folder_page, f"{text.rstrip()}\n\n{about}\n")
     write_json(folder / f"{name}.json", record)
-    return folder / f"{name}.md"
+    return folder_page
 
 
 def outside(record: dict[str, Any]) -> list[str]:
     """Return what lies outside the ranges of the experiment's expected.json, in words."""
-    expected = json.loads((HERE / record["experiment"] / "expected.json").read_text(encoding="utf-8"))
+    expected = read_json(HERE / record["experiment"] / "expected.json")
     problems = []
     for path, (low, high) in expected.items():
         value = record["result"]
@@ -103,9 +165,9 @@ def outside(record: dict[str, Any]) -> list[str]:
 def as_json(value: Any) -> Any:
     """Return plain JSON data; what is not finite becomes null, since JSON has no word for it."""
     if isinstance(value, dict):
-        return {str(key): as_json(one) for key, one in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(item) for item in value]
     if hasattr(value, "tolist"):
         return as_json(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -113,39 +175,71 @@ def as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def read_json(file: Path) -> Any:
+    """Return what a JSON file holds."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def write_json(file: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the whole new one."""
-    write_text(file, json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n")
+    write_atomically(file, json.dumps(as_json(value), indent=1, ensure_ascii=False) + "\n")
 
 
-def write_text(file: Path, text: str) -> None:
-    """Write text so that a reader sees the old file or the whole new one."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
+def claim(out: Path, identity: dict[str, Any]) -> None:
+    """Make a folder that of this configuration.
 
-
-def _claim(out: Path, told: dict[str, Any]) -> None:
-    """Make a folder that of this configuration; refuse it where it belongs to another."""
+    Raises:
+        ExperimentError: it belongs to another configuration, or holds files and no run.
+    """
     mark = out / "config.json"
     if not mark.exists():
         if out.exists() and any(out.iterdir()):
             raise ExperimentError(f"{out} holds other files and no run. Give a new folder: --out DIR.")
         out.mkdir(parents=True, exist_ok=True)
-        write_json(mark, told)
+        write_json(mark, identity)
         return
-    there = json.loads(mark.read_text(encoding="utf-8"))
-    if there != told:
+    stored = read_json(mark)
+    if stored != identity:
         raise ExperimentError(
-            f"{out} holds a run of another configuration ({'; '.join(_differences(there, told))}). "
+            f"{out} holds a run of another configuration ({'; '.join(differences(stored, identity))}). "
             "Give another folder with --out DIR, or delete this one."
         )
 
 
+def differences(stored: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """Return in words which settings of two configurations differ."""
+    before, now = ({**settings, **settings.get("config", {})} for settings in (stored, given))
+    return [
+        f"{key}: there {before.get(key)}, now {now.get(key)}"
+        for key in {**before, **now}
+        if key != "config" and before.get(key) != now.get(key)
+    ]
+
+
+def machine() -> dict[str, Any]:
+    """Return what seconds depend on."""
+    return {
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "turnover": turnover.__version__,
+    }
+
+
+def machine_words(about: dict[str, Any]) -> str:
+    """Return a machine as pages name it."""
+    return (
+        f"{about['cores']} cores of {about['processor']}, {about['threads']} torch "
+        f"thread{'s' if about['threads'] > 1 else ''}, torch {about['torch']}, turnover {about['turnover']}"
+    )
+
+
 @contextmanager
 def _counted(file: Path) -> Iterator[Callable[[], float]]:
-    """Give the seconds that a run took, those of earlier calls that were cut off included."""
-    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else 0.0
+    """Give the seconds that a run took, those of earlier, interrupted calls included."""
+    before = read_json(file) if file.exists() else 0.0
     start = time.perf_counter()
 
     def seconds() -> float:
@@ -157,27 +251,9 @@ def _counted(file: Path) -> Iterator[Callable[[], float]]:
         write_json(file, seconds())
 
 
-def _differences(there: dict[str, Any], told: dict[str, Any]) -> list[str]:
-    flat = [{**one, **one["config"]} for one in (there, told)]
-    names = [key for key in {**flat[0], **flat[1]} if key != "config"]
-    return [
-        f"{key}: there {flat[0].get(key)}, now {flat[1].get(key)}"
-        for key in names
-        if flat[0].get(key) != flat[1].get(key)
-    ]
-
-
-def module_of(name: str, part: str) -> Any:
-    """Return a module of an experiment, such as its page."""
-    return importlib.import_module(f"experiments.{name}.{part}")
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "turnover": turnover.__version__,
-    }
+def _memory() -> float | None:
+    """Return the memory of this machine in gigabytes; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GB
+    except (AttributeError, ValueError, OSError):
+        return None

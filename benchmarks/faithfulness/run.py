@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.runner import write_json, write_text
+from experiments.runner import write_json
+from turnover.storage import write_atomically
 
 from .choose import chosen
 from .config import Config
@@ -71,5 +72,5 @@ def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
     pages.mkdir(parents=True, exist_ok=True)
     text = page(result, pages)  # first, so that a page that fails leaves the numbers as they were
     write_json(numbers, result)
-    write_text(pages / "faithfulness.md", text)
+    write_atomically(pages / "faithfulness.md", text)
     return pages / "faithfulness.md"

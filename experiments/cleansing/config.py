@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.needs import Needs
+from experiments.runner import Needs
 
 Estimate = Literal["paper", "replicas", "ridge", "denoised"]
 

@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.electronics import split_reviews
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 from turnover.applications import Proof, cleanse
 from turnover.influence import Ridge
 

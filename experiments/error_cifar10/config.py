@@ -1,7 +1,7 @@
 """How many images, errors and retrainings."""
 
 from experiments.errors.config import Config
-from experiments.needs import Needs
+from experiments.runner import Needs
 
 SIZES = {
     "toy": Config("cifar10", rows=120, test_rows=40, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32, image_size=16),

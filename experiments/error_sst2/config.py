@@ -1,7 +1,7 @@
 """How many sentences, errors and retrainings."""
 
 from experiments.errors.config import Config
-from experiments.needs import Needs
+from experiments.runner import Needs
 
 SIZES = {
     "toy": Config("sst2", rows=150, test_rows=60, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.kept import kept
-from experiments.one_thread import one_thread
+from experiments.runner import kept
+from experiments.timing import one_thread
 from turnover.runs import REPLICAS
 
 from .config import Config

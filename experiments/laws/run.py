@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.digits_network import QUERIES_FROM, digit_queries, digits_recipe
-from experiments.table1.growth import growth
+from experiments.timing import growth
 
 from .config import Config
 

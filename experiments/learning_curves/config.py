@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from experiments.needs import Needs
+from experiments.runner import Needs
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from experiments.datasets.sst2 import load_sst2
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
 from experiments.real_models.text import BATCH, Rows, train
+from experiments.runner import kept, spent
 from experiments.side_effects.adapters import adapter_network, load_rows, open_encoder
+from experiments.timing import one_thread
 from turnover.batches import INSTANCE_ID
 from turnover.influence import null_ids
 from turnover.integrations import measure_curves

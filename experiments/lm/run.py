@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 from turnover.evaluation import spearman
 
 from .config import Config

@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
-from experiments.kept import kept
-from experiments.one_thread import one_thread
+from experiments.runner import kept
+from experiments.timing import one_thread
 from turnover.training import TrainingRecipe
 
 from .config import Config

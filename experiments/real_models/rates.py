@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import turnover
-from experiments.kept import kept
+from experiments.runner import kept
 
 from .config import Config, Trial
 from .examples import example

@@ -11,8 +11,8 @@ from tqdm import tqdm
 import turnover
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.sst2 import load_sst2
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 
 from . import speed
 from .config import Config, RemedyConfig, VggConfig

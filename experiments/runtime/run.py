@@ -10,8 +10,8 @@ import torch
 from tqdm import tqdm
 
 from experiments.datasets.mnli import load_mnli
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 from turnover.evaluation import spearman
 from turnover.influence import NULL_IDS
 from turnover.layers import masking_of

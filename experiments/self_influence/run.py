@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 import turnover
 from experiments.cleansing.data import Inputs, labeled, part
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 from turnover.evaluation import spearman
 
 from .config import Config

@@ -8,9 +8,9 @@ from typing import Any
 from tqdm import tqdm
 
 from experiments.datasets.sst2 import load_sst2
-from experiments.kept import kept, spent
-from experiments.one_thread import one_thread
 from experiments.real_models.text import BATCH, judge, train
+from experiments.runner import kept, spent
+from experiments.timing import one_thread
 
 from .adapters import adapter_network, load_rows, open_encoder
 from .config import Config, TextConfig, VggConfig

@@ -1,20 +1,18 @@
 """Measure all methods on all sizes, in turns, and fit how the costs grow."""
 
-import json
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from experiments.one_thread import one_thread
-from experiments.runner import write_json
+from experiments.runner import kept
+from experiments.timing import growth, one_thread, seconds
 
 from .config import Table1Config
-from .growth import growth
 from .methods import METHODS
 from .task import make_task, network
 
@@ -23,18 +21,18 @@ COSTS = ("training", "storage", "estimation")
 
 def run(config: Table1Config, out: Path) -> dict[str, Any]:
     """Return costs and exponents; what was measured is kept under `out` and not measured again."""
-    cells = list(_cells(config))
+    cells, measured = list(_cells(config)), []
     with one_thread(), tqdm(total=len(cells) + 1, unit=" cells") as bar:
         if not all(_file(out, cell).exists() for cell in cells):
             _warm_up(config, out)
         for cell in cells:
             bar.set_postfix_str(f"{cell['method']}, |D| = {cell['rows']}, width {cell['width']}")
-            _kept(_file(out, cell), lambda cell=cell: _measured(config, cell, out / "scratch"))
+            measured.append(kept(_file(out, cell), partial(_measured, config, cell, out / "scratch")))
             bar.update()
-        check = _kept(out / "cells" / "check.json", lambda: _check_extrapolation(config, out / "scratch"))
+        check = kept(out / "cells" / "check.json", partial(_check_extrapolation, config, out / "scratch"))
         bar.update()
-    costs = {method: _smallest(config, method, out) for method in METHODS}
-    by_width = {method: [_read(out, cell) for cell in cells if _is(cell, method, "width")] for method in METHODS}
+    costs = {method: _smallest(config, _cells_of(measured, method, "rows")) for method in METHODS}
+    by_width = {method: _cells_of(measured, method, "width") for method in METHODS}
     parameters = [sum(p.numel() for p in network(width).parameters()) for width in config.widths]
     exponents = {
         method: {
@@ -70,12 +68,12 @@ def _measured(config: Table1Config, cell: dict[str, Any], folder: Path) -> dict[
     folder.mkdir(parents=True)
     task = make_task(config, cell["rows"], cell["width"])
     method = METHODS[cell["method"]](task, folder)
-    training = _seconds(method.train)
+    training = seconds(method.train)
     found = {**cell, "training": training / method.share, "storage": round(method.stored() / method.share)}
     if cell["sweep"] == "rows":
-        found["estimation"] = _seconds(lambda: method.estimate(cell["rows"]))
+        found["estimation"] = seconds(lambda: method.estimate(cell["rows"]))
     if cell["sweep"] == "rows" and cell["rows"] == config.rows[-1] and not method.reads_rows:
-        found["more"] = [_seconds(lambda rows=rows: method.estimate(rows)) for rows in config.more_rows]
+        found["more"] = [seconds(lambda rows=rows: method.estimate(rows)) for rows in config.more_rows]
     shutil.rmtree(folder)
     return found
 
@@ -94,16 +92,15 @@ def _check_extrapolation(config: Table1Config, folder: Path) -> dict[str, Any]:
     pairs = []
     for _ in range(config.repeats):
         method = METHODS["retrain"](task, folder)
-        extrapolated = _seconds(method.train) / method.share
+        extrapolated = seconds(method.train) / method.share
         every = METHODS["retrain"](make_task(replace(config, retrained=rows), rows, config.width), folder)
-        pairs.append((_seconds(every.train), extrapolated))
+        pairs.append((seconds(every.train), extrapolated))
     whole, extrapolated = (min(pair[place] for pair in pairs) for place in (0, 1))
     return {"rows": rows, "seconds": whole, "extrapolated": extrapolated, "ratio": whole / extrapolated}
 
 
-def _smallest(config: Table1Config, method: str, out: Path) -> list[dict[str, Any]]:
+def _smallest(config: Table1Config, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the costs of a method for each size, the smallest of the repeats."""
-    found = [_read(out, cell) for cell in _cells(config) if _is(cell, method, "rows")]
     costs = []
     for rows in config.rows:
         some = [cell for cell in found if cell["rows"] == rows]
@@ -120,28 +117,9 @@ def _growth_of(costs: list[dict[str, Any]], cost: str) -> dict[str, float]:
     return asdict(growth([cell["rows"] for cell in some], [cell[cost] for cell in some]))
 
 
-def _is(cell: dict[str, Any], method: str, sweep: str) -> bool:
-    return cell["method"] == method and cell["sweep"] == sweep
+def _cells_of(cells: list[dict[str, Any]], method: str, sweep: str) -> list[dict[str, Any]]:
+    return [cell for cell in cells if cell["method"] == method and cell["sweep"] == sweep]
 
 
 def _file(out: Path, cell: dict[str, Any]) -> Path:
     return out / "cells" / ("-".join(str(value) for value in cell.values()) + ".json")
-
-
-def _read(out: Path, cell: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(_file(out, cell).read_text(encoding="utf-8"))
-
-
-def _kept(file: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what a file holds; measure and write it where there is none."""
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, measure())
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the processor's seconds: on a busy machine time passes in long work that short work escapes."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start

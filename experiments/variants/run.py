@@ -14,8 +14,8 @@ from tqdm import tqdm
 import turnover
 from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.numbers import digit_rows
-from experiments.kept import kept
-from experiments.one_thread import one_thread
+from experiments.runner import kept
+from experiments.timing import one_thread
 from turnover.errors import TurnOverWarning
 from turnover.evaluation import Bootstrap, SubsetOutcomes, lds, mislabel_detection, retraining_ceiling, subset_outcomes
 from turnover.training import TrainingRecipe

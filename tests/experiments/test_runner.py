@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from experiments import runner
-from experiments.__main__ import RESULTS, main
+from experiments.__main__ import RESULTS, longest_first, main, run_side_by_side
 from experiments.index import PAPER, write_index
-from experiments.needs import Needs, TooSmallError, check
-from experiments.runner import ExperimentError, experiments, find, outside, publish, run
-from experiments.side_by_side import longest_first, run_side_by_side
+from experiments.runner import ExperimentError, Needs, TooSmallError, experiments, find, outside, publish, run
 
 CONFIG = """
 from dataclasses import dataclass
@@ -71,11 +69,11 @@ def test_a_finished_run_is_not_run_again(doubled, tmp_path):
     assert (out / "calls").read_text() == "x"
 
 
-def test_a_run_that_was_cut_off_goes_on_in_its_folder(doubled, tmp_path):
+def test_an_interrupted_run_is_resumed_in_its_folder(doubled, tmp_path):
     out = tmp_path / "out"
     run("doubled_rows", "small", out)
     (out / "result.json").unlink()
-    (out / "seconds.json").write_text("100.0")  # of the call that was cut off
+    (out / "seconds.json").write_text("100.0")  # of the interrupted call
     assert run("doubled_rows", "small", out)["seconds"] >= 100
     assert (out / "calls").read_text() == "xx"
 
@@ -105,7 +103,10 @@ def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
     page = publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
     index = write_index(tmp_path / "results")
     assert index == tmp_path / "results.md"
-    assert "| [Doubled rows](results/doubled_rows.md) | `doubled_rows` | small | 0.0 | yes |" in index.read_text()
+    assert (
+        "| [Doubled rows](results/doubled_rows.md) | `doubled_rows` | small |     0.0 |         yes |"
+        in index.read_text()
+    )
     assert "20" in page.read_text()
     assert "make repro-doubled-rows SIZE=small" in page.read_text()
 
@@ -130,7 +131,7 @@ def test_a_machine_that_is_too_small_is_told_before_anything_is_written(doubled,
 
 
 def test_a_machine_that_is_large_enough_is_not_refused(tmp_path):
-    check(Needs(disk=1e-6, memory=1e-3), tmp_path / "new" / "folder", name="table1", size="full")
+    Needs(disk=1e-6, memory=1e-3).check(tmp_path / "new" / "folder", name="table1", size="full")
 
 
 def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):

@@ -12,10 +12,10 @@ import torch
 
 from experiments.runner import outside, publish, run
 from experiments.table1.config import SIZES
-from experiments.table1.growth import growth
 from experiments.table1.methods import METHODS
 from experiments.table1.orders import ORDERS
 from experiments.table1.task import generated, make_task
+from experiments.timing import growth
 from turnover.baselines import FeldmanZhang, LeaveOneOut
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_a_fixed_cost_weighs_less_on_the_largest_sizes():
 
 
 def test_two_sizes_are_not_enough():
-    with pytest.raises(ValueError, match="2 sizes give no standard error"):
+    with pytest.raises(ValueError, match="must have 3 sizes or more for a standard error, got 2"):
         growth([1, 2], [1, 2])
 
 

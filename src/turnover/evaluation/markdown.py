@@ -3,10 +3,16 @@
 from collections.abc import Sequence
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, its columns padded to one width; the first to the left, numbers to the right."""
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, padded: bool = True) -> str:
+    """Return a Markdown table, the first column to the left, numbers to the right.
+
+    Args:
+        head: titles of the columns.
+        rows: cells.
+        padded: pad all cells of a column to one width; not where cells are sentences.
+    """
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
-    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(head))]
+    widths = [max(3, *(len(row[column]) for row in cells)) if padded else 1 for column in range(len(head))]
     lines = [
         "| " + " | ".join(_padded(cell, widths[place], place) for place, cell in enumerate(row)) + " |" for row in cells
     ]
