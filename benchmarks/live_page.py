@@ -20,7 +20,7 @@ from experiments.datasets.minilm import minilm_folder
 from turnover.applications import explain
 from turnover.layers import replicas_of
 from turnover.runs import Run, RunConfig, start_run
-from turnover.ui.web.serving import LiveServer, open_server
+from turnover.ui.web import LiveServer, open_server
 
 TRAINING_ROWS = 10_000
 _FOLDER = Path(__file__).parents[1] / "runs" / "live_page"

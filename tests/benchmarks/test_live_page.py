@@ -8,7 +8,7 @@ pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover
 
 from benchmarks import live_page
 from tests.ui.web.small_runs import text_run
-from turnover.ui.web.serving import open_server
+from turnover.ui.web import open_server
 
 
 @pytest.fixture(scope="module")

@@ -1,131 +1,44 @@
-"""Numbers and counts as people read them, and texts taken apart where they are marked."""
+"""Numbers, data and marked text as people read them: the only place for these rules, for all media."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from .html.charts import power_of
-from .html.data import ReportData
-from .html.data_rows import Behind, ShownRow, Span
-
-_SMALL = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A part of a text, marked or not."""
-
-    text: str
-    marked: bool
-
-
-def pieces(text: str, marks: Sequence[Span]) -> list[Piece]:
-    """Return a text in parts, of which those between the ends of a mark are marked.
-
-    Example:
-        >>> [(piece.text, piece.marked) for piece in pieces("a good film", [(2, 6)])]
-        [('a ', False), ('good', True), (' film', False)]
-    """
-    found: list[Piece] = []
-    place = 0
-    for start, end in sorted(marks):
-        start, end = max(start, place), min(end, len(text))
-        if start >= end:
-            continue
-        found += [Piece(text[place:start], False)] if start > place else []
-        found.append(Piece(text[start:end], True))
-        place = end
-    return found + ([Piece(text[place:], False)] if place < len(text) or not found else [])
-
-
-def count(number: int, what: str | None = None) -> str:
+def count(number: int, noun: str | None = None) -> str:
     """Return a number with its thousands apart, and what it counts.
 
     Example:
         >>> count(1234), count(1, "row"), count(2, "row")
         ('1,234', '1 row', '2 rows')
     """
-    return f"{number:,}" if what is None else f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,}" if noun is None else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float, digits: int = 1) -> str:
-    r"""Return a share in percent; what is not quite all or nothing is not rounded to it.
-
-    Spaces in it do not break.
+    """Return a share in percent; what is not quite all or nothing is not rounded to it.
 
     Example:
-        >>> [percent(share).replace("\xa0", " ") for share in (0.1234, 0.99999, 0.00001, 1.0)]
+        >>> [percent(share) for share in (0.1234, 0.99999, 0.00001, 1.0)]
         ['12.3 %', '> 99.9 %', '< 0.1 %', '100 %']
     """
     step = 10.0**-digits
     if share in (0.0, 1.0):
         text = f"{100 * share:.0f}"
     elif 0 < 100 * share <= step / 2:
-        text = f"<\xa0{step:.{digits}f}"
+        text = f"< {step:.{digits}f}"
     elif 1 > share >= 1 - step / 200:
-        text = f">\xa0{100 - step:.{digits}f}"
+        text = f"> {100 - step:.{digits}f}"
     else:
         text = f"{100 * share:.{digits}f}"
-    return f"{text}\xa0%"
-
-
-def score(value: float, power: int = 0) -> str:
-    """Return a score with its sign, in units of ten to a power.
-
-    Example:
-        >>> score(-0.00123, -3), score(0.5)
-        ('−1.23', '+0.500')
-    """
-    scaled = value / 10.0**power
-    return f"{scaled:+.{_decimals(scaled)}f}".replace("-", "−")
-
-
-def size(value: float, power: int = 0) -> str:
-    """Return a size without sign, such as a standard error, in units of ten to a power."""
-    scaled = abs(value) / 10.0**power
-    return f"{scaled:.{_decimals(scaled)}f}"
-
-
-def digits(value: float) -> str:
-    """Return a number with three digits that count.
-
-    Example:
-        >>> digits(0.000123456), digits(12.0)
-        ('1.23 × 10⁻⁴', '12')
-    """
-    if value and abs(value) < 0.001:
-        power = math.floor(math.log10(abs(value)))
-        return f"{value / 10.0**power:.3g} × 10{str(power).translate(_SMALL)}".replace("-", "−")
-    return f"{value:.3g}".replace("-", "−")
-
-
-def unit(power: int) -> str:
-    """Return the unit of a column, to stand behind its name; nothing for one."""
-    return f" (×\xa010{str(power).translate(_SMALL)})" if power else ""
-
-
-def unit_words(power: int) -> str:
-    """Return the unit within a sentence."""
-    return f", in units of 10{str(power).translate(_SMALL)}" if power else ""
-
-
-def chance(p_value: float | None) -> str:
-    """Return a p-value.
-
-    Example:
-        >>> chance(0.0312), chance(2e-7), chance(1e-20), chance(None)
-        ('0.031', '2 × 10⁻⁷', '< 10⁻¹²', '–')
-    """
-    if p_value is None:
-        return "–"
-    if p_value < 1e-12:
-        return "< 10⁻¹²"
-    # Small ones are told apart: among thousands of rows 10⁻⁵ may stand out where 6 × 10⁻⁵ does not.
-    return digits(float(f"{p_value:.2g}")) if p_value < 0.1 else f"{p_value:.2f}"
+    return f"{text} %"
 
 
 def duration(seconds: float) -> str:
-    """Return how long something took.
+    """Return how long something takes.
 
     Example:
         >>> duration(0.41), duration(75), duration(4000)
@@ -137,41 +50,125 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def label_numbers(data: ReportData, row: ShownRow, also: Sequence[str | None] = ()) -> str:
-    """Return the numbers of the labels by which a row is found, for the filter."""
-    known = {name: number for number, name in enumerate(data.overview.labels)}
-    return " ".join(str(known[name]) for name in dict.fromkeys((row.label, *also)) if name in known)
+def score(value: float, stderr: float | None = None, power: int = 0) -> str:
+    """Return a score with its sign and, where known, its standard error, in units of ten to a power.
+
+    Example:
+        >>> score(-0.00123, power=-3), score(0.5, 0.12), score(-2.5, 12.0)
+        ('−1.23', '+0.500 ± 0.120', '−2.5 ± 12.0')
+    """
+    scaled = value / 10.0**power
+    error = None if stderr is None else stderr / 10.0**power
+    decimals = _decimals(max(abs(scaled), error or 0.0))
+    text = f"{scaled:+.{decimals}f}".replace("-", "−")
+    return text if error is None else f"{text} ± {error:.{decimals}f}"
 
 
-def row_label(number: int, data: ReportData) -> str | None:
-    """Return the label of a shown row."""
-    return data.by_number[number].label
+def power_of(values: Iterable[float]) -> int:
+    """Return the power of ten, a multiple of 3, in whose units the largest value is read easily.
+
+    Example:
+        >>> power_of([0.0021, -0.0003]), power_of([0.4]), power_of([0.0])
+        (-3, 0, 0)
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest == 0 or 0.05 <= largest < 1000:
+        return 0
+    return 3 * math.floor(math.log10(largest) / 3)
 
 
-def power(entries: Sequence[Behind]) -> int:
-    """Return the power of ten in whose units the scores of some rows are read easily."""
-    return power_of([entry.score for entry in entries])
+def unit(power: int) -> str:
+    """Return the unit of a column, to stand behind its name; nothing for 1.
+
+    Example:
+        >>> "Score" + unit(-3), "Score" + unit(0)
+        ('Score (× 10⁻³)', 'Score')
+    """
+    return f" (× 10{str(power).translate(_SUPERSCRIPTS)})" if power else ""
+
+
+def digits(value: float) -> str:
+    """Return a number with three significant digits.
+
+    Example:
+        >>> digits(0.000123456), digits(12.0)
+        ('1.23 × 10⁻⁴', '12')
+    """
+    if value and abs(value) < 0.001:
+        power = math.floor(math.log10(abs(value)))
+        return f"{value / 10.0**power:.3g} × 10{str(power).translate(_SUPERSCRIPTS)}".replace("-", "−")
+    return f"{value:.3g}".replace("-", "−")
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value.
+
+    Example:
+        >>> p_value(0.0312), p_value(2e-7), p_value(1e-20), p_value(None)
+        ('0.031', '2 × 10⁻⁷', '< 10⁻¹²', '–')
+    """
+    if value is None:
+        return "–"
+    if value < 1e-12:
+        return "< 10⁻¹²"
+    # Small ones are told apart: among thousands of rows 10⁻⁵ may be significant where 6 × 10⁻⁵ is not.
+    return digits(float(f"{value:.2g}")) if value < 0.1 else f"{value:.2f}"
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """Return a text, its end replaced by "…" where it is long.
+
+    Example:
+        >>> shortened("one two three", 9)
+        'one two …'
+    """
+    text = text.strip()
+    if len(text) <= most:
+        return text
+    start = text[:most]
+    return (start[: start.rfind(" ")] if " " in start[most // 2 :] else start) + " …"
+
+
+def cell_text(value: Any) -> str:
+    """Return a cell of a table as text.
+
+    Example:
+        >>> cell_text(0.123456), cell_text(3.0), cell_text(float("nan")), cell_text("red")
+        ('0.1235', '3', 'missing', 'red')
+    """
+    # The kind "f" of a dtype: numpy's floats of other than 64 bits are no Python floats.
+    is_float = isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    if value is None or (is_float and math.isnan(value)):
+        return "missing"
+    return f"{value:.4g}" if is_float else shortened(str(value), 60)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a text, marked or not."""
+
+    text: str
+    marked: bool
+
+
+def pieces(text: str, marks: Sequence[tuple[int, int]]) -> list[Piece]:
+    """Return a text in parts, of which those between the ends of a mark are marked.
+
+    Example:
+        >>> [(piece.text, piece.marked) for piece in pieces("a good film", [(2, 6)])]
+        [('a ', False), ('good', True), (' film', False)]
+    """
+    parts: list[Piece] = []
+    place = 0
+    for start, end in sorted(marks):
+        start, end = max(start, place), min(end, len(text))
+        if start >= end:
+            continue
+        parts += [Piece(text[place:start], False)] if start > place else []
+        parts.append(Piece(text[start:end], True))
+        place = end
+    return parts + ([Piece(text[place:], False)] if place < len(text) or not parts else [])
 
 
 def _decimals(scaled: float) -> int:
-    return max(0, min(3, 2 - math.floor(math.log10(abs(scaled))) if scaled else 2))
-
-
-FILTERS = {
-    one.__name__: one
-    for one in (
-        pieces,
-        count,
-        percent,
-        score,
-        size,
-        digits,
-        unit,
-        unit_words,
-        chance,
-        duration,
-        label_numbers,
-        row_label,
-        power,
-    )
-}
+    return max(0, min(3, 2 - math.floor(math.log10(scaled)) if scaled else 2))

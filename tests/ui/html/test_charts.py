@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnover.ui.html.charts import HEIGHT, WIDTH, bar_chart, line_chart, nice_ticks, power_of
+from turnover.ui.html.charts import HEIGHT, WIDTH, bar_chart, line_chart, nice_ticks
 from turnover.ui.html.data_measures import Histogram
 
 
@@ -44,8 +44,3 @@ def test_bars_stand_on_the_floor_and_the_tallest_counts_most(log):
 
 def test_empty_bars_have_no_height():
     assert bar_chart(Histogram((0.0, 1.0), (0,))).bars[0].height == 0
-
-
-@given(st.floats(1e-12, 1e12))
-def test_in_its_unit_the_largest_value_is_easy_to_read(value):
-    assert 0.05 <= value / 10.0 ** power_of([value, value / 3]) < 1000

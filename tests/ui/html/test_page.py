@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from tests.ui.html.made_data import HOSTILE, language_data, made_data
-from turnover.ui.html.page import render
+from turnover.ui.html.page import environment, render
 
 KINDS = ["text", "image", "table"]
 VOID = {"meta", "link", "img", "input", "br", "line", "polyline", "circle"}
@@ -213,3 +213,8 @@ def test_columns_that_are_left_out_are_told():
     assert "and 18 more columns" in text
     assert "The first 3 of 21 columns; the others were learned from, too." in text
     assert "more column" not in render(data)
+
+
+def test_rows_are_found_by_all_labels_that_are_named():
+    data = made_data()
+    assert environment().filters["label_numbers"](data, data.rows[0], ("positive", None, "unknown")) == "0 1"

@@ -9,15 +9,7 @@ from PIL import Image
 
 from turnover.runs.config import RunConfig
 from turnover.runs.starting import start_run
-from turnover.ui.html.shown_rows import ShownRows, cell_text, picture, shortened
-
-
-def test_long_texts_end_between_words_and_say_so():
-    text = shortened("word " * 200)
-    assert len(text) <= 402
-    assert text.endswith("word …")
-    assert shortened("x" * 500) == "x" * 400 + " …"
-    assert shortened("  short ") == "short"
+from turnover.ui.html.shown_rows import ShownRows, picture
 
 
 @pytest.mark.parametrize(
@@ -33,11 +25,6 @@ def test_pictures_are_small_and_keep_their_colors(size, channels, kind):
     assert abs(int(np.asarray(image)[1, 1].max()) - 200) < 4
     assert abs(int(np.asarray(image)[-2, -2].max())) < 4
     assert len(uri) < 4000
-
-
-def test_what_is_missing_in_a_table_is_called_so():
-    assert cell_text(None) == cell_text(np.nan) == "missing"
-    assert cell_text(np.int64(3)) == "3"
 
 
 def test_rows_are_shown_once_with_their_split_and_label(table_run):

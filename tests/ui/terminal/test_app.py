@@ -36,7 +36,7 @@ def test_an_unknown_option_ends_with_code_2_and_a_suggestion(turnover_):
 
 def test_the_installed_command_starts():
     done = subprocess.run(
-        [sys.executable, "-c", "from turnover.ui.terminal.app import main; main()", "--version"],
+        [sys.executable, "-c", "from turnover.ui.terminal import main; main()", "--version"],
         capture_output=True,
         text=True,
         timeout=300,

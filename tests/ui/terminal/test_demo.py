@@ -15,7 +15,7 @@ def test_the_demo_finds_changed_labels_and_ends_with_the_report_and_how_to_serve
     assert said.code == 0, said.err
     for part in (
         "of the 144 changed labels are among the 144 digits",
-        "flip: half that never saw it",
+        "training digits, flipped subnetwork",
         f"turnover serve {folder / 'demo'}",
         f"{folder / 'demo'}/report.html",
     ):

@@ -17,7 +17,7 @@ def test_scores_are_compared_with_retraining_after_a_word_on_how_long_it_takes(t
     said = turnover_("evaluate", run, "--subsets", "4", "--queries", "6")
     assert said.code == 0, said.err
     assert "24 trainings of this run's network, about" in said.err
-    for part in ("LDS", "what retraining noise allows", "predictions changed without 20 rows", "random rows"):
+    for part in ("LDS", "ceiling set by retraining noise", "predictions changed without 20 rows", "random rows"):
         assert part in said.words
 
 

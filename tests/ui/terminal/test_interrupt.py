@@ -17,7 +17,7 @@ OPTIONS = "--hidden 64 --replicas 3 --epochs 20 --batch-size 8 --validation 0.2 
 START = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from turnover.ui.terminal.app import main
+from turnover.ui.terminal import main
 main()
 """
 

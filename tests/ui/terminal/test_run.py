@@ -13,7 +13,7 @@ from tests.ui.terminal.test_bad_input import refused
 from turnover.runs.config import RunConfig
 from turnover.runs.runs import open_run
 from turnover.ui.terminal.finished_run import print_next, took
-from turnover.ui.terminal.run_folders import folder_for
+from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
 
 
@@ -96,10 +96,10 @@ def test_an_unfinished_run_is_taken_up_in_its_folder_and_a_finished_one_gets_ano
     (run / "config.toml").write_text(settings.as_toml())
     about = {"format": 1, "state": "begun", "created": "", "versions": {}}
     (run / "run.json").write_text(json.dumps(about))
-    assert folder_for(settings, run / "config.toml", None) == run
+    assert _folder_for(settings, run / "config.toml", None) == run
     (run / "run.json").write_text(json.dumps({**about, "state": "complete"}))
-    assert folder_for(settings, run / "config.toml", None) == tmp_path / "RUN-2"
-    assert folder_for(settings, run / "config.toml", Path("other")) == Path("other")
+    assert _folder_for(settings, run / "config.toml", None) == tmp_path / "RUN-2"
+    assert _folder_for(settings, run / "config.toml", Path("other")) == Path("other")
 
 
 @pytest.mark.parametrize("kind", ["table", "image", "lm"])
@@ -112,19 +112,19 @@ def test_data_of_every_kind_ends_with_a_report(turnover_, runs, kind):
 
 def test_how_long_a_run_took_names_its_stages_and_the_report():
     slow, quick = (SimpleNamespace(about=SimpleNamespace(seconds={"training": seconds})) for seconds in (3.2, 0.1))
-    assert took(slow, 2.0).startswith("It took 5 seconds (training 3 seconds, report 2 seconds)")
-    assert took(quick, 0.2).startswith("It took under a second, ")
+    assert took(slow, 2.0).startswith("It took 5.2 s (training 3.2 s, report 2.0 s)")
+    assert took(quick, 0.2).startswith("It took 0.3 s, ")
 
 
 @pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])
 def test_nothing_is_not_taken_for_the_default(turnover_, csv, option):
-    refused(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option}: give more than 0")
+    refused(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option} must be > 0, got 0")
 
 
 def test_a_run_that_is_taken_up_again_says_so(turnover_, csv):
     asked = ("run", csv, "--text", "text", "--label", "label", "--out", "R", "--epochs", "1", "--hidden", "16")
-    assert "taken up" not in turnover_(*asked).err
-    assert "There is a run in R: it is taken up where it was left." in turnover_(*asked).err
+    assert "Resuming" not in turnover_(*asked).err
+    assert "Resuming the run in R." in turnover_(*asked).err
 
 
 def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv, monkeypatch):
@@ -134,7 +134,7 @@ def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv,
     monkeypatch.setattr("turnover.ui.terminal.run.start_any", stopped)
     said = turnover_("run", csv, "--text", "text", "--label", "label", "--out", "R")
     assert said.code == 130
-    assert "nothing is kept. The same command starts it again" in said.err
+    assert "nothing is kept. The same command starts again" in said.err
 
 
 def test_commands_stay_whole_where_they_do_not_fit_beside_what_they_are_for(text_run):

@@ -16,7 +16,7 @@ from tests.ui.terminal.test_bad_input import refused
 
 @pytest.mark.slow
 def test_it_tells_its_address_answers_there_and_ends_on_ctrl_c(text_run):
-    command = [sys.executable, "-c", "from turnover.ui.terminal.app import main; main()"]
+    command = [sys.executable, "-c", "from turnover.ui.terminal import main; main()"]
     server = subprocess.Popen(
         [*command, "serve", str(text_run), "--port", "0", "--json"],
         stdout=subprocess.PIPE,

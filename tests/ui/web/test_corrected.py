@@ -10,7 +10,7 @@ import pytest
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.reading import read_rows
 from turnover.runs.rows import Rows
-from turnover.ui.web.corrected import CorrectedFile, corrected_file
+from turnover.ui.web.corrections import CorrectedFile, corrected_file
 from turnover.ui.web.shapes import Mark
 
 LINES = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from turnover.ui.web.limits import UPLOAD_BYTES, BodyLimits
+from turnover.ui.web.security import UPLOAD_BYTES, BodyLimits
 
 
 def _read(path: str, messages: list[dict[str, Any]], *, length: int | None = None, pause: float = 0.0) -> bytes:

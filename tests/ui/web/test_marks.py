@@ -6,7 +6,7 @@ import pytest
 
 from tests.ui.web.small_runs import BAD, GOOD
 from turnover.errors import RunError
-from turnover.ui.web.marks import MarkBook
+from turnover.ui.web.corrections import MarkBook
 
 
 def test_a_mark_is_kept_in_the_run_folder_and_found_again_by_the_next_server(served, text_run):
@@ -64,7 +64,7 @@ def test_a_mark_that_cannot_be_written_is_not_shown_as_made(text_run, monkeypatc
     def full(file, text):
         raise RunError("cannot write: no room.")
 
-    monkeypatch.setattr("turnover.ui.web.marks.write_whole", full)
+    monkeypatch.setattr("turnover.ui.web.corrections.write_whole", full)
     with pytest.raises(RunError, match="no room"):
         book.put(1, GOOD)
     assert len(book) == 0

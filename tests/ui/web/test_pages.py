@@ -104,8 +104,8 @@ def test_a_sentence_asked_by_a_plain_form_is_answered_on_the_page(texts):
     assert page.status_code == 200
     shown = Page(page.text)
     assert GOOD in shown.text
-    assert "Pushed toward good" in re.sub(r"\s+", " ", shown.text)
-    assert "Pushed against it" in shown.text
+    assert "Supporting examples" in re.sub(r"\s+", " ", shown.text)
+    assert "Opposing examples" in shown.text
     assert shown.all("mark")
     assert len([given for given in shown.all("li") if "example" in (given.get("class") or "")]) >= 10
     assert len(shown.all("meter")) == 2
@@ -177,7 +177,7 @@ def test_an_image_is_sent_by_a_plain_form(images):
     page = images.post("/", files=sent, data={"row": "", "examples_of": "all"}, headers=OWN)
     assert page.status_code == 200
     assert "data:image/png;base64," in page.text
-    assert "Pushed toward" in page.text
+    assert "Supporting examples" in page.text
     bad = images.post("/", files={"image": ("a.png", b"no", "image/png")}, headers=OWN)
     assert bad.status_code == 422
     assert "no image that can be read" in bad.text

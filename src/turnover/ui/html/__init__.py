@@ -12,19 +12,19 @@ know: the command line; how anything is computed.
 | `trust.py` | noise, standard errors, leaks |
 | `language.py` | the report of a language model |
 | `shown_rows.py` | rows as readers see them, each once |
-| `page.py`, `sections.py`, `charts.py`, `wording.py` | the page; its sections; charts as geometry; numbers as text |
-| `files.py` | both files, whole or not at all |
-| `templates/` | HTML, style and script, all put into the one page |
+| `page.py`, `sections.py`, `charts.py` | the page and its JSON twin; its sections; charts as geometry |
+| `templates/` | HTML, style and script of the one page; `base.css` and `shown.html` serve the live page, too |
 """
 
 from .collect import collect
 from .data import ReportData
-from .files import write_report
-from .page import render
+from .page import asset, environment, render, write_report
 
 __all__ = [
     "ReportData",
+    "asset",
     "collect",
+    "environment",
     "render",
     "write_report",
 ]

@@ -145,19 +145,6 @@ def bar_chart(histogram: Histogram, *, power: int = 0, log: bool = False) -> Cha
     )
 
 
-def power_of(values: Sequence[float]) -> int:
-    """Return the power of ten, a multiple of 3, in whose units the largest value is read easily.
-
-    Example:
-        >>> power_of([0.0021, -0.0003]), power_of([0.4]), power_of([0.0])
-        (-3, 0, 0)
-    """
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if largest == 0 or 0.05 <= largest < 1000:
-        return 0
-    return 3 * math.floor(math.log10(largest) / 3)
-
-
 def _scale(low: float, high: float, start: float, end: float):
     span = (high - low) or 1.0
     return lambda value: start + (value - low) / span * (end - start)

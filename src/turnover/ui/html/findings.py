@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from turnover.ui.words import count, percent
+from turnover.ui.words import count, percent, shortened
 
 from .data import Counts, Finding, Overview
 from .data_measures import MEAN, Leaks, Trust
 from .data_rows import DoubtfulLabel, GroupInfluence, HarmfulRow, ShownRow
 from .overview import NGRAMS
-from .shown_rows import shortened
 
 _QUOTED = 70
 # From this share on, a reader may take what is usual for an alarm.

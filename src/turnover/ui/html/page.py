@@ -1,17 +1,71 @@
-"""The page: one HTML file with its style and script in it, made of the data alone."""
+"""The report as files: one HTML page with its style and script in it, and beside it the same data as JSON."""
 
 import base64
 import hashlib
+import os
+import re
+from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from turnover.errors import MissingExtraError
-from turnover.ui.words import FILTERS
+from turnover.errors import MissingExtraError, RunError
+from turnover.runs import write_whole
+from turnover.ui import words
 
+from .collect import collect
 from .data import ReportData
+from .data_rows import Behind, ShownRow
 from .sections import context_of, lede_of, sections_of
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from turnover.runs import LmRun, Run
 
 _PACKAGE = "turnover.ui.html"
 _TEMPLATES = files(_PACKAGE) / "templates"
+# A number stays with its unit, and a sign with its number.
+_UNBREAKABLE = re.compile(r"(?<=\d) (?=[%±×])|(?<=[<>±×]) (?=\d)")
+
+
+def write_report(
+    run: "Run | LmRun", html: str | os.PathLike[str] | None = None, *, data: ReportData | None = None
+) -> Path:
+    r"""Write the report of a finished run and return its path; each file is there whole or not at all.
+
+    Args:
+        run: as `turnover.runs.open_any` returns it.
+        html: the page; its JSON twin is named after it. None: RUN/report.html and RUN/report.json.
+        data: what `collect(run)` returned, where it is known already; None: it is collected.
+
+    Raises:
+        RunError: it cannot be written there.
+
+    Example:
+        >>> import tempfile
+        >>> from turnover.runs.config import RunConfig
+        >>> from turnover.runs.starting import start_run
+        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
+        >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
+        >>> _ = file.write_text("\n".join(["text,label", *lines]))
+        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=4, epochs=6)
+        >>> write_report(start_run(config, file.with_name("run"))).name
+        'report.html'
+    """
+    page = run.folder.report if html is None else Path(html)
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise RunError(f"the report must have a name that ends in .html, got {str(page)!r}. Give one: report.html")
+    data = collect(run) if data is None else data
+    twin = page.with_suffix(".json")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {str(page.parent)!r}: {error.strerror or error}.") from error
+    text = render(data, twin=twin.name)
+    write_whole(twin, data.as_json())
+    write_whole(page, text)
+    return page
 
 
 def render(data: ReportData, *, twin: str = "report.json") -> str:
@@ -31,24 +85,15 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
         >>> from .data import Counts, Making, Overview
         >>> overview = Overview("<b>.csv", "table", {"train": 9}, ("yes", "no"), facts=())
         >>> making = Making("today", "turnover run", "", versions={}, seconds={}, run="RUN")
-        >>> "<h1>What &lt;b&gt;.csv taught the model</h1>" in render(ReportData(overview, (), Counts(), making))
+        >>> "<h1>Training-data report: &lt;b&gt;.csv</h1>" in render(ReportData(overview, (), Counts(), making))
         True
     """
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        env = environment()
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtraError("reports need jinja2, which is not installed: pip install 'turnover[cli]'") from error
-
-    env = Environment(
-        loader=PackageLoader(_PACKAGE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    env.filters |= FILTERS
-    css, script = _own("report.css"), _own("report.js")
+    css, script = asset("report.css"), asset("report.js")
     return env.get_template("report.html").render(
         data=data,
         sections=sections_of(data),
@@ -61,8 +106,58 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
     )
 
 
-def _own(name: str) -> str:
+def environment(package: str = _PACKAGE) -> "jinja2.Environment":
+    """Return templates in which everything is escaped, undefined names are errors and filters are those of `words`.
+
+    Args:
+        package: whose templates are looked at first; then those of the report, for the macros that pages share.
+    """
+    import jinja2
+
+    env = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package), jinja2.PackageLoader(_PACKAGE)]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    formats = (words.count, words.percent, words.digits, words.unit, words.p_value, words.duration, words.score)
+    for function in formats:
+        env.filters[function.__name__] = lambda *given, form=function: unbroken(form(*given))
+    others = (words.pieces, words.shortened, words.power_of, unbroken, _label_numbers, _label_of, _power)
+    env.filters |= {function.__name__.lstrip("_"): function for function in others}
+    return env
+
+
+def asset(name: str) -> str:
+    """Return a style sheet or script."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def unbroken(text: str) -> str:
+    r"""Return a sentence in which no line ends between a number and its unit.
+
+    Example:
+        >>> unbroken("Accuracy 93.1 % of all")
+        'Accuracy 93.1\xa0% of all'
+    """
+    return _UNBREAKABLE.sub("\xa0", text)
+
+
+def _label_numbers(data: ReportData, row: ShownRow, also: Sequence[str | None] = ()) -> str:
+    """Return the numbers of the labels by which a row is found, for the filter."""
+    known = {name: number for number, name in enumerate(data.overview.labels)}
+    return " ".join(str(known[name]) for name in dict.fromkeys((row.label, *also)) if name in known)
+
+
+def _label_of(number: int, data: ReportData) -> str | None:
+    """Return the label of a shown row."""
+    return data.by_number[number].label
+
+
+def _power(entries: Sequence[Behind]) -> int:
+    """Return the power of ten in whose units the scores of some rows are read easily."""
+    return words.power_of([entry.score for entry in entries])
 
 
 def _policy(script: str) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turnover.ui.html import charts
-from turnover.ui.words import count, digits, percent, unit_words
+from turnover.ui.words import count, digits, percent, power_of, unit
 
+from . import charts
 from .data import ReportData
 from .data_measures import MEAN, Confusion
 from .findings import doubts_words
@@ -93,10 +93,10 @@ def _scales(data: ReportData) -> dict[str, Any]:
     return {
         "mean_head": unit_head(data.mean_unit),
         "mean_unit": unit_sentence(data.mean_unit),
-        "harmful_power": charts.power_of([one.score for one in data.harmful]),
-        "group_power": charts.power_of([one.score for one in data.groups]),
-        "self_power": charts.power_of(own),
-        "word_power": charts.power_of([one.score for one in data.words]),
+        "harmful_power": power_of([one.score for one in data.harmful]),
+        "group_power": power_of([one.score for one in data.groups]),
+        "self_power": power_of(own),
+        "word_power": power_of([one.score for one in data.words]),
         "thing": "word" if data.overview.kind == "lm" else "row",
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
     }
@@ -134,10 +134,10 @@ def _trust(data: ReportData) -> dict[str, Any]:
     histogram = data.trust.mean_influence if data.trust else None
     if histogram is None:
         return {"trust_chart": None, "trust_words": "", "trust_power": 0}
-    power = charts.power_of(histogram.edges)
+    power = power_of(histogram.edges)
     words = (
         "Where the bars reach beyond the line, rows do something; where they fill it, a single score is noise. The "
-        f"outermost bars hold all that lies further out{unit_words(power)}; {unit_sentence(data.mean_unit)}."
+        f"outermost bars hold all that lies further out{unit(power)}; {unit_sentence(data.mean_unit)}."
     )
     return {
         "trust_chart": charts.bar_chart(histogram, power=power, log=True),

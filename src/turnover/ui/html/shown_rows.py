@@ -3,21 +3,20 @@
 import base64
 import io
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from turnover.errors import MissingExtraError
 from turnover.runs import SPLITS
+from turnover.ui.words import cell_text, shortened
 
 from .data_rows import Cell, ShownRow
 
 if TYPE_CHECKING:
     from turnover.runs import Run
 
-_MOST_LETTERS = 400
 _MOST_CELLS = 12
-_MOST_LETTERS_IN_A_CELL = 60
 _LARGEST_PICTURE = 96
 # Up to this size every pixel counts; larger pictures are photographs more often than not.
 _EXACT_PICTURE = 20
@@ -72,34 +71,6 @@ class ShownRows:
     def _cells(self, number: int) -> tuple[Cell, ...]:
         values = self._run.rows.values.iloc[number]
         return tuple((name, cell_text(values.iloc[place])) for place, name in enumerate(self._columns))
-
-
-def shortened(text: str, most: int = _MOST_LETTERS) -> str:
-    """Return a text, its end left out where it is long.
-
-    Example:
-        >>> shortened("one two three", 9)
-        'one two …'
-    """
-    text = text.strip()
-    if len(text) <= most:
-        return text
-    start = text[:most]
-    return (start[: start.rfind(" ")] if " " in start[most // 2 :] else start) + " …"
-
-
-def cell_text(value: Any) -> str:
-    """Return a value of a table as text.
-
-    Example:
-        >>> cell_text(0.123456), cell_text(3.0), cell_text(float("nan")), cell_text("red")
-        ('0.1235', '3', 'missing', 'red')
-    """
-    if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
-        return "missing"
-    if isinstance(value, float | np.floating):
-        return f"{value:.4g}"
-    return shortened(str(value), _MOST_LETTERS_IN_A_CELL)
 
 
 def picture(pixels: np.ndarray) -> str:

@@ -1,4 +1,21 @@
-"""The command line: one thin file a command, which parses, calls one library function and prints.
+"""The command line: one file per command, which parses its options, calls one library function and prints.
 
-Owns: words on a terminal. Must not know: how anything is computed.
+Owns: the commands, their help, how they end, and how rows look on a terminal. Offers: `main`. Must not know: how
+anything is computed, HTML.
+
+| file | one idea |
+| --- | --- |
+| `app.py` | all commands in one app; `main` |
+| `run.py`, `demo.py`, `explain.py`, `cleanse.py`, `memorized.py`, ... | one command each |
+| `asked.py`, `explained.py` | queries of `explain`; explanations as text and JSON |
+| `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
+| `options.py` | options that commands share, and the run that they name |
+| `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |
+| `terminal.py` | standard output and error, progress bars, JSON |
+| `drawing.py` | a row's text, cells or image; what it shares with another |
+| `help_page.py` | docs/commands.md, made from the help of all commands |
 """
+
+from .app import main
+
+__all__ = ["main"]

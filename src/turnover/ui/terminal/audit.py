@@ -1,24 +1,25 @@
-"""`turnover audit`: does a training row reach the part of the network that must never learn it?"""
+"""`turnover audit`: does a training row reach the subnetwork that must never learn it?"""
 
 from rich.panel import Panel
 from rich.table import Table
 
 import turnover
 from turnover.runs import LmRun, open_any
+from turnover.ui.words import count, percent
 from turnover.wrapping import AuditReport
 
+from .drawing import plain
 from .options import AsJson, Debug, RunPath
-from .phrases import count, percent, plain
 from .terminal import Terminal
 
-# Rows of the audit: each takes two backward passes.
+# Each row takes two backward passes.
 _ROWS = 8
 
 
 def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Say what leaks from a training row into the part that must not know it.
+    """Measure what leaks from a training row into its flipped subnetwork.
 
-    What leaks makes scores too small. A clean audit means that the flipped half really never learned the row.
+    The flipped subnetwork of a row must never learn it. What leaks there makes scores too small.
 
     Example: turnover audit runs/reviews
     """
@@ -34,18 +35,18 @@ def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> Non
 
 def _print(report: AuditReport, terminal: Terminal) -> None:
     terminal.words.print(
-        Panel(plain(report.verdict), border_style="green" if report.clean else "yellow", title="Audit")
+        Panel(plain(report.verdict), border_style="green" if report.clean else "yellow", title="Leak audit")
     )
     if report.leaks:
-        table = Table(title="What leaks", title_justify="left")
-        table.add_column("parameter")
-        table.add_column("cause")
-        table.add_column("elements", justify="right")
-        table.add_column("gradient", justify="right")
+        table = Table(title="Leaks", title_justify="left")
+        for name in ("parameter", "cause"):
+            table.add_column(name)
+        for name in ("share of elements", "share of gradient"):
+            table.add_column(name, justify="right")
         table.add_column("what to change")
         for leak in sorted(report.leaks, key=lambda leak: -(leak.gradient_share or 0.0)):
             shares = ("?" if share is None else percent(share) for share in (leak.share, leak.gradient_share))
             table.add_row(leak.name, leak.cause, *shares, leak.cure)
         terminal.words.print(table)
-    measured = f"Measured on {count(report.rows, 'row')}, {report.parameters:,} trainable numbers."
-    terminal.words.print(measured, style="dim")
+    parameters = f"{report.parameters:,} trainable parameters"
+    terminal.words.print(f"Measured on {count(report.rows, 'training row')}, {parameters}.", style="dim")

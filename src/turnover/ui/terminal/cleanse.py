@@ -25,14 +25,12 @@ from turnover.runs import (
     training_seconds,
     write_cleansing,
 )
+from turnover.ui.words import count, duration, power_of, score, unit
 
 from .asked import value_of
-from .gallery import gallery
-from .opened import open_classifier
-from .options import AsJson, Debug, RunPath
+from .drawing import draw_gallery, draw_value, plain
+from .options import AsJson, Debug, RunPath, open_classifier
 from .outcomes import resumable
-from .phrases import count, decimals_for, duration, plain, score
-from .shown_rows import shown_value
 from .terminal import Terminal
 
 _SHOWN = 10
@@ -156,38 +154,38 @@ def _print(
 
 
 def _table(run: Run, removed: list[RemovedRow], terminal: Terminal) -> Table:
+    power = power_of(row.why.score for row in removed[:_SHOWN])
     table = Table(title="The most harmful training rows", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("score" + unit(power), justify="right", no_wrap=True)
     table.add_column("row", justify="right")
     table.add_column("label")
     table.add_column("unseen, it says")
     table.add_column("training row", ratio=1)
-    decimals = decimals_for(row.why.score for row in removed[:_SHOWN])
     for row in removed[:_SHOWN]:
         other = row.why.unseen_label
         said = "" if other is None else run.label_names[other]
         table.add_row(
-            Text(score(row.why.score, row.why.stderr, decimals=decimals), style="" if row.why.significant else "dim"),
+            Text(score(row.why.score, row.why.stderr, power), style="" if row.why.significant else "dim"),
             str(row.row),
             plain(row.label),
             plain(said, "bold" if said != row.label else "dim"),
-            shown_value(value_of(run, row.row), terminal.words),
+            draw_value(value_of(run, row.row), terminal.words),
         )
     return table
 
 
 def _groups(run: Run, removed: list[RemovedRow], terminal: Terminal) -> Table:
-    table = Table(title="The most harmful groups", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("group")
-    table.add_column("training rows", justify="right")
     counted = Counter(row.why.id for row in removed)
     first = list({row.why.id: row for row in reversed(removed)}.values())[::-1][:_SHOWN]
-    decimals = decimals_for(row.why.score for row in first)
+    power = power_of(row.why.score for row in first)
+    table = Table(title="The most harmful groups", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("score" + unit(power), justify="right", no_wrap=True)
+    table.add_column("group")
+    table.add_column("training rows", justify="right")
     for row in first:
         style = "" if row.why.significant else "dim"
         table.add_row(
-            Text(score(row.why.score, row.why.stderr, decimals=decimals), style=style),
+            Text(score(row.why.score, row.why.stderr, power), style=style),
             plain(run.rows.groups[row.row], style),
             f"{counted[row.why.id]:,}",
         )
@@ -195,18 +193,18 @@ def _groups(run: Run, removed: list[RemovedRow], terminal: Terminal) -> Table:
 
 
 def _pictures(run: Run, removed: list[RemovedRow], terminal: Terminal) -> RenderableType:
-    decimals = decimals_for(row.why.score for row in removed[:_SHOWN])
+    power = power_of(row.why.score for row in removed[:_SHOWN])
     entries: list[tuple[Any, list[Text]]] = []
     for row in removed[:_SHOWN]:
         other = row.why.unseen_label
         lines = [
-            Text(score(row.why.score, row.why.stderr, decimals=decimals), style="" if row.why.significant else "dim"),
+            Text(score(row.why.score, row.why.stderr, power), style="" if row.why.significant else "dim"),
             plain(f"row {row.row}: {row.label}"),
         ]
         if other is not None and run.label_names[other] != row.label:
             lines.append(plain(f"rather {run.label_names[other]}", "bold"))
         entries.append((value_of(run, row.row), lines))
-    return gallery("The most harmful training rows", entries, terminal.words)
+    return draw_gallery("The most harmful training rows" + unit(power), entries, terminal.words)
 
 
 def _proven(proof: Proof) -> Table:

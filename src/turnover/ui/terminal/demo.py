@@ -1,47 +1,45 @@
-"""`turnover demo`: wrong labels among handwritten digits, found in about two minutes."""
+"""`turnover demo`: label errors among handwritten digits, found in about two minutes."""
 
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.columns import Columns
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from turnover.runs import Curves, DigitsConfig, DigitsResult, run_digits
+from turnover.ui.words import percent
 
+from .drawing import draw_gallery
 from .finished_run import print_next, took
 from .options import AsJson, Debug
 from .outcomes import resumable
-from .phrases import percent
-from .pictures import picture
 from .terminal import Terminal
 
 _SHOWN, _PICTURES = 10, 4
 _BARS = "▁▂▃▄▅▆▇█"
 _USUAL = DigitsConfig()
-_STOPPED = "stopped. What is finished is kept; the same command takes it up again."
+_STOPPED = "stopped. What is finished is kept; the same command resumes."
 
 
 def demo(
     seed: Annotated[
-        int, typer.Option(min=0, help="Of the data split, the changed labels, the weights and the masks.")
+        int, typer.Option(min=0, help="Random seed of split, changed labels, initialization and masks.")
     ] = _USUAL.seed,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training digits.")] = _USUAL.epochs,
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")] = Path("runs/demo"),
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = _USUAL.epochs,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run.")] = Path("runs/demo"),
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Find wrong labels among handwritten digits, in two minutes and without a download.
+    """Find label errors among handwritten digits, in two minutes and without a download.
 
-    Trains once on digits of which 10 % have a changed label, finds the changed ones and writes a report. The digits
-    ship with scikit-learn.
+    Changes 10 % of the training labels, trains once, ranks the digits by how much they were memorized and writes a
+    report. The digits ship with scikit-learn.
 
     Example: turnover demo --seed 1
     """
-    from turnover.ui.html.files import write_report
+    from turnover.ui.html import write_report
 
     terminal = Terminal(as_json=as_json)
     if not as_json:
@@ -59,7 +57,7 @@ def demo(
     _print_curves(result.run.curves, terminal)
     _print_findings(result, terminal)
     print_next(result.run, terminal)
-    terminal.words.print(f"\nThe report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
+    terminal.words.print(f"\nReport, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
     terminal.words.print(took(result.run, seconds), style="dim")
 
 
@@ -68,35 +66,35 @@ def _introduce(terminal: Terminal) -> None:
         "[bold]turnover demo[/bold]: 1,437 handwritten digits, 10 % of their labels changed to another digit."
     )
     terminal.words.print(
-        "Every digit trains its own half of the network. Once trained, the other half tells what the network would say "
-        "of it had it never seen it.\n"
+        "Each digit trains its own random half of the network, the kept subnetwork. The other half, the flipped "
+        "subnetwork, never learns it: its prediction for the digit is a held-out prediction.\n"
     )
 
 
 def _print_curves(curves: Curves, terminal: Terminal) -> None:
     highest = max(curves.keep + curves.flip + curves.validation)
-    table = Table(title="Loss by epoch", title_justify="left", box=None)
+    table = Table(title="Mean loss per epoch", title_justify="left", box=None)
     for name in ("view", "curve", "first", "last"):
         table.add_column(name, justify="right" if name in ("first", "last") else "left")
-    names = {
-        "keep: half that learns it": curves.keep,
-        "flip: half that never saw it": curves.flip,
-        "validation: whole network": curves.validation,
+    views = {
+        "training digits, kept subnetwork": curves.keep,
+        "training digits, flipped subnetwork": curves.flip,
+        "validation digits, full network": curves.validation,
     }
-    for name, values in names.items():
+    for view, values in views.items():
         bars = "".join(_BARS[min(int(value / highest * len(_BARS)), len(_BARS) - 1)] for value in values)
-        table.add_row(name, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
+        table.add_row(view, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
     terminal.words.print(table)
     terminal.words.print(
-        "The flipped half cannot memorize: its loss on the training digits does not fall, as a tenth of their "
-        "labels is wrong. The labels of the validation digits are right.\n"
+        "The kept subnetwork memorizes the changed labels; the flipped one cannot, so its loss on the training digits "
+        "stays high. Validation labels are correct.\n"
     )
 
 
 def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
     words, data, run = terminal.words, result.data, result.run
     table = Table(title=f"The {_SHOWN} digits with the highest self-influence", title_justify="left")
-    for name in ("row", "self-influence", "given label", "unseen, it says", "true label"):
+    for name in ("row", "self-influence", "given label", "held-out prediction", "true label"):
         table.add_column(name, justify="right")
     table.add_column("")
     for row in result.suspects[:_SHOWN].tolist():
@@ -106,24 +104,21 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
             str(int(data.labels[row])),
             str(int(result.unseen_labels[row])),
             str(int(data.true_labels[row])),
-            "[green]found[/green]" if bool(data.changed[row]) else "[yellow]was right[/yellow]",
+            "[green]label error[/green]" if bool(data.changed[row]) else "[yellow]label was correct[/yellow]",
         )
     words.print(table)
-    words.print(
-        Columns([_digit(result, row, terminal) for row in result.suspects[:_PICTURES].tolist()], padding=(1, 4))
-    )
+    digits = [
+        (run.rows.values[row], [Text(f"row {row}: labeled {int(data.labels[row])}")])
+        for row in result.suspects[:_PICTURES].tolist()
+    ]
+    words.print(draw_gallery("The first of them", digits, words))
     changed, rows = int(data.changed.sum()), len(data.labels)
     words.print(
         f"\n[bold]{result.found} of the {changed} changed labels are among the {len(result.suspects)} digits (10 %) "
         f"with the highest self-influence[/bold]; by chance it would be {changed * len(result.suspects) / rows:.0f}."
     )
-    right = percent(run.about.results["test_accuracy"])
-    words.print(f"Right on clean test digits: {right}. All of it from one training.\n")
-
-
-def _digit(result: DigitsResult, row: int, terminal: Terminal) -> Group:
-    given = int(result.data.labels[row])
-    return Group(picture(result.run.rows.values[row], terminal.words), Text(f"row {row}: “{given}”?"))
+    accuracy, baseline = (percent(run.about.results[name]) for name in ("test_accuracy", "most_frequent_share"))
+    words.print(f"Test accuracy {accuracy} (majority-class baseline {baseline}). All of it from one training.\n")
 
 
 def _as_data(result: DigitsResult, page: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`turnover evaluate`: are the scores of a run true? Retraining tells."""
+"""`turnover evaluate`: the scores of a run against retraining."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -9,11 +9,11 @@ from rich.table import Table as Drawn
 from turnover.errors import ApplicationError
 from turnover.evaluation import METRICS, Metric, Table, View
 from turnover.runs import RunEvaluation, evaluate_run, foretold_seconds, known_wrong
+from turnover.ui.words import count, duration, percent
 
-from .opened import open_classifier
-from .options import AsJson, Debug, RunPath
+from .drawing import plain
+from .options import AsJson, Debug, RunPath, open_classifier
 from .outcomes import resumable
-from .phrases import count, duration, percent, plain
 from .terminal import Terminal
 
 _USUAL = RunEvaluation()
@@ -22,28 +22,26 @@ _USUAL = RunEvaluation()
 def evaluate(
     folder: RunPath,
     metrics: Annotated[
-        str, typer.Option(help="Some of lds, brittleness, loo; with --truth also mislabels and self.")
+        str, typer.Option(help="Metrics to compute: lds, brittleness, loo; with --truth also mislabels and self.")
     ] = ",".join(_USUAL.metrics),
     view: Annotated[
-        View, typer.Option(help="Retrain the plain network, or the masked one and ask it in full view.")
+        View, typer.Option(help="Network to retrain: without masks, or with masks and evaluated in full view.")
     ] = _USUAL.view,
-    queries: Annotated[int, typer.Option(min=1, help="Validation rows to ask about.")] = _USUAL.queries,
-    subsets: Annotated[int, typer.Option(min=3, help="Random halves of the rows to train on, twice each.")] = (
+    queries: Annotated[int, typer.Option(min=1, help="Number of validation rows used as queries.")] = _USUAL.queries,
+    subsets: Annotated[int, typer.Option(min=3, help="Number of random halves of the rows, two trainings each.")] = (
         _USUAL.subsets
     ),
-    truth: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of true labels, where they are known.")
-    ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Worker processes.")] = _USUAL.processes,
+    truth: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of true labels, where known.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Check the scores of a run against retraining.
+    """Compare the scores of a run with retraining.
 
-    Do they say what really happens without the rows? LDS: rank correlation of added-up scores with the losses of models
-    trained on random halves of the rows; 1 is perfect, 0 is chance. Brittleness: how many predictions change when
-    their most helpful rows are removed. Finished trainings are kept in RUN/evaluation. The defaults take minutes on a
-    small run; more subsets tell it more exactly.
+    LDS (linear datamodeling score): rank correlation of summed scores with the losses of models trained on random
+    halves of the rows; 1 is perfect, 0 is chance. Brittleness: share of predictions that change when their most
+    helpful rows are removed. Finished trainings are kept in RUN/evaluation. The defaults take minutes on a small run;
+    more subsets give a narrower interval.
 
     Example: turnover evaluate runs/reviews --subsets 50
     """
@@ -53,11 +51,11 @@ def evaluate(
     what = replace(
         _USUAL, metrics=chosen, view=view, queries=queries, subsets=subsets, truth=truth, processes=processes
     )
-    known_wrong(run, what)  # what cannot be measured is refused before anything is trained
+    known_wrong(run, what)  # rejects what cannot be measured before anything is trained
     if what.trainings:
         foretold = duration(foretold_seconds(run, what))
         terminal.aside.print(f"{count(what.trainings, 'training')} of this run's network, about {foretold}.")
-    with resumable("stopped. Finished trainings are kept; the same command goes on from there."):
+    with resumable("stopped. Finished trainings are kept; the same command resumes."):
         table = evaluate_run(run, what, progress=terminal.aside.is_terminal)
     if as_json:
         terminal.result(table.to_dict())
@@ -71,11 +69,11 @@ def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
     unknown = [name for name in names if name not in possible]
     if unknown or not names:
         raise ApplicationError(
-            f"--metrics {given!r}: there is no metric {', '.join(map(repr, unknown)) or 'in it'}. Give some of "
-            f"{', '.join(possible)}, separated by commas."
+            f"--metrics must be some of {', '.join(possible)}, separated by commas; got "
+            f"{', '.join(map(repr, unknown)) or repr(given)}."
         )
     if truth is None and any(name in ("mislabels", "self") for name in names):
-        raise ApplicationError("to count wrong labels that were found, name the column of true ones: --truth COLUMN.")
+        raise ApplicationError("the metrics mislabels and self need the column of true labels: --truth COLUMN.")
     return tuple(metric for metric in possible if metric in names)
 
 
@@ -85,37 +83,39 @@ def _print(table: Table, what: RunEvaluation, terminal: Terminal) -> None:
     drawn.add_column("")
     for row in table.rows:
         drawn.add_column(row.method, justify="right")
-    drawn.add_column("to compare with", style="dim")
+    drawn.add_column("baseline", style="dim")
     lds = [row.lds for row in table.rows]
     if any(lds):
         ceiling = table.ceiling
         drawn.add_row(
-            "LDS (1 perfect, 0 chance)",
+            "LDS [95 % interval]",
             *(
                 "–" if one is None else f"{one.value:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
                 for one in lds
             ),
-            "" if ceiling is None else f"{ceiling.value:.3f}: what retraining noise allows",
+            "" if ceiling is None else f"{ceiling.value:.3f}: ceiling set by retraining noise",
         )
     if any(row.loo for row in table.rows):
         drawn.add_row(
-            "leave-one-out, rank correlation",
+            "leave-one-out rank correlation",
             *("–" if row.loo is None else f"{row.loo.spearman.mean:.3f}" for row in table.rows),
             "0: chance",
         )
-    for name, said in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
+    for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
         found = [getattr(row, name) for row in table.rows]
         if any(found):
             cells = (
-                "–" if one is None else f"{percent(one.found, digits=0)} in the first {one.share:.0%}" for one in found
+                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}" for one in found
             )
-            drawn.add_row(f"wrong labels found {said}", *cells, "")
+            drawn.add_row(f"label errors found {by}", *cells, "")
     for k, chance in (table.random_brittleness or {}).items():
-        cells = ("–" if row.brittleness is None else percent(row.brittleness[k], digits=0) for row in table.rows)
-        drawn.add_row(f"predictions changed without {k} rows", *cells, f"{chance:.0%}: random rows")
+        cells = ("–" if row.brittleness is None else percent(row.brittleness[k], 0) for row in table.rows)
+        drawn.add_row(f"predictions changed without {k} rows", *cells, f"{percent(chance, 0)}: random rows")
     words.print(drawn)
     for row in table.rows:
         for metric, why in row.problems.items():
             words.print(plain(f"{row.method}, {metric}: {why}"), style="yellow")
-    retrained = "the plain network" if table.view == "plain" else "the masked network, asked in full view"
-    words.print(f"Retrained: {retrained}. Halves of the rows for the LDS: {what.subsets}.", style="dim")
+    retrained = "without masks" if table.view == "plain" else "with masks, evaluated in full view"
+    words.print(
+        f"Networks were retrained {retrained}; the LDS uses {what.subsets} random halves of the rows.", style="dim"
+    )

@@ -10,11 +10,10 @@ from rich.text import Text
 
 from turnover.applications import Explanation, Explanations, Reason
 from turnover.runs import Run
+from turnover.ui.words import percent, power_of, score, unit
 
 from .asked import Asked, value_of
-from .gallery import gallery
-from .phrases import decimals_for, percent, plain, score, shown
-from .shown_rows import shown_value, spreads_of
+from .drawing import draw_gallery, draw_value, plain, spreads_of, visible
 from .terminal import Terminal
 
 # Cells of the row in question that are shown.
@@ -68,31 +67,31 @@ def as_data(found: Explanations, asked: Asked, run: Run) -> dict[str, Any]:
 
 
 def _question(found: Explanation, value: Any, row: int | None, run: Run, terminal: Terminal) -> RenderableType:
-    said = Text.assemble("says ", (_label(run, found.predicted), "bold"), f" ({percent(found.probability, digits=0)})")
+    said = Text.assemble("says ", (_label(run, found.predicted), "bold"), f" ({percent(found.probability, 0)})")
     if found.given is not None:
         style = "bold yellow" if found.wrong else "green"
         said.append_text(Text.assemble(", the data says ", (_label(run, found.given), style)))
     if row is not None:
-        said.append(f"   row {row}, {shown(run.rows.names[row])}, {_split(run, row)}", style="dim")
-    return Group(shown_value(value, terminal.words, cells=_MOST_CELLS), Text("The network ").append_text(said))
+        said.append(f"   row {row}, {visible(run.rows.names[row])}, {_split(run, row)}", style="dim")
+    return Group(draw_value(value, terminal.words, cells=_MOST_CELLS), Text("The network ").append_text(said))
 
 
 def _reasons(
     title: str, reasons: Sequence[Reason], meaningful: int, value: Any, row: int | None, run: Run, terminal: Terminal
 ) -> Table:
+    power = power_of(reason.score for reason in reasons)
     table = Table(title=Text(f"What {title}", style="bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("score" + unit(power), justify="right", no_wrap=True)
     table.add_column("row", justify="right", no_wrap=True)
     table.add_column("label")
     table.add_column("training row", ratio=1)
-    decimals = decimals_for(reason.score for reason in reasons)
     for place, reason in enumerate(reasons):
         if place == meaningful:
             noise = "from here on the order could be noise" if place else "none of these stands out from noise"
             table.add_row("┄" * 14, "", "", Text(noise, style="dim italic"))
         style = "" if place < meaningful else "dim"
         table.add_row(
-            Text(score(reason.score, reason.stderr, decimals=decimals), style=style),
+            Text(score(reason.score, reason.stderr, power), style=style),
             Text(_row_name(reason, run), style=style),
             plain(_label(run, reason.label), style),
             _shown_reason(reason, value, row, run, terminal, style),
@@ -101,18 +100,18 @@ def _reasons(
 
 
 def _pictures(title: str, reasons: Sequence[Reason], meaningful: int, run: Run, terminal: Terminal) -> RenderableType:
-    decimals = decimals_for(reason.score for reason in reasons)
+    power = power_of(reason.score for reason in reasons)
     entries: list[tuple[Any, list[Text]]] = []
     for place, reason in enumerate(reasons):
         style = "" if place < meaningful else "dim"
         lines = [
-            Text(score(reason.score, reason.stderr, decimals=decimals), style=style or "bold"),
+            Text(score(reason.score, reason.stderr, power), style=style or "bold"),
             plain(f"row {reason.id}: {_label(run, reason.label)}", style),
         ]
         if style:
             lines.append(Text("could be noise", style="dim italic"))
         entries.append((value_of(run, reason.id), lines))
-    return gallery(f"What {title}", entries, terminal.words)
+    return draw_gallery(f"What {title}" + unit(power), entries, terminal.words)
 
 
 def _shown_reason(
@@ -122,7 +121,7 @@ def _shown_reason(
         rows = sum(group == _groups(run)[reason.id] for group in run.rows.groups)
         return plain(f"{_groups(run)[reason.id]}: {rows} rows", style)
     theirs = value_of(run, reason.id)
-    drawn = shown_value(theirs, terminal.words, style=style, beside=value, spreads=spreads_of(run))
+    drawn = draw_value(theirs, terminal.words, style=style, beside=value, spreads=spreads_of(run))
     return Group(Text("the row itself", style="italic"), drawn) if reason.id == row else drawn
 
 

@@ -1,20 +1,23 @@
 """The end of a run: its report is written, what was found is told, and what to type next."""
 
-import json
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from turnover.runs import SPLITS, LmRun, Run, Watch
+from turnover.ui.words import duration, percent
 
-from .own_name import own_name
-from .phrases import duration, percent, plain, shown
+from .drawing import plain, visible
+from .outcomes import own_name
 from .terminal import Terminal
+
+if TYPE_CHECKING:
+    from turnover.ui.html import ReportData
 
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 
@@ -27,18 +30,18 @@ def finish(run: Run | LmRun, terminal: Terminal, watch: Watch) -> None:
         terminal: to print to.
         watch: told of the report.
     """
-    from turnover.ui.html.files import write_report
+    from turnover.ui.html import collect, write_report
 
     began = time.perf_counter()
     watch("writing the report", 0, 1)
-    page = write_report(run)
+    data = collect(run)
+    page = write_report(run, data=data)
     watch("writing the report", 1, 1)
     seconds = time.perf_counter() - began
-    findings: list[dict[str, str]] = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["findings"]
     if terminal.as_json:
-        terminal.result(_as_data(run, findings, page, seconds))
+        terminal.result(_as_data(run, data, page, seconds))
     else:
-        _print(run, findings, page, seconds, terminal)
+        _print(run, data, page, seconds, terminal)
 
 
 def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
@@ -82,7 +85,7 @@ def _rows(run: Run | LmRun) -> dict[str, int]:
     return {split: len(run.places(split)) for split in SPLITS}
 
 
-def _as_data(run: Run | LmRun, findings: list[dict[str, str]], page: Path, seconds: float) -> dict[str, Any]:
+def _as_data(run: Run | LmRun, data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
     return {
         "run": str(run.folder.path),
         "report": str(page),
@@ -92,7 +95,7 @@ def _as_data(run: Run | LmRun, findings: list[dict[str, str]], page: Path, secon
         "results": run.about.results,
         "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
-        "findings": findings,
+        "findings": data.as_dict()["findings"],
         "next": [command for command, _ in next_commands(run)],
     }
 
@@ -110,11 +113,11 @@ def took(run: Run | LmRun, report: float) -> str:
     return f"It took {whole}{said}, not counting the start of Python and its packages."
 
 
-def _print(run: Run | LmRun, findings: list[dict[str, str]], page: Path, seconds: float, terminal: Terminal) -> None:
+def _print(run: Run | LmRun, data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
     what = "words" if isinstance(run, LmRun) else "rows"
     rows = ", ".join(f"{number:,} {split}" for split, number in _rows(run).items() if number)
-    words.print(Text.assemble((shown(Path(run.config.data).name), "bold"), f": {rows} {what}"))
+    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {what}"))
     for note in run.about.notes:
         words.print(plain(note, "dim"))
     for line in _results(run.about.results):
@@ -122,8 +125,8 @@ def _print(run: Run | LmRun, findings: list[dict[str, str]], page: Path, seconds
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    for finding in findings:
-        table.add_row(Text(finding["figure"], style=_TONES.get(finding["tone"], "bold")), plain(finding["sentence"]))
+    for finding in data.findings:
+        table.add_row(Text(finding.figure, style=_TONES.get(finding.tone, "bold")), plain(finding.sentence))
     words.print(Panel(table, title="What was found", title_align="left", border_style="dim"))
     print_next(run, terminal)
     words.print(f"The report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)

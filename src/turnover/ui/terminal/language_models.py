@@ -11,8 +11,9 @@ from turnover.applications import Explanation
 from turnover.applications import explain as explain_predictions
 from turnover.errors import ApplicationError
 from turnover.runs import END, LmRun
+from turnover.ui.words import count, percent, power_of, score, unit
 
-from .phrases import count, decimals_for, percent, plain, score, shown
+from .drawing import plain, visible
 from .terminal import Terminal
 
 
@@ -23,12 +24,12 @@ def show_memorized(run: LmRun, most: int, terminal: Terminal) -> None:
         terminal.result(_memorized_data(run, starts))
         return
     words, values = terminal.words, run.self_influence.values
-    better = percent(float((values > 0).mean()), digits=0)
+    better = percent(float((values > 0).mean()), 0)
     words.print(f"{count(len(values), 'position')} of training text; {better} are better known for having been seen.\n")
     for start in starts:
         drawn = run.passage(start).terminal()
         # Colors stay where they are: what is shown has as many letters as the text itself.
-        drawn.plain = "\n".join(shown(line) for line in drawn.plain.split("\n"))
+        drawn.plain = "\n".join(visible(line) for line in drawn.plain.split("\n"))
         words.print(Panel(drawn, title=f"from word {start:,}", title_align="left", border_style="dim"))
     words.print(
         "Colored by self-influence, from the 70th to the 95th percentile: the stronger, the more a word is known only "
@@ -70,26 +71,30 @@ def _print_explained(
     run: LmRun, query: str, guesses: list[tuple[str, float]], found: Explanation, terminal: Terminal
 ) -> None:
     words = terminal.words
-    said = ",  ".join(f"{_word(word)} ({percent(probability, digits=0)})" for word, probability in guesses)
+    said = ",  ".join(f"{_word(word)} ({percent(probability, 0)})" for word, probability in guesses)
     words.print(Panel(Text.assemble(plain(query), ("\nnext: ", "dim"), said), title="your text", title_align="left"))
     first = _word(guesses[0][0])
     title = Text(f"Where the text itself goes on with “{first}”, and pushed toward it", style="bold")
+    power = power_of(reason.score for reason in found.pushed)
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("score" + unit(power), justify="right", no_wrap=True)
     table.add_column("position", justify="right")
     table.add_column("training text", ratio=1)
-    decimals = decimals_for(reason.score for reason in found.pushed)
     for place, reason in enumerate(found.pushed):
         if place == found.meaningful:
             noise = "from here on the order could be noise" if place else "none of these stands out from noise"
             table.add_row("┄" * 14, "", Text(noise, style="dim italic"))
         around = run.around(reason.position)
         line = Text.assemble(
-            (shown(around["before"]), "dim"), " ", (shown(around["word"]), "bold"), " ", (shown(around["after"]), "dim")
+            (visible(around["before"]), "dim"),
+            " ",
+            (visible(around["word"]), "bold"),
+            " ",
+            (visible(around["after"]), "dim"),
         )
-        table.add_row(score(reason.score, reason.stderr, decimals=decimals), f"{reason.position:,}", line)
+        table.add_row(score(reason.score, reason.stderr, power), f"{reason.position:,}", line)
     words.print(table)
 
 
 def _word(word: str) -> str:
-    return "end of line" if word == END else shown(word)
+    return "end of line" if word == END else visible(word)

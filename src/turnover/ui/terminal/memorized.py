@@ -10,13 +10,12 @@ from rich.text import Text
 from turnover.applications import Memorized, MemorizedRow
 from turnover.runs import LmRun, Run, open_any, run_memorized
 from turnover.ui.html.row_lists import firmly_doubted
+from turnover.ui.words import count, percent, power_of, score, unit
 
 from .asked import value_of
-from .gallery import gallery
+from .drawing import draw_gallery, draw_value, plain
 from .language_models import show_memorized
 from .options import AsJson, Debug, RunPath
-from .phrases import count, decimals_for, percent, plain, score
-from .shown_rows import shown_value
 from .terminal import Terminal
 
 _BINS, _WIDEST = 16, 48
@@ -70,9 +69,7 @@ def _with_names(row: dict[str, Any], run: Run) -> None:
 def _print(found: Memorized, run: Run, most: int, terminal: Terminal) -> None:
     words = terminal.words
     words.print(_histogram(found))
-    words.print(
-        f"{percent(found.share_positive, digits=0)} of {len(found):,} rows are better known for having been seen.\n"
-    )
+    words.print(f"{percent(found.share_positive, 0)} of {len(found):,} rows are better known for having been seen.\n")
     wrong = found.likely_wrong(min(most, found.disbelieved)) if found.disbelieved else ()
     if wrong:
         words.print((_doubtful_pictures if run.kind == "image" else _doubtful)(wrong, run, terminal))
@@ -90,38 +87,40 @@ def _print(found: Memorized, run: Run, most: int, terminal: Terminal) -> None:
 def _histogram(found: Memorized) -> Table:
     """Return self-influence as bars, one line a range of values."""
     histogram = found.histogram(_BINS)
-    table = Table(title="Self-influence of the training rows", title_justify="left", box=None, padding=(0, 1, 0, 0))
+    power = power_of(histogram.edges.tolist())
+    table = Table(
+        title="Self-influence of the training rows" + unit(power), title_justify="left", box=None, padding=(0, 1, 0, 0)
+    )
     table.add_column("from", justify="right")
     table.add_column("to", justify="right")
     table.add_column("", no_wrap=True)
     table.add_column("rows", justify="right")
     highest = int(histogram.counts.max())
-    decimals = decimals_for(histogram.edges.tolist())
     for place, rows in enumerate(histogram.counts.tolist()):
         low, high = histogram.edges[place], histogram.edges[place + 1]
         bar = Text("█" * round(_WIDEST * rows / highest) or ("▏" if rows else ""))
         bar.stylize("cyan" if high > 0 else "dim")
-        table.add_row(score(float(low), decimals=decimals), score(float(high), decimals=decimals), bar, f"{rows:,}")
+        table.add_row(score(float(low), power=power), score(float(high), power=power), bar, f"{rows:,}")
     return table
 
 
 def _doubtful(rows: tuple[MemorizedRow, ...], run: Run, terminal: Terminal) -> Table:
+    power = power_of(row.self_influence for row in rows)
     table = Table(title="Likely wrong labels", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("row", justify="right")
     table.add_column("given")
     table.add_column("unseen, it says")
-    table.add_column("self-influence", justify="right")
+    table.add_column("self-influence" + unit(power), justify="right")
     table.add_column("training row", ratio=1)
     places = run.places("train")
-    decimals = decimals_for(row.self_influence for row in rows)
     for row in rows:
         number = int(places[row.position])
-        shown = shown_value(value_of(run, number), terminal.words)
+        shown = draw_value(value_of(run, number), terminal.words)
         table.add_row(
             str(number),
-            plain(f"{run.label_names[row.label]} ({percent(row.label_probability, digits=0)})"),
-            plain(f"{run.label_names[row.suggested]} ({percent(row.suggested_probability, digits=0)})", "bold"),
-            score(row.self_influence, row.stderr, decimals=decimals),
+            plain(f"{run.label_names[row.label]} ({percent(row.label_probability, 0)})"),
+            plain(f"{run.label_names[row.suggested]} ({percent(row.suggested_probability, 0)})", "bold"),
+            score(row.self_influence, row.stderr, power),
             shown,
         )
     return table
@@ -129,18 +128,20 @@ def _doubtful(rows: tuple[MemorizedRow, ...], run: Run, terminal: Terminal) -> T
 
 def _doubtful_pictures(rows: tuple[MemorizedRow, ...], run: Run, terminal: Terminal) -> RenderableType:
     places = run.places("train")
-    decimals = decimals_for(row.self_influence for row in rows)
+    power = power_of(row.self_influence for row in rows)
     entries: list[tuple[Any, list[Text]]] = []
     for row in rows:
         number = int(places[row.position])
         given, other = run.label_names[row.label], run.label_names[row.suggested]
         lines = [
             plain(f"row {number}: {given}", "dim"),
-            plain(f"rather {other} ({percent(row.suggested_probability, digits=0)})", "bold"),
-            Text(score(row.self_influence, row.stderr, decimals=decimals), style="dim"),
+            plain(f"rather {other} ({percent(row.suggested_probability, 0)})", "bold"),
+            Text(score(row.self_influence, row.stderr, power), style="dim"),
         ]
         entries.append((value_of(run, number), lines))
-    return gallery("Likely wrong labels, what the unseen part says, self-influence", entries, terminal.words)
+    return draw_gallery(
+        "Likely wrong labels, what the unseen part says, self-influence" + unit(power), entries, terminal.words
+    )
 
 
 def _print_duplicates(found: Memorized, run: Run, terminal: Terminal) -> None:
@@ -157,6 +158,6 @@ def _print_duplicates(found: Memorized, run: Run, terminal: Terminal) -> None:
             number = int(places[place])
             label = run.label_names[int(found.labels[place])]
             line = Text.assemble(f"  row {number}  ", (label, "bold"), "  ")
-            shown = shown_value(value_of(run, number), terminal.words)
+            shown = draw_value(value_of(run, number), terminal.words)
             words.print(line.append_text(shown) if isinstance(shown, Text) and run.kind != "image" else line)
         words.print()

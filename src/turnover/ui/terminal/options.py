@@ -1,10 +1,29 @@
-"""The arguments and options that commands share, so that they read the same everywhere."""
+"""The arguments and options that commands share, and the run that they name."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, as turnover run made it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on standard output.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Where something fails, show the whole traceback.")]
+from turnover.errors import ApplicationError
+from turnover.runs import LmRun, Run, open_any
+
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, as made by turnover run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def open_classifier(folder: Path) -> Run:
+    """Return a finished run that learned labels.
+
+    Raises:
+        ApplicationError: it is a language model.
+        RunError: there is no finished run.
+    """
+    run = open_any(folder)
+    if isinstance(run, LmRun):
+        raise ApplicationError(
+            f"the run in {str(folder)!r} is a language model, without labeled rows. Commands for it: "
+            f'turnover memorized {folder}, or turnover explain {folder} --query "some words".'
+        )
+    return run

@@ -1,21 +1,26 @@
 """How commands end: 0 fine, 2 for what was given, 130 for Ctrl-C, 1 for what nobody foresaw; a sentence each."""
 
 import functools
+import os
+import re
+import shlex
+import shutil
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
 from turnover.errors import TurnOverError
 
-from .own_name import as_called
 from .terminal import print_json
 
-UNEXPECTED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_UNEXPECTED, _BAD_INPUT, _INTERRUPTED = 1, 2, 130
+_COMMANDS = re.compile(r"(?:(?<=: )|(?<=, or ))turnover (?=[a-z]+ )")
 
 
 class Stopped(KeyboardInterrupt):
@@ -53,7 +58,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every end gets a sentence
             if kwargs.get("debug"):
                 traceback.print_exc()
-            code, sentence = outcome(error)
+            code, sentence = _outcome(error)
             sentence = as_called(sentence)
             print(f"turnover: {sentence}", file=sys.stderr)
             if kwargs.get("as_json"):
@@ -63,18 +68,38 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return guard
 
 
-def outcome(error: BaseException) -> tuple[int, str]:
+def _outcome(error: BaseException) -> tuple[int, str]:
     """Return the exit code of an error and the sentence that a user reads."""
     if isinstance(error, TurnOverError):
-        return BAD_INPUT, str(error)
+        return _BAD_INPUT, str(error)
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, str(error) or "stopped. The same command starts it again."
+        return _INTERRUPTED, str(error) or "stopped. The same command starts again."
     if isinstance(error, MemoryError):
-        return UNEXPECTED, "there is not enough memory for this. Take fewer rows: turnover run ... --max-rows 100000"
-    return UNEXPECTED, (
-        f"something went wrong that should not have: {type(error).__name__}: {error}. The same command with --debug "
-        "shows where."
+        return _UNEXPECTED, "not enough memory. Use fewer rows: turnover run ... --max-rows 100000"
+    return _UNEXPECTED, (
+        f"unexpected error: {type(error).__name__}: {error}. The same command with --debug shows the traceback."
     )
+
+
+def own_name() -> str:
+    """Return what to type for `turnover` here: the name where the shell finds it by that, else its path.
+
+    In a clone that nobody activated, `make demo` calls `.venv/bin/turnover`, and the bare name would not be found.
+    """
+    called = Path(sys.argv[0])
+    if called.stem != "turnover" or not called.is_file():
+        return "turnover"
+    found = shutil.which("turnover")
+    if found is not None and Path(found).samefile(called):
+        return "turnover"
+    # Not resolved: in a .venv the path itself says which environment is meant.
+    path, here = Path(os.path.abspath(called)), Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def as_called(sentence: str) -> str:
+    """Return a sentence in which commands to type begin as this program was called; in prose it keeps its name."""
+    return _COMMANDS.sub(lambda _: f"{own_name()} ", sentence)
 
 
 def _remark(

@@ -1,19 +1,21 @@
 """`turnover report`: one HTML file with everything a run found."""
 
+import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from turnover.errors import RunError
 from turnover.runs import open_any
 
-from .browser import open_page
 from .options import AsJson, Debug, RunPath
 from .terminal import Terminal
 
 
 def report(
     folder: RunPath,
-    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -23,16 +25,34 @@ def report(
 
     Example: turnover report runs/reviews --open
     """
-    from turnover.ui.html.files import write_report
+    from turnover.ui.html import write_report
 
     terminal = Terminal(as_json=as_json)
     run = open_any(folder)
     with terminal.aside.status("writing the report"):
         page = write_report(run)
     if not as_json:
-        terminal.words.print(f"The report: [bold]{page}[/bold]", soft_wrap=True)
+        terminal.words.print(f"Report: [bold]{page}[/bold]", soft_wrap=True)
     if show:
-        open_page(page)
+        _open_page(page)
     # Last, so that where no browser opens the error is the only JSON.
     if as_json:
         terminal.result({"report": str(page), "data": str(page.with_suffix(".json"))})
+
+
+def _open_page(page: Path) -> None:
+    """Open a file in the user's browser.
+
+    Raises:
+        RunError: there is no display or no browser.
+    """
+    address = page.resolve().as_uri()
+    try:
+        opened = webbrowser.get().open(address)
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        raise RunError(
+            f"there is no browser to open here (no display?). The report is written: copy {str(page)!r} to a machine "
+            f"with a browser and open it there, or read it over the network: turnover serve {page.parent}"
+        )

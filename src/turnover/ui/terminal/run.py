@@ -1,63 +1,148 @@
-"""`turnover run`: from a file to a trained model that can be asked, and a report."""
+"""`turnover run`: from a file to a trained model that can be queried, and a report."""
 
+import itertools
+import re
 import shlex
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from turnover.runs import start_any
-from turnover.ui.terminal import run_options as options
+from turnover.errors import RunError
+from turnover.runs import Kind, RunConfig, RunFolder, read_about, start_any
 
+from .drawing import visible
 from .finished_run import finish
 from .options import AsJson, Debug
 from .outcomes import resumable
-from .phrases import shown
-from .run_folders import folder_for
 from .terminal import Terminal
+
+_DATA, _MODEL, _TRAINING = "Data", "Model", "Training"
+_DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
+# Settings for which 0 means the default of the kind of data, which is not what somebody means who types it.
+_OPEN = ("epochs", "hidden", "replicas", "learning_rate")
+# Settings that name a file or folder of this machine.
+_PATHS = ("data", "validation_data", "test_data", "model")
+_RUNS = Path("runs")
+
+
+def _option(name: str, help_text: str, panel: str, *flags: str, metavar: str | None = None) -> Any:
+    """Return an option that shows the default of its setting; that it was not given shows as None."""
+    default = _DEFAULTS[name]
+    shown = str(default) if default or default is False else False
+    flags = flags or (f"--{name.replace('_', '-')}",)
+    return typer.Option(*flags, help=help_text, rich_help_panel=panel, show_default=shown, metavar=metavar)
 
 
 def run(
     ctx: typer.Context,
-    data: options.Data = None,
-    text: options.TextColumn = None,
-    label: options.LabelColumn = None,
-    task: options.Task = None,
-    columns: options.Columns = None,
-    group: options.Group = None,
-    validation_data: options.ValidationData = None,
-    test_data: options.TestData = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    max_rows: options.MaxRows = None,
-    skip_bad: options.SkipBad = None,
-    model: options.Model = None,
-    adapters: options.Adapters = None,
-    hidden: options.Hidden = None,
-    replicas: options.Replicas = None,
-    keep: options.Keep = None,
-    image_size: options.ImageSize = None,
-    context: options.Context = None,
-    vocabulary: options.Vocabulary = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
-    learning_rate: options.LearningRate = None,
-    weight_decay: options.WeightDecay = None,
-    balance: options.Balance = None,
-    seed: options.Seed = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, a text corpus, or the name "
+            "of a data set on the Hugging Face hub.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[str | None, _option("text", "Column of texts.", _DATA, metavar="COLUMN")] = None,
+    label: Annotated[str | None, _option("label", "Column of labels.", _DATA, metavar="COLUMN")] = None,
+    task: Annotated[Kind | None, _option("task", "Kind of data; auto-detected by default.", _DATA)] = None,
+    columns: Annotated[
+        list[str] | None,
+        _option(
+            "columns",
+            "Feature columns of a table: a,b,c. Default: all but label and group.",
+            _DATA,
+            metavar="COLUMNS",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        _option(
+            "group", "Column of annotators, sources or users, each trained as one instance.", _DATA, metavar="COLUMN"
+        ),
+    ] = None,
+    validation_data: Annotated[
+        str | None,
+        _option("validation_data", "File of validation rows, instead of a share of DATA.", _DATA, metavar="FILE"),
+    ] = None,
+    test_data: Annotated[
+        str | None, _option("test_data", "File of test rows, instead of a share of DATA.", _DATA, metavar="FILE")
+    ] = None,
+    validation: Annotated[
+        float | None, _option("validation", "Share of the rows held out for validation.", _DATA, metavar="SHARE")
+    ] = None,
+    test: Annotated[
+        float | None, _option("test", "Share of the rows held out for testing.", _DATA, metavar="SHARE")
+    ] = None,
+    max_rows: Annotated[
+        int | None, _option("max_rows", "Maximum number of rows; more are sampled at random.", _DATA)
+    ] = None,
+    skip_bad: Annotated[
+        bool | None,
+        _option(
+            "skip_bad",
+            "Skip rows without text or label, damaged images and labels unseen in training, instead of rejecting the "
+            "data.",
+            _DATA,
+            "--skip-bad/--no-skip-bad",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        _option(
+            "model",
+            "Folder or hub name of a pretrained text encoder. Default: hashed n-grams, no download.",
+            _MODEL,
+            metavar="DIR_OR_NAME",
+        ),
+    ] = None,
+    adapters: Annotated[
+        int | None, _option("adapters", "Width of adapters trained inside the encoder; 0 keeps it frozen.", _MODEL)
+    ] = None,
+    hidden: Annotated[int | None, _option("hidden", "Width of the masked layer.", _MODEL)] = None,
+    replicas: Annotated[
+        int | None,
+        _option("replicas", "Number of masked replicas; from 3 on, every score has its own standard error.", _MODEL),
+    ] = None,
+    keep: Annotated[float | None, _option("keep", "Share of the units that each row trains.", _MODEL)] = None,
+    image_size: Annotated[int | None, _option("image_size", "Shorter side of the images, in pixels.", _MODEL)] = None,
+    context: Annotated[int | None, _option("context", "Context length of a language model, in words.", _MODEL)] = None,
+    vocabulary: Annotated[
+        int | None, _option("vocabulary", "Vocabulary size of a language model: its most frequent words.", _MODEL)
+    ] = None,
+    epochs: Annotated[
+        int | None, _option("epochs", "Number of epochs; the default depends on the kind of data.", _TRAINING)
+    ] = None,
+    batch_size: Annotated[int | None, _option("batch_size", "Rows per batch.", _TRAINING)] = None,
+    learning_rate: Annotated[
+        float | None,
+        _option("learning_rate", "Learning rate of AdamW; the default depends on the kind of data.", _TRAINING),
+    ] = None,
+    weight_decay: Annotated[float | None, _option("weight_decay", "Weight decay of AdamW.", _TRAINING)] = None,
+    balance: Annotated[
+        bool | None,
+        _option("balance", "Weight classes by their inverse frequency.", _TRAINING, "--balance/--no-balance"),
+    ] = None,
+    seed: Annotated[
+        int | None, _option("seed", "Random seed of split, initialization, masks and batch order.", _TRAINING)
+    ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Settings of a former run, RUN/config.toml: replay it, or take it up again."),
+        typer.Option(metavar="FILE", help="Settings of an earlier run, RUN/config.toml: repeats or resumes it."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Folder for the run.", show_default="runs/NAME")
+        Path | None, typer.Option(metavar="RUN", help="Folder of the run.", show_default="runs/NAME")
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Train once on your data, score every training row and write a report.
 
-    Ctrl-C leaves a folder that the same command takes up again.
+    Ctrl-C leaves a folder that the same command resumes.
 
     For example:
 
@@ -74,19 +159,87 @@ def run(
     - turnover run --config runs/reviews/config.toml
     """
     terminal = Terminal(as_json=as_json)
-    settings = options.settings_of(ctx.params, config)
-    folder = folder_for(settings, config, out)
-    advice = "Fewer rows take less: --max-rows."
+    settings = _settings_of(ctx.params, config)
+    folder = _folder_for(settings, config, out)
     if (folder / "run.json").exists():
-        terminal.aside.print(f"There is a run in {shown(str(folder))}: it is taken up where it was left.", style="dim")
-    with resumable(lambda: _go_on(folder)), terminal.bars(advice=advice) as watch:
-        done = start_any(settings, folder, watch=watch)
-        finish(done, terminal, watch)
+        terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
+    advice = "Use fewer rows to save time: --max-rows."
+    with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
+        finish(start_any(settings, folder, watch=watch), terminal, watch)
 
 
-def _go_on(folder: Path) -> str:
+def _how_to_resume(folder: Path) -> str:
     settings = folder / "config.toml"
     if not settings.exists():
-        return "stopped while the data was read, so that nothing is kept. The same command starts it again."
+        return "stopped while reading the data, so nothing is kept. The same command starts again."
     file = shlex.quote(str(settings))
-    return f"stopped. What is finished is kept; this takes it up again: turnover run --config {file}"
+    return f"stopped. What is finished is kept; resume with: turnover run --config {file}"
+
+
+def _settings_of(given: Mapping[str, Any], config: Path | None) -> RunConfig:
+    """Return the settings of a run: those of a file, overridden by those of the command line.
+
+    Args:
+        given: by name of the setting; None: not given.
+        config: file of settings; None: the defaults.
+
+    Raises:
+        RunError: there is no data, or a setting is out of range.
+    """
+    chosen = {name: value for name, value in given.items() if name in _DEFAULTS and value not in (None, [], ())}
+    zero = [f"--{name.replace('_', '-')}" for name in _OPEN if chosen.get(name) == 0]
+    if zero:
+        raise RunError(
+            f"{' and '.join(zero)} must be > 0, got 0. Leave it out for the default, which depends on the kind of data."
+        )
+    former = {} if config is None else RunConfig.read(config).as_dict()
+    if "data" not in {**former, **chosen}:
+        raise RunError(
+            "no data was given. Give a file, a folder or the settings of an earlier run: turnover run reviews.csv "
+            "--text text --label label, or: turnover run --config RUN/config.toml"
+        )
+    settled = {name: _settled(name, value) for name, value in chosen.items()}
+    return RunConfig.from_values({**former, **settled}, source="the command line")
+
+
+def _settled(name: str, value: Any) -> Any:
+    """Return a value as settings hold it: a path in full, so that a run can be repeated from another folder."""
+    if name == "columns":
+        return [column.strip() for part in value for column in part.split(",") if column.strip()]
+    # What is no file may be a name on the hub, which stays as it is.
+    return str(Path(value).resolve()) if name in _PATHS and Path(value).exists() else value
+
+
+def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> Path:
+    """Return the folder of a run.
+
+    Args:
+        settings: of the run.
+        config: file that they came from; None: from the command line.
+        out: folder that was asked for; None: runs/NAME, the folder of `config` where it holds the same run unfinished,
+            or a new one beside it where that is finished.
+    """
+    if out is not None:
+        return out
+    if config is None or not (config.parent / "run.json").is_file():
+        return _RUNS / _name_of(settings.data)
+    former = RunFolder(config.parent)
+    if read_about(former).state != "complete" and RunConfig.read(config) == settings:
+        return former.path
+    return next(
+        new
+        for number in itertools.count(2)
+        if not (new := former.path.with_name(f"{former.path.resolve().name}-{number}")).exists()
+    )
+
+
+def _name_of(data: str) -> str:
+    """Return a name for the folder of a run.
+
+    Example:
+        >>> _name_of("/data/my reviews.csv"), _name_of("stanfordnlp/sst2"), _name_of("images/")
+        ('my-reviews', 'sst2', 'images')
+    """
+    name = Path(data).name
+    stem = name.removesuffix(".gz").rsplit(".", 1)[0] if "." in name.lstrip(".") else name
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "run"

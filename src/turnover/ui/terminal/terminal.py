@@ -1,14 +1,99 @@
-"""Where words go: results to standard output, or all words to standard error where the result is JSON."""
+"""Where a command prints: results to standard output, progress and remarks to standard error; JSON where asked for."""
 
 import json
 import math
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-from .bars import Bars
+from turnover.ui.words import count, duration
+
+# A stage is measured for so many seconds and steps before its length is foretold.
+_MEASURED_SECONDS, _MEASURED_STEPS = 3.0, 5
+# What takes less than this is not worth a sentence.
+_WORTH_SAYING = 60.0
+
+
+@dataclass
+class _Stage:
+    """One stage under way: when it began, with how many steps done already, and its bar."""
+
+    began: float
+    first: int
+    bar: TaskID
+    told: bool = False
+
+
+class Bars:
+    """A watch that draws a bar for every stage on a terminal, and foretells long stages in a sentence everywhere.
+
+    Args:
+        console: where to draw.
+        advice: what to do where a stage takes long, a sentence.
+        clock: seconds that pass.
+    """
+
+    def __init__(self, console: Console, *, advice: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._advice, self._clock = advice, clock
+        self._stages: dict[str, _Stage] = {}
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("[dim]{task.fields[note]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> "Bars":
+        """Begin to draw."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bars away."""
+        self._progress.stop()
+
+    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Take note that `done` of `total` steps of a stage are finished."""
+        now = self._clock()
+        if stage not in self._stages:
+            bar = self._progress.add_task(escape(stage), total=total, completed=done, note="")
+            self._stages[stage] = _Stage(now, done, bar)
+        known = self._stages[stage]
+        self._progress.update(known.bar, completed=done, total=total, note=escape(note))
+        self._foretell(known, stage, done, total, now)
+
+    def _foretell(self, known: _Stage, stage: str, done: int, total: int, now: float) -> None:
+        """Say once how long a stage will take, as soon as enough of it is measured."""
+        passed, steps = now - known.began, done - known.first
+        if known.told or passed < _MEASURED_SECONDS or steps < _MEASURED_STEPS:
+            return
+        known.told = True
+        left = passed / steps * (total - done)
+        if left > _WORTH_SAYING:
+            said = f"{stage} will take about {duration(left)} (measured on {count(steps, 'step')} of {total:,})."
+            self._progress.console.print(f"{escape(said)} {escape(self._advice)}".rstrip(), soft_wrap=True)
 
 
 class Terminal:

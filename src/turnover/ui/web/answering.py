@@ -13,10 +13,9 @@ from turnover.runs import Run
 
 from .behind import ALL, PREDICTED, Behind, in_pieces
 from .browsing import Browsing
-from .problems import NotReadyError
+from .inputs import as_cells, as_data_uri, checked_text, checked_values, read_upload
+from .responses import NotReadyError
 from .shapes import Answer, Cell, Probability, Question, Row
-from .uploads import as_data_uri, read_upload
-from .values import as_cells, checked_text, checked_values
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from fastapi import APIRouter, File, Path, Query, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from .corrected import corrected_file
+from .corrections import corrected_file
+from .inputs import as_png
 from .shapes import MOST_EXAMPLES, About, Answer, Mark, Marks, NewMark, Problem, Question, Row, RowList, State
 from .site import Site
-from .uploads import as_png
 
 _MOST_ROWS = 200
 _REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Problem, "description": "that cannot be asked"}}

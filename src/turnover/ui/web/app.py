@@ -10,10 +10,9 @@ from turnover.errors import RunError
 from turnover.runs import Run
 
 from .api import make_api
-from .limits import BodyLimits
 from .pages import make_pages
-from .problems import handle_problems
-from .security import LOOPBACK_HOSTS, Guard
+from .responses import handle_problems
+from .security import LOOPBACK_HOSTS, BodyLimits, Guard
 from .site import Site
 
 _ABOUT = (

@@ -8,7 +8,7 @@ import numpy as np
 from turnover.errors import DataFileError
 from turnover.runs import SPLITS, Run, label_text
 
-from .marks import MarkBook
+from .corrections import MarkBook
 from .shapes import Cell, Row
 
 Order = Literal["doubt", "file"]

@@ -16,12 +16,11 @@ from turnover.errors import DataFileError
 from .api import corrected_response, image_response, put_mark
 from .api_page import operations, schemas
 from .behind import PREDICTED
-from .problems import NotReadyError
-from .rendering import render
+from .inputs import as_cells, checked_values, columns_of
+from .responses import NotReadyError, render
 from .security import REPORT_POLICY
 from .shapes import MOST_LETTERS, Answer, Question
 from .site import Site
-from .values import as_cells, checked_values, columns_of
 
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}

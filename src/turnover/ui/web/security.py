@@ -1,22 +1,36 @@
-"""Who may ask: a token, the right host, the same origin; and headers that keep pages from being abused."""
+"""Which requests are answered: token, host, origin, size and time; and headers that keep pages from being abused."""
 
+import asyncio
 import hashlib
 import hmac
+import html
+from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .problems import problem_response
+from .responses import problem_response
 
+MEGABYTE = 2**20
+UPLOAD_BYTES = 5 * MEGABYTE
+# What multipart encoding adds to an image.
+_AROUND_UPLOAD = 64 * 1024
+_OTHER_BYTES = 256 * 1024
+_LARGER: Mapping[str, int] = {
+    "/": UPLOAD_BYTES + _AROUND_UPLOAD,
+    "/answer": UPLOAD_BYTES + _AROUND_UPLOAD,
+    "/api/explain/image": UPLOAD_BYTES + _AROUND_UPLOAD,
+}
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Questions are asked by POST where they are too long for an address.
 _CHANGES_NOTHING = frozenset({"/", "/answer", "/api/explain/image"})
 # Scripts and styles come from our own files only, so that nothing in the data can become one of them.
-POLICY = (
+_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -26,7 +40,7 @@ REPORT_POLICY = (
     "style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
     "x-frame-options": "DENY",
@@ -109,7 +123,7 @@ class Guard:
         rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
         # A page and no redirect: after a click on a link elsewhere a strict cookie would not be sent along.
         target = "/" + request.url.path.lstrip("/\\") + (f"?{rest}" if rest else "")
-        answer = HTMLResponse(_GO_ON.format(target=_escaped(target)))
+        answer = HTMLResponse(_GO_ON.format(target=html.escape(target)))
         answer.set_cookie(
             _cookie_name(self._token),
             _cookie_value(self._token),
@@ -124,12 +138,6 @@ _GO_ON = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={target}">'
     '<title>turnover</title><p><a href="{target}">Go on</a></p></html>'
 )
-
-
-def _escaped(text: str) -> str:
-    import html
-
-    return html.escape(text, quote=True)
 
 
 def _cookie_name(token: str) -> str:
@@ -158,3 +166,67 @@ def _same_origin(request: Request) -> bool:
     json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
     harmless = json or request.url.path in _CHANGES_NOTHING or request.method in ("PUT", "DELETE")
     return site is not None or harmless or "authorization" in request.headers
+
+
+class BodyLimits:
+    """Refuses bodies that are too large (413) or take too long to arrive (408).
+
+    Args:
+        app: what is called within.
+        seconds: for the whole body.
+    """
+
+    def __init__(self, app: ASGIApp, *, seconds: float = 15.0) -> None:
+        self._app, self._seconds = app, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        most = _LARGER.get(scope["path"], _OTHER_BYTES)
+        await self._app(scope, _Bounded(receive, most, self._seconds, _length(scope)), send)
+
+
+class _Bounded:
+    """Receives a body within its limits; what is beyond them is raised where the body is read."""
+
+    def __init__(self, receive: Receive, most: int, seconds: float, announced: int) -> None:
+        self._receive, self._most, self._seconds, self._announced = receive, most, seconds, announced
+        self._seen = 0
+        self._ends: float | None = None
+        self._complete = False
+
+    async def __call__(self) -> Message:
+        """Return the next part of the body, or that the client went away."""
+        if self._complete:
+            return await self._receive()
+        if self._announced > self._most:
+            raise _too_large(self._most)
+        now = asyncio.get_running_loop().time()
+        self._ends = now + self._seconds if self._ends is None else self._ends
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._ends - now))
+        except TimeoutError as error:
+            raise HTTPException(
+                408, f"the request did not arrive within {self._seconds:g} seconds. Try again."
+            ) from error
+        self._seen += len(message.get("body", b""))
+        if self._seen > self._most:
+            raise _too_large(self._most)
+        self._complete = not message.get("more_body", False)
+        return message
+
+
+def _length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+def _too_large(most: int) -> HTTPException:
+    shown = f"{most // MEGABYTE} MB" if most >= MEGABYTE else f"{most // 1024} KB"
+    return HTTPException(
+        413, f"the request is larger than {shown}. Send something smaller; an image may be scaled down."
+    )

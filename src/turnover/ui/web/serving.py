@@ -6,7 +6,6 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from turnover.errors import MissingExtraError, RunError
@@ -124,29 +123,6 @@ def open_server(
         shown = socket.gethostname()
     address = f"http://{shown}:{bound.getsockname()[1]}/"
     return LiveServer(app, bound, f"{address}?token={token}" if token else address, token)
-
-
-def serve(
-    run: "Run",
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    token: str | None = None,
-    announce: Callable[[str], None] | None = None,
-) -> None:
-    """Serve a run until the process is interrupted.
-
-    Args:
-        run: as for `open_server`.
-        host: as for `open_server`.
-        port: as for `open_server`.
-        token: as for `open_server`.
-        announce: told the address, token included, before the first request.
-    """
-    server = open_server(run, host=host, port=port, token=token)
-    if announce is not None:
-        announce(server.address)
-    server.run()
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -6,7 +6,7 @@ from turnover.runs import Run
 
 from .answering import Answering
 from .browsing import Browsing
-from .marks import MarkBook
+from .corrections import MarkBook
 from .shapes import About, Answer, Question, State
 from .work_queue import WorkQueue
 

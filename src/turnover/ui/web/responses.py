@@ -1,18 +1,23 @@
-"""What went wrong, as JSON for programs, as a page for people, or as a part of one for its script."""
+"""Pages from templates; errors as JSON for programs, a page for people, or a part of one for its script."""
 
 import logging
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from turnover.errors import TurnOverError
+from turnover.ui.html import environment
 
-from .rendering import render
 from .work_queue import QueueFullError, TooSlowError
+
+if TYPE_CHECKING:
+    import jinja2
 
 _TITLES = {
     401: "A token is needed",
@@ -25,11 +30,19 @@ _TITLES = {
     503: "Busy",
     504: "That took too long",
 }
-RETRY_SECONDS = 2
+_RETRY_SECONDS = 2
 
 
 class NotReadyError(Exception):
     """The model is still being loaded, or could not be."""
+
+
+def render(
+    template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """Return a page, in which all values that the template fills in are escaped."""
+    content = _templates().get_template(template).render(**values)
+    return HTMLResponse(content, status, headers=dict(headers or {}))
 
 
 def problem_response(
@@ -41,7 +54,7 @@ def problem_response(
         return JSONResponse({"error": title, "detail": sentence}, status, headers=dict(headers or {}))
     whole = request.headers.get("x-part") is None
     template = "problem.html" if whole else "problem_part.html"
-    retry = RETRY_SECONDS if status == 503 and request.method == "GET" else None
+    retry = _RETRY_SECONDS if status == 503 and request.method == "GET" else None
     return render(template, status=status, headers=headers, title=title, sentence=sentence, retry=retry)
 
 
@@ -65,11 +78,11 @@ def handle_problems(app: FastAPI) -> None:
     @app.exception_handler(QueueFullError)
     def of_full_queue(request: Request, error: QueueFullError) -> Response:
         sentence = "many questions are waiting already. Try again in a few seconds."
-        return problem_response(request, 503, sentence, {"Retry-After": str(RETRY_SECONDS)})
+        return problem_response(request, 503, sentence, {"Retry-After": str(_RETRY_SECONDS)})
 
     @app.exception_handler(NotReadyError)
     def of_start(request: Request, error: NotReadyError) -> Response:
-        return problem_response(request, 503, str(error), {"Retry-After": str(RETRY_SECONDS)})
+        return problem_response(request, 503, str(error), {"Retry-After": str(_RETRY_SECONDS)})
 
     @app.exception_handler(TooSlowError)
     def of_slow_answer(request: Request, error: TooSlowError) -> Response:
@@ -88,3 +101,8 @@ def _told(error: Mapping[str, object]) -> str:
     place = error.get("loc")
     names = [str(part) for part in place if part not in ("body", "query", "path")] if isinstance(place, tuple) else []
     return f"{'.'.join(names) or 'the request'}: {error.get('msg')}"
+
+
+@cache
+def _templates() -> "jinja2.Environment":
+    return environment("turnover.ui.web")

@@ -1,10 +1,10 @@
-"""Bars: long stages are foretold in a sentence, once, everywhere; bars are drawn on terminals only."""
+"""Long stages are foretold in a sentence, once; bars are drawn on terminals only; JSON has no NaN."""
 
 import io
 
 from rich.console import Console
 
-from turnover.ui.terminal.bars import Bars
+from turnover.ui.terminal.terminal import Bars, print_json
 
 
 def said_of(steps, *, total, seconds, first=0, terminal=False):
@@ -22,7 +22,7 @@ def said_of(steps, *, total, seconds, first=0, terminal=False):
 def test_a_long_stage_is_foretold_once_with_advice():
     said = said_of(20, total=10_000, seconds=1.0)
     assert said.count("training will take about") == 1
-    assert "2.8 hours" in said
+    assert "2 h 46 min" in said
     assert "Take fewer rows." in said
 
 
@@ -31,7 +31,7 @@ def test_a_short_stage_is_not_worth_a_word():
 
 
 def test_steps_of_an_earlier_day_do_not_make_the_estimate_shorter():
-    assert "2.5 hours" in said_of(20, total=10_000, seconds=1.0, first=1000)
+    assert "2 h 29 min" in said_of(20, total=10_000, seconds=1.0, first=1000)
 
 
 def test_a_terminal_sees_a_bar_with_the_stage_and_its_steps():
@@ -46,3 +46,8 @@ def test_what_is_told_of_a_stage_is_no_markup():
         watch("[bold]stage", 1, 2, "[red]note")
     assert "[bold]stage" in heard.getvalue()
     assert "[red]note" in heard.getvalue()
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    print_json({"a": [float("nan"), 1.5], "b": {"c": float("inf")}})
+    assert "".join(capsys.readouterr().out.split()) == '{"a":[null,1.5],"b":{"c":null}}'

@@ -10,10 +10,7 @@ import pytest
 from rich.console import Console
 
 import turnover.ui.terminal
-from turnover.ui.terminal.phrases import clipped, plain, shown
-from turnover.ui.terminal.pictures import picture
-from turnover.ui.terminal.shown_rows import SHARED, shown_value
-from turnover.ui.terminal.terminal import print_json
+from turnover.ui.terminal.drawing import SHARED, draw_image, draw_value, plain, visible
 
 
 @pytest.mark.parametrize(
@@ -25,7 +22,7 @@ def test_examples_in_docstrings_hold(name):
 
 @pytest.mark.parametrize("nasty", ["\x1b[2J", "\x9b31m", "\x07", "\u202eabc", "a\rb", "\x00", "\ud800"])
 def test_nothing_in_the_data_is_a_command_to_the_terminal(nasty):
-    safe = shown(f"before {nasty} after")
+    safe = visible(f"before {nasty} after")
     assert len(safe) == len(f"before {nasty} after")
     assert not any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 or sign in "\u202e\ud800" for sign in safe)
 
@@ -36,12 +33,12 @@ def test_nothing_in_the_data_is_markup():
     assert heard.getvalue().strip() == "[bold]a[/bold] [/x]"
 
 
-def test_long_data_is_clipped():
-    assert len(clipped("word " * 100, most=50)) <= 50
+def test_long_data_is_cut():
+    assert len(draw_value("word " * 100, Console()).plain) <= 402
 
 
 def test_words_that_both_have_are_marked_where_they_stand():
-    drawn = shown_value("a thin, thin plot", Console(), beside="The plot is thin.")
+    drawn = draw_value("a thin, thin plot", Console(), beside="The plot is thin.")
     assert [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED] == [
         "thin",
         "thin",
@@ -50,20 +47,20 @@ def test_words_that_both_have_are_marked_where_they_stand():
 
 
 def test_marks_fit_texts_with_signs_that_a_terminal_must_not_see():
-    drawn = shown_value("a\x1b\x1b plot", Console(), beside="plot")
+    drawn = draw_value("a\x1b\x1b plot", Console(), beside="plot")
     assert [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED] == ["plot"]
 
 
 def test_equal_cells_come_first_and_are_marked():
     cells = {f"c{number}": number for number in range(12)} | {"same": "x", "missing": float("nan")}
-    drawn = shown_value(cells, Console(), beside={"same": "x", "c1": 5, "missing": 1.0})
+    drawn = draw_value(cells, Console(), beside={"same": "x", "c1": 5, "missing": 1.0})
     assert drawn.plain.startswith("same=x, c0=0")
     assert drawn.plain.endswith("and 9 more")
 
 
 def test_cells_of_numbers_come_by_their_distance_in_spreads_of_their_column():
     ours, theirs = {"a": 1.0, "b": 100.0, "c": 5.0}, {"a": 3.0, "b": 101.0, "c": 5.05}
-    drawn = shown_value(theirs, Console(), beside=ours, spreads={"a": 1.0, "b": 100.0, "c": 1.0})
+    drawn = draw_value(theirs, Console(), beside=ours, spreads={"a": 1.0, "b": 100.0, "c": 1.0})
     assert drawn.plain == "b=101, c=5.05, a=3"
     marked = [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED]
     assert marked == ["101", "5.05"]
@@ -71,18 +68,13 @@ def test_cells_of_numbers_come_by_their_distance_in_spreads_of_their_column():
 
 def test_an_image_takes_two_pixels_a_character_in_color():
     image = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
-    drawn = picture(image, Console(color_system="truecolor", force_terminal=True))
+    drawn = draw_image(image, Console(color_system="truecolor", force_terminal=True))
     assert [len(line) for line in drawn.plain.splitlines()] == [16] * 8  # a small one is drawn twice as large
     large = np.zeros((24, 24, 3), np.uint8)
-    assert len(picture(large, Console(color_system="truecolor", force_terminal=True)).plain.splitlines()) == 12
+    assert len(draw_image(large, Console(color_system="truecolor", force_terminal=True)).plain.splitlines()) == 12
 
 
 def test_a_large_image_is_shrunk_to_the_mean_of_its_pixels():
     image = np.full((100, 200, 1), 255, np.uint8)
-    drawn = picture(image, Console(color_system=None), widest=20)
+    drawn = draw_image(image, Console(color_system=None), widest=20)
     assert drawn.plain.splitlines() == ["█" * 20] * 5
-
-
-def test_json_has_null_for_what_is_no_number(capsys):
-    print_json({"a": [float("nan"), 1.5], "b": {"c": float("inf")}})
-    assert "".join(capsys.readouterr().out.split()) == '{"a":[null,1.5],"b":{"c":null}}'

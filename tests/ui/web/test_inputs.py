@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from turnover.errors import DataFileError
-from turnover.ui.web.uploads import MOST_PIXELS, as_png, read_upload
+from turnover.ui.web.inputs import MOST_PIXELS, as_png, read_upload
 
 
 def _file(image: Image.Image, kind: str = "PNG") -> bytes:

@@ -1,0 +1,181 @@
+"""A row on a terminal: its text, cells or image, in which nothing is obeyed, and what it shares with another row."""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from rich.color import Color
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from turnover.applications import shared_tokens
+from turnover.runs import ColumnInputs, Run
+from turnover.ui.words import cell_text
+
+SHARED = "bold cyan"
+"""The style of what a row shares with the one beside it."""
+
+_MOST_LETTERS, _MOST_CELLS = 400, 5
+# Numbers that differ by less than this share of their column's spread are marked as alike.
+_ALIKE = 0.1
+# Marks that turn the direction of text: they could make a terminal show another order than the data has.
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SHADES, _UPPER_HALF = " ░▒▓█", "▀"
+
+
+def visible(data: str) -> str:
+    r"""Return data so that a terminal shows it and obeys nothing in it, letter for letter; line breaks become spaces.
+
+    Example:
+        >>> visible("a\x1b[31m\tb")
+        'a␛[31m b'
+    """
+    return "".join(_visible(character) for character in data)
+
+
+def plain(data: str, style: str = "") -> Text:
+    """Return data as text in which nothing is markup."""
+    return Text(visible(data), style=style)
+
+
+def draw_value(
+    value: Any,
+    console: Console,
+    *,
+    style: str = "",
+    beside: Any = None,
+    spreads: Mapping[str, float] | None = None,
+    cells: int = _MOST_CELLS,
+) -> RenderableType:
+    """Return a value of a row, ready to print.
+
+    Args:
+        value: a text, pixels, or cells by the names of their columns.
+        console: that it is for.
+        style: of what is not marked.
+        beside: what it is compared with: words and cells that both have are marked; None: nothing is.
+        spreads: of the columns of numbers, to tell which cells are nearest.
+        cells: how many cells at most.
+    """
+    if isinstance(value, str):
+        return _draw_text(value, style, beside)
+    if isinstance(value, np.ndarray):
+        return draw_image(value, console)
+    return _draw_cells(value, style, beside, spreads or {}, cells)
+
+
+def spreads_of(run: Run) -> dict[str, float]:
+    """Return the spread of every column of numbers that a run learned from."""
+    how = run.preparation
+    if not isinstance(how, ColumnInputs):
+        return {}
+    return {column.name: column.spread for column in how.columns if column.categories is None}
+
+
+def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:
+    """Return images side by side, as many as fit, with the lines below each.
+
+    Args:
+        title: above all of them.
+        entries: an image and the lines below it, each.
+        console: that they are for.
+    """
+    drawn = [Group(draw_image(image, console), *lines) for image, lines in entries]
+    return Group(Text(title, style="bold"), Columns(drawn, padding=(1, 3), expand=False))
+
+
+def draw_image(image: np.ndarray, console: Console, *, widest: int = 24) -> Text:
+    """Return an image as lines of characters: two pixels per character in color, or shaded blocks without.
+
+    Args:
+        image: uint8 [height, width, channels], of 1 or 3 channels.
+        console: that it is for; where it has no colors, shades are drawn.
+        widest: characters per line at most.
+
+    Example:
+        >>> dark_and_light = np.array([[[0], [255]]], np.uint8)
+        >>> draw_image(dark_and_light, Console(color_system=None)).plain
+        '  ██'
+    """
+    if console.color_system is None:
+        steps = (_shrunk(image, widest // 2).mean(axis=2) / 256 * len(_SHADES)).astype(int)
+        return Text("\n".join("".join(_SHADES[step] * 2 for step in line) for line in steps.tolist()), no_wrap=True)
+    pixels = _shrunk(image, widest)
+    if 2 * pixels.shape[1] <= widest:
+        pixels = pixels.repeat(2, axis=0).repeat(2, axis=1)
+    # A character is about twice as high as wide and shows two pixels, one over the other.
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, pixels[-1:]])
+    if pixels.shape[2] != 3:
+        pixels = np.repeat(pixels[:, :, :1], 3, axis=2)
+    drawn = Text(no_wrap=True)
+    for row in range(0, len(pixels), 2):
+        if row:
+            drawn.append("\n")
+        for upper, lower in zip(pixels[row].tolist(), pixels[row + 1].tolist(), strict=True):
+            drawn.append(_UPPER_HALF, Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
+    return drawn
+
+
+def _visible(character: str) -> str:
+    if character in "\t\n\r\v\f\x85\u2028\u2029":
+        return " "
+    number = ord(character)
+    if number < 0x20:
+        return chr(0x2400 + number)
+    # Cc: control characters; Cs: halves of a pair.
+    return "�" if unicodedata.category(character) in ("Cc", "Cs") or character in _TURNING else character
+
+
+def _draw_text(value: str, style: str, beside: Any) -> Text:
+    drawn = plain(value, style)
+    if isinstance(beside, str):
+        # What a terminal shows has as many letters as the text itself, so that places fit both.
+        for span in shared_tokens(beside, value).example:
+            drawn.stylize(SHARED, span.start, span.end)
+    return drawn if len(drawn) <= _MOST_LETTERS else drawn[:_MOST_LETTERS].append(" …")
+
+
+def _draw_cells(value: Mapping[str, Any], style: str, beside: Any, spreads: Mapping[str, float], most: int) -> Text:
+    """Return cells as name=value, those nearest to the other row's first."""
+    other: Mapping[str, Any] = beside if isinstance(beside, Mapping) else {}
+    far = {name: _distance(value[name], other.get(name), spreads.get(name)) for name in value}
+    order = sorted(value, key=lambda name: far[name]) if other else list(value)
+    drawn = Text(style=style)
+    for place, name in enumerate(order[:most]):
+        drawn.append(", " if place else "")
+        drawn.append(f"{visible(str(name))}=", style="dim")
+        drawn.append(visible(cell_text(value[name])), style=SHARED if far[name] < _ALIKE else "")
+    if len(order) > most:
+        drawn.append(f" and {len(order) - most} more", style="dim")
+    return drawn
+
+
+def _distance(first: Any, second: Any, spread: float | None) -> float:
+    """Return how far apart two cells are, in spreads of their column; categories are alike or not."""
+    if second is None:
+        return math.inf
+    try:
+        far = abs(float(first) - float(second)) / (spread or math.inf)
+    except (TypeError, ValueError):
+        return 0.0 if cell_text(first) == cell_text(second) else math.inf
+    if spread is None:
+        return 0.0 if float(first) == float(second) else math.inf
+    return math.inf if math.isnan(far) else far
+
+
+def _shrunk(image: np.ndarray, widest: int) -> np.ndarray:
+    """Return an image of at most so many pixels per line, each the mean of those it stands for."""
+    height, width = image.shape[:2]
+    if width <= widest:
+        return image
+    wide, high = widest, max(1, round(height * widest / width))
+    rows = np.linspace(0, height, high + 1).astype(int)
+    columns = np.linspace(0, width, wide + 1).astype(int)
+    sums = np.add.reduceat(np.add.reduceat(image.astype(float), rows[:-1], axis=0), columns[:-1], axis=1)
+    sizes = np.diff(rows)[:, None, None] * np.diff(columns)[None, :, None]
+    return (sums / sizes).astype(np.uint8)

@@ -1,0 +1,82 @@
+"""Numbers and texts as people read them."""
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnover.ui import words
+
+
+@given(st.text(max_size=40), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=6))
+def test_a_marked_text_is_the_same_text(text, marks):
+    found = words.pieces(text, marks)
+    assert "".join(piece.text for piece in found) == text
+    assert all(piece.text for piece in found) or not text
+
+
+def test_overlapping_marks_mark_every_letter_once():
+    found = words.pieces("abcdef", [(1, 4), (2, 5), (4, 4)])
+    assert [(piece.text, piece.marked) for piece in found] == [("a", False), ("bcd", True), ("e", True), ("f", False)]
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "power", "text"),
+    [
+        (0, None, 0, "+0.00"),
+        (1e-9, None, 0, "+0.000"),
+        (-1234.5, None, 3, "−1.23"),
+        (123.4, None, 0, "+123"),
+        (0.0123, 0.0045, -3, "+12.3 ± 4.5"),
+        (0.001, 2.0, 0, "+0.00 ± 2.00"),
+    ],
+)
+def test_scores_have_a_sign_and_few_digits_and_their_standard_error_as_many(value, stderr, power, text):
+    assert words.score(value, stderr, power) == text
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_all_or_nothing_only_if_it_is(share):
+    said = words.percent(share, 0)
+    assert (said == "100 %") == (share == 1)
+    assert (said == "0 %") == (share == 0)
+
+
+def test_units_are_said_only_where_there_is_one():
+    assert words.unit(0) == ""
+    assert words.unit(-3) == " (× 10⁻³)"
+
+
+def test_small_p_values_are_told_apart():
+    assert words.p_value(1.2e-5) == "1.2 × 10⁻⁵"
+    assert words.p_value(6.2e-5) == "6.2 × 10⁻⁵"
+    assert words.p_value(0.00123) == "0.0012"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59.7, "60 s"), (60, "1 min 0 s"), (7199, "1 h 59 min"), (0, "0.0 s")])
+def test_times_are_read_at_a_glance(seconds, text):
+    assert words.duration(seconds) == text
+
+
+@given(st.floats(1e-12, 1e12))
+def test_in_its_unit_the_largest_value_is_easy_to_read(value):
+    assert 0.05 <= value / 10.0 ** words.power_of([value, value / 3]) < 1000
+
+
+def test_long_texts_end_between_words_and_say_so():
+    text = words.shortened("word " * 200)
+    assert len(text) <= 402
+    assert text.endswith("word …")
+    assert words.shortened("x" * 500) == "x" * 400 + " …"
+    assert words.shortened("  short ") == "short"
+
+
+def test_what_is_missing_in_a_table_is_called_so():
+    assert words.cell_text(None) == words.cell_text(np.nan) == "missing"
+    assert words.cell_text(np.int64(3)) == "3"
+
+
+def test_examples_in_docstrings_hold():
+    assert doctest.testmod(words).failed == 0
