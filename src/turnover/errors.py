@@ -119,6 +119,10 @@ class DataSetError(TurnOverError, TypeError):
     """A data set or loader cannot be given instance ids as it is."""
 
 
+class BatchError(TurnOverError, ValueError):
+    """A batch or data set cannot be taken apart into inputs, target and ids."""
+
+
 class TargetError(TurnOverError, ValueError):
     """Outputs and targets do not fit together for the loss."""
 

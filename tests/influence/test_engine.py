@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.influence.models import cnn, mlp, trained
-from turnover.errors import InfluenceError, InstanceIdError, NotWrappedError, TurnOverWarning
+from turnover.errors import BatchError, InfluenceError, InstanceIdError, NotWrappedError, TurnOverWarning
 
 
 def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -293,7 +293,7 @@ def test_bad_options_are_refused_at_once(options, message):
     ],
 )
 def test_bad_questions_are_refused_with_the_cure(call, message):
-    with pytest.raises(InfluenceError, match=message):
+    with pytest.raises((BatchError, InfluenceError), match=message):
         call(turnover.Influence(trained(mlp(), at=["1", "3"])))
 
 

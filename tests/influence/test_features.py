@@ -11,13 +11,13 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from tests.influence.models import Encoder, bert, cnn, mlp, trained
+from turnover.batches import Batch
 from turnover.influence import Ridge
 from turnover.influence.estimate.features import features_of, layers_of
 from turnover.influence.estimate.features_projection import Projection
 from turnover.influence.measures import Goodness
 from turnover.influence.members import Member, evaluating
 from turnover.influence.paths.forward import Pass
-from turnover.influence.queries import Batch
 
 
 class Squeezed(nn.Module):

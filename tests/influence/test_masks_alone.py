@@ -9,9 +9,9 @@ from torch.nn import functional
 import turnover
 from tests.influence.models import Cat, ResNet, mlp, trained
 from tests.reference.masks_alone_twin import twin_without_masks
+from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence.estimate.masks_alone import _spread
-from turnover.influence.queries import Batch
 from turnover.wrapping.build import replica_models
 
 

@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from tests.influence.test_equals_twin import check, cross_entropy, rows_of, vectors
-from turnover.errors import InfluenceError
+from turnover.batches import open_batch
+from turnover.errors import BatchError, InfluenceError, TargetError
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.measures import Goodness
 from turnover.influence.members import Member
-from turnover.influence.queries import open_batch
 
 IDS = range(6)
 
@@ -65,7 +65,7 @@ def test_a_loss_that_compares_every_row_with_every_target_is_named():
 
 
 def test_squared_error_of_unlike_shapes_is_named():
-    with pytest.raises(InfluenceError, match=r"shape \[4, 2\] and targets \[4, 3\]"):
+    with pytest.raises(TargetError, match=r"shape \[4, 2\] and targets \[4, 3\]"):
         Goodness("loss", None)(torch.zeros(4, 2), torch.zeros(4, 3))
 
 
@@ -195,7 +195,7 @@ def test_a_batch_as_a_loader_gives_it_is_a_batch():
 
 def test_targets_of_another_length_are_named():
     inf = turnover.Influence(trained(mlp(), at=["1", "3"]))
-    with pytest.raises(InfluenceError, match="3 targets, but the inputs have 4 rows"):
+    with pytest.raises(BatchError, match="3 targets, but the inputs have 4 rows"):
         inf.pairwise((torch.randn(4, 6), torch.randn(3)), ids=IDS)
 
 

@@ -177,7 +177,7 @@ def test_a_plain_model_or_a_loss_without_gradient_is_refused():
 
 
 def test_a_regression_with_one_output_compares_each_row_with_its_own_target():
-    from turnover.batches.rows import default_loss
+    from turnover.batches import default_loss
     from turnover.errors import TargetError
 
     outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([0.0, 4.0])
@@ -187,7 +187,7 @@ def test_a_regression_with_one_output_compares_each_row_with_its_own_target():
 
 
 def test_ignored_tokens_do_not_count_in_the_default_loss():
-    from turnover.batches.rows import default_loss
+    from turnover.batches import default_loss
 
     outputs, targets = torch.randn(1, 4, 5), torch.tensor([[2, 1, -100, -100]])
     short = default_loss(targets)(outputs[:, :2], targets[:, :2])

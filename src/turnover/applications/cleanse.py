@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import turnover
+from turnover.batches import batches_of
 from turnover.errors import ApplicationError
-from turnover.influence import batches_of
 from turnover.scores import OutOfSample, Scores
 
 from .drop_amount import DropAmount, drop_amount

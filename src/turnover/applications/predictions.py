@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import turnover
-from turnover.batches import logits_of
+from turnover.batches import Batch, batches_of, logits_of
 from turnover.errors import ApplicationError
-from turnover.influence import Batch, Member, batches_of, evaluating
+from turnover.influence import Member, evaluating
 from turnover.layers import replicas_of
 from turnover.wrapping import wrapped_root
 
@@ -90,7 +90,7 @@ def class_probabilities(outputs: Tensor) -> Tensor:
 
 
 def _parts(batch: Batch) -> list[Batch]:
-    if not batch.can_be_parted:
+    if not batch.can_be_split:
         return [batch]
     return [batch.part(start, start + _AT_ONCE) for start in range(0, batch.rows, _AT_ONCE)]
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 import turnover
-from turnover.batches import logits_of
+from turnover.batches import Batch, batches_of, logits_of
 from turnover.errors import ApplicationError
-from turnover.influence import Batch, Member, batches_of, evaluating, null_ids
+from turnover.influence import Member, evaluating, null_ids
 
 from .plain_data import plain
 from .predictions import class_probabilities, predictions

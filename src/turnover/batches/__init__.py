@@ -16,34 +16,37 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `known.py` | what is known of ids without reading rows |
 | `loader.py` | DataLoaders: all settings kept, `collate_fn` sees its rows without ids |
 | `hugging_face.py` | Hugging Face data sets get a column |
+| `batch.py` | `Batch`: inputs, target and ids of some rows, from data in any form; the default loss |
 | `batches.py`, `forms.py` | ids attached to rows and batches and taken off; the forms these have |
 """
 
+from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch, row_of
 from .batches import INSTANCE_ID, attach, split_ids
 from .columns import FIRST_RESERVED_ID, instance_id_of, names_of
 from .dataset import InstanceIdDataset
 from .give import with_instance_ids
 from .iterable import InstanceIdIterable
 from .known import carries_ids, ids_of
-from .rows import IGNORED, Loss, default_loss, logits_of, open_batch, row_of, squared_error
 
 __all__ = [
     "FIRST_RESERVED_ID",
     "IGNORED",
     "INSTANCE_ID",
+    "Batch",
     "InstanceIdDataset",
     "InstanceIdIterable",
     "Loss",
     "attach",
+    "batches_of",
     "carries_ids",
     "default_loss",
     "ids_of",
     "instance_id_of",
     "logits_of",
+    "mean_over_tokens",
     "names_of",
     "open_batch",
     "row_of",
     "split_ids",
-    "squared_error",
     "with_instance_ids",
 ]

@@ -11,18 +11,15 @@ from .fingerprint import fingerprint_of
 from .measures import Goodness
 from .members import Member, evaluating
 from .options import NULL_IDS, null_ids
-from .queries import Batch, batches_of
 
 __all__ = [
     "NULL_IDS",
-    "Batch",
     "Executor",
     "Goodness",
     "Influence",
     "LocalExecutor",
     "Member",
     "Ridge",
-    "batches_of",
     "evaluating",
     "fingerprint_of",
     "null_ids",

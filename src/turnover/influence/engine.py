@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.batches import Loss
+from turnover.batches import Batch, Loss
 from turnover.errors import InfluenceError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
@@ -28,7 +28,7 @@ from .members import Member, call_description, evaluating, open_members
 from .options import NULL_IDS, Options, memory_in_bytes, null_ids
 from .paths.forward import Pass, predicted
 from .progress import Progress
-from .queries import Batch, single_queries
+from .queries import single_queries
 from .question import Question
 from .route import Routes, site_numbers
 from .row_answers import each_on_itself, each_unseen

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.batches import IGNORED, Loss, squared_error
-from turnover.errors import InfluenceError, TargetError
+from turnover.batches import IGNORED, Loss, default_loss, mean_over_tokens
+from turnover.errors import InfluenceError
 
 MeasureName = Literal["loss", "probability", "margin"]
 Measure = MeasureName | Callable[[Any, Any], Tensor]
@@ -87,19 +87,9 @@ class Goodness:
 
 
 def _default_loss(outputs: Tensor, targets: Any) -> Tensor:
-    """Return cross-entropy for integer targets and squared error for floats, one value a row."""
-    if not isinstance(targets, Tensor):
-        raise InfluenceError(f"targets are a {type(targets).__name__}. Give a tensor, or a loss of your own: loss=...")
-    if targets.is_floating_point():
-        try:
-            return squared_error(outputs, targets)
-        except TargetError as error:
-            raise InfluenceError(str(error)) from error
-    scores = _class_scores(outputs, targets)
-    losses = functional.cross_entropy(
-        scores.movedim(-1, 1), targets.to(torch.int64), reduction="none", ignore_index=IGNORED
-    )
-    return _row_means(losses, targets)
+    """Return cross-entropy for integer targets, which are checked, and squared error for floats, per row."""
+    loss = default_loss(targets)
+    return loss(outputs if targets.is_floating_point() else _class_scores(outputs, targets), targets)
 
 
 def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
@@ -120,7 +110,7 @@ def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
         return values
     # Tokens are known to be ignored only where each has a target of its own.
     if isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == values.shape:
-        return _row_means(values, targets)
+        return mean_over_tokens(values, targets)
     return values.flatten(1).mean(1)
 
 
@@ -148,14 +138,6 @@ def _class_scores(outputs: Tensor, targets: Any) -> Tensor:
     return outputs.float()
 
 
-def _row_means(values: Tensor, targets: Tensor) -> Tensor:
-    """Return one value a row: the mean over its tokens, without those that are ignored."""
-    if values.dim() == 1:
-        return values
-    counted = (targets != IGNORED).flatten(1)
-    return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)
-
-
 def _at_targets(scores: Tensor, targets: Tensor) -> Tensor:
     """Return the score of each target; of class 0 where the target is ignored."""
     return scores.gather(-1, targets.long().clamp(min=0).unsqueeze(-1)).squeeze(-1)
@@ -164,7 +146,7 @@ def _at_targets(scores: Tensor, targets: Tensor) -> Tensor:
 def _probability(scores: Tensor, targets: Tensor) -> Tensor:
     """Return the target's probability; of several tokens, the geometric mean of theirs."""
     logs = _at_targets(functional.log_softmax(scores, -1), targets)
-    return _row_means(logs.masked_fill(targets == IGNORED, 0), targets).exp()
+    return mean_over_tokens(logs.masked_fill(targets == IGNORED, 0), targets).exp()
 
 
 def _margin(scores: Tensor, targets: Tensor) -> Tensor:
@@ -172,4 +154,4 @@ def _margin(scores: Tensor, targets: Tensor) -> Tensor:
     at_target = functional.one_hot(targets.long().clamp(min=0), scores.shape[-1]).bool()
     others = scores.masked_fill(at_target, -torch.inf).logsumexp(-1)
     margins = (_at_targets(scores, targets) - others).masked_fill(targets == IGNORED, 0)
-    return _row_means(margins, targets)
+    return mean_over_tokens(margins, targets)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from turnover.batches import Batch
+
 from .estimate.control import LinearControl
 from .options import NULL_IDS, null_ids
-from .queries import Batch
 from .route import Route
 
 FEWEST_MEMBERS = 3

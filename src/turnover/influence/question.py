@@ -6,12 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
+from turnover.batches import Batch
+
 from .estimate.denoise import DenoisedBlock, Denoising
 from .executor import Executor
 from .options import Options
 from .pairs import FEWEST_MEMBERS, Block, Tile
 from .progress import Progress
-from .queries import Batch
 from .route import Route
 
 QUERIES_PER_BLOCK = 128

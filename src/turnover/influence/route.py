@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from turnover.batches import Batch
 from turnover.errors import InfluenceError
 
 from .measures import Goodness
@@ -16,7 +17,6 @@ from .options import Options, null_ids
 from .paths.forward import Pass, base_goodness, chunk, scores_of, settle
 from .paths.generic import GenericScorer, fit_chunk
 from .paths.last_layer import LastLayer, LastLayerScorer, find_last_layer
-from .queries import Batch
 
 _TRIAL = 4
 _TOLERANCE = 1e-4

@@ -8,16 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.batches import IGNORED, logits_of
+from turnover.batches import IGNORED, Batch, logits_of
 from turnover.errors import InfluenceError
-from turnover.layers import View
+from turnover.layers import View, map_tensors
 
 from .measures import Goodness
 from .members import precision
 from .options import null_ids
 from .paths.chunk import Chunk
 from .paths.forward import Pass, check_outputs
-from .queries import Batch, like
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -106,13 +105,11 @@ def _twice(value: Any, copies: int, rows: int) -> Any:
     """Return the value with every tensor of `rows` rows repeated as a whole."""
     if copies == 1:
         return value
-    if isinstance(value, Tensor):
-        return torch.cat([value] * copies) if value.dim() > 0 and value.shape[0] == rows else value
-    if isinstance(value, dict):
-        return {name: _twice(item, copies, rows) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return like(value, [_twice(item, copies, rows) for item in value])
-    return value
+
+    def repeat(tensor: Tensor) -> Tensor:
+        return torch.cat([tensor] * copies) if tensor.dim() > 0 and tensor.shape[0] == rows else tensor
+
+    return map_tensors(value, repeat)
 
 
 def null_for(rows: int, start: int) -> Tensor:

@@ -9,10 +9,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from turnover.batches import ids_of
+from turnover.batches import Batch, batches_of, ids_of
 from turnover.errors import InfluenceError
-
-from .queries import Batch, batches_of
 
 _SHOWN = 5
 

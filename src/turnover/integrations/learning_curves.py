@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import Loss, logits_of
+from turnover.batches import Batch, Loss, batches_of, logits_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
-from turnover.influence import Batch, Goodness, batches_of
+from turnover.influence import Goodness
 from turnover.layers import Hidden, View, instances
 
 

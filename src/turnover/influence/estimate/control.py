@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.batches import default_loss
+from turnover.batches import Batch, default_loss
 from turnover.errors import InfluenceError
 from turnover.influence.options import null_ids
 from turnover.influence.paths.chunk import Chunk
 from turnover.influence.paths.forward import Pass, outputs_of
-from turnover.influence.queries import Batch
 from turnover.influence.route import Route
 from turnover.layers import KEEP, Instances, Site, factors_by_table
 from turnover.masks import rounded_keep, words_for

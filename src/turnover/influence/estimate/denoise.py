@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from turnover.batches import Batch
 from turnover.influence.executor import Executor
 from turnover.influence.options import NULL_IDS
 from turnover.influence.pairs import FEWEST_MEMBERS, Block, Tile, finite_mean, spread_of
-from turnover.influence.queries import Batch
 
 from .features_stream import FeatureStream
 from .ridge import Ridge

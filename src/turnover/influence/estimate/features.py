@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import default_loss, logits_of
+from turnover.batches import Batch, default_loss, logits_of
 from turnover.errors import InfluenceError, TurnOverError
 from turnover.influence.members import precision
 from turnover.influence.paths.chunk import Chunk
 from turnover.influence.paths.forward import Pass
-from turnover.influence.queries import Batch
 
 from .ridge import Ridge
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.paths.forward import Pass
-from turnover.influence.queries import Batch
 from turnover.influence.train import TrainRows
 
 from .features import Outer, features_of, layers_of
@@ -32,7 +32,7 @@ class FeatureStream:
                 "denoising needs the training rows, but train is empty, or can be read only once. Give train= a data "
                 "set: turnover.with_instance_ids(dataset)."
             )
-        if first.can_be_parted:  # the search for the last layer differentiates the whole model
+        if first.can_be_split:  # the search for the last layer differentiates the whole model
             first = first.part(0, 2)
         self._layers: list[list[nn.Linear]] = [layers_of(work, ridge, self._there(work, first)) for work in works]
         _, outers = self._opened(first)

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence.paths.chunk import Chunk
 from turnover.influence.paths.forward import Pass, grown_or_repeated, outputs_of
 from turnover.influence.paths.generic import ids_that_fit
 from turnover.influence.paths.peak import PeakMemory
 from turnover.influence.progress import Progress
-from turnover.influence.queries import Batch
 from turnover.influence.train import TrainRows
 
 _MOST_AT_ONCE = 512

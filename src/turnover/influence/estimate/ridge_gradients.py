@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from turnover.batches import Batch
 from turnover.influence.paths.forward import Pass
-from turnover.influence.queries import Batch
 from turnover.influence.train import TrainRows
 
 from .features import Outer

@@ -14,13 +14,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from turnover.batches import logits_of
+from turnover.batches import Batch, logits_of
 from turnover.errors import InfluenceError
 from turnover.influence.measures import Goodness
 from turnover.influence.members import Member, precision
 from turnover.influence.options import null_ids
-from turnover.influence.queries import Batch, like
-from turnover.layers import View
+from turnover.layers import View, map_tensors
 
 from .chunk import Chunk
 from .shortcut import Shortcut, find_shortcut, shortcut_in
@@ -178,12 +177,9 @@ def _repeated(query: Batch, rows: int) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 def _expanded(value: Any, rows: int) -> Any:
     """Return the value with every tensor of one row repeated."""
-    if isinstance(value, Tensor):
-        if value.dim() > 0 and value.shape[0] == 1:
-            return value.expand(rows, *value.shape[1:]).contiguous()
-        return value
-    if isinstance(value, dict):
-        return {name: _expanded(item, rows) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return like(value, [_expanded(item, rows) for item in value])
-    return value
+
+    def expand(tensor: Tensor) -> Tensor:
+        one_row = tensor.dim() > 0 and tensor.shape[0] == 1
+        return tensor.expand(rows, *tensor.shape[1:]).contiguous() if one_row else tensor
+
+    return map_tensors(value, expand)

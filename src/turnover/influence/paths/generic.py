@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from turnover.batches import Batch
 from turnover.influence.options import null_ids
-from turnover.influence.queries import Batch
 
 from .forward import Pass, base_goodness, chunk, scores_of
 from .peak import PeakMemory

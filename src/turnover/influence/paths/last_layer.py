@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from turnover.batches import Batch
 from turnover.influence.members import precision
-from turnover.influence.queries import Batch
 from turnover.layers import KEEP, Site, factors_by_table, scales
 from turnover.masks import rounded_keep
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from turnover.batches import Batch
 from turnover.influence.members import Member
-from turnover.influence.queries import Batch
 from turnover.layers import active_instances, scales
 from turnover.masks import rounded_keep
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from turnover.batches import logits_of
+from turnover.batches import Batch, logits_of
 from turnover.influence.members import Member
-from turnover.influence.queries import Batch
 
 
 @dataclass

@@ -1,0 +1,270 @@
+"""The one batch type: inputs, target and ids of some rows, from data in any form; and the default loss of rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    default_collate,  # pyright: ignore[reportUnknownVariableType]
+)
+
+from turnover.errors import BatchError, MissingIdError, TargetError
+from turnover.layers import map_tensors, tensors_in
+
+from .batches import INSTANCE_ID, split_ids
+from .forms import is_mapping, is_sequence
+from .known import carries_ids
+
+Loss = Callable[[Any, Any], Tensor]
+IGNORED = -100
+"""Tokens with this target do not count, as for torch and Hugging Face."""
+_TARGETS = ("labels", "label")
+_GIVE = "Give tensors, a dict of tensors, a Dataset or a DataLoader."
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as a model call takes them.
+
+    Attributes:
+        args: positional inputs.
+        kwargs: inputs by name.
+        target: taken out of the inputs; None: there is none.
+        ids: instance ids [rows]; None: the rows carry none.
+        rows: how many rows there are.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    target: Any
+    ids: Tensor | None
+    rows: int
+
+    def logits(self, model: Callable[..., Any]) -> Any:
+        """Return what a model makes of the inputs, as `logits_of` gives it."""
+        return logits_of(model(*self.args, **self.kwargs))
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch with every tensor on a device; the ids stay where they are."""
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device)
+
+        args, kwargs, target = map_tensors((self.args, self.kwargs, self.target), move)
+        return Batch(args, kwargs, target, self.ids, self.rows)
+
+    def row(self, index: int) -> "Batch":
+        """Return one row, still as a batch."""
+        return self.part(index, index + 1)
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """Return the rows from `start` to `stop`: of everything that has as many rows as the batch."""
+        stop = min(stop, self.rows)
+
+        def cut(value: Any) -> Any:
+            if hasattr(value, "shape"):
+                return value[start:stop] if len(value.shape) and value.shape[0] == self.rows else value
+            if is_mapping(value):
+                return {name: cut(item) for name, item in value.items()}
+            if is_sequence(value):
+                if _is_text(value, self.rows):
+                    return value[start:stop]
+                items = [cut(item) for item in value]
+                kind: Any = type(value)
+                return kind(*items) if hasattr(value, "_fields") else kind(items)
+            return value
+
+        ids = None if self.ids is None else self.ids[start:stop]
+        return Batch(cut(self.args), cut(self.kwargs), cut(self.target), ids, stop - start)
+
+    @property
+    def can_be_split(self) -> bool:
+        """Whether all inputs have rows; another one could have as many as a part by chance, and be cut again."""
+        return all(tensor.dim() > 0 and tensor.shape[0] == self.rows for tensor in tensors_in((self.args, self.kwargs)))
+
+
+def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None = None) -> Batch:
+    """Return a batch taken apart: the last item before the ids, or the key `labels` or `label`, is the target.
+
+    Args:
+        batch: a tensor, a tuple (x, y), a dict, or one of them with ids.
+        targets: name of the target in a dict; None: "labels", else "label".
+        with_ids: whether the batch carries ids; None: wherever something can be ids. The key "instance_id" always is.
+    """
+    ids: Tensor | None = None
+    if with_ids or (is_mapping(batch) and INSTANCE_ID in batch):
+        batch, ids = split_ids(batch)
+    elif with_ids is None:
+        try:
+            batch, ids = split_ids(batch)
+        except MissingIdError:
+            ids = None
+    args, kwargs, target = (), {}, None
+    if is_mapping(batch):
+        kwargs = dict(batch)
+        name = next((name for name in (_TARGETS if targets is None else (targets,)) if name in kwargs), None)
+        if targets is not None and name is None:
+            raise BatchError(
+                f"the batch has no {targets!r}; it has {', '.join(map(repr, kwargs))}. Name its target: targets=..."
+            )
+        target = kwargs.pop(name) if name else None
+    elif is_sequence(batch):
+        args, target = (tuple(batch[:-1]), batch[-1]) if len(batch) > 1 else (tuple(batch), None)
+    else:
+        args = (batch,)
+    return Batch(args, kwargs, target, ids, _rows((args, kwargs), target, ids))
+
+
+def _rows(inputs: Any, target: Any, ids: Tensor | None) -> int:
+    """Return how many rows there are; inputs, target and ids must agree."""
+    lengths = [tensor.shape[0] for tensor in tensors_in(inputs) if tensor.dim() > 0]
+    if not lengths:
+        raise BatchError(f"no tensor with rows was found among the inputs. {_GIVE}")
+    for name, value in (("targets", target), ("instance ids", ids)):
+        if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] not in lengths:
+            raise BatchError(f"{value.shape[0]} {name}, but the inputs have {lengths[0]} rows. Give one for every row.")
+    # Not every input has rows, a temperature for example; every target has.
+    return target.shape[0] if isinstance(target, Tensor) and target.dim() > 0 else lengths[0]
+
+
+def batches_of(
+    data: Any, *, targets: str | None = None, training_rows: bool = False, batch_size: int = 64
+) -> Iterator[Batch]:
+    """Yield batches of a data set, loader, tensors, tuple or dict.
+
+    Args:
+        data: the rows.
+        targets: name of the target in a dict.
+        training_rows: a tuple given by hand ends with ids, (x, y, ids); else with the target.
+        batch_size: rows per batch where the data is not batched yet.
+    """
+    if isinstance(data, DataLoader):
+        with_ids = carries_ids(data)
+        for batch in cast("Iterable[Any]", data):
+            yield open_batch(batch, targets=targets, with_ids=with_ids)
+    elif (isinstance(data, Tensor | Mapping | tuple) and not isinstance(data, Dataset)) or _is_batch(data):
+        with_ids = training_rows and not isinstance(data, Tensor | Mapping)
+        whole = open_batch(data, targets=targets, with_ids=with_ids)
+        size = batch_size if training_rows and whole.can_be_split else max(1, whole.rows)
+        for start in range(0, whole.rows, size):
+            yield whole.part(start, start + size)
+    elif isinstance(data, Dataset) or hasattr(data, "__getitem__") or isinstance(data, Iterable):
+        yield from _collated_batches(data, targets, batch_size)
+    else:
+        raise BatchError(f"a {type(data).__name__} holds no rows. {_GIVE}")
+
+
+def _collated_batches(data: Any, targets: str | None, batch_size: int) -> Iterator[Batch]:
+    """Yield rows of a data set; batches of one where rows differ in shape."""
+    with_ids = carries_ids(data)
+    # An IterableDataset has a __getitem__ too, which only raises.
+    if hasattr(data, "__getitem__") and not isinstance(data, IterableDataset):
+        rows: Iterator[Any] = (data[index] for index in range(len(data)))
+    else:
+        rows = iter(cast("Iterable[Any]", data))
+    waiting: list[Any] = []
+    for row in rows:
+        waiting.append(_with_tensors(row))
+        if len(waiting) == batch_size:
+            yield from _collated(waiting, targets, with_ids)
+            waiting = []
+    if waiting:
+        yield from _collated(waiting, targets, with_ids)
+
+
+def _collated(rows: list[Any], targets: str | None, with_ids: bool) -> Iterator[Batch]:
+    try:
+        parts = [default_collate(rows)]
+    except (RuntimeError, TypeError):
+        parts = [default_collate([row]) for row in rows]
+    for part in parts:
+        yield open_batch(part, targets=targets, with_ids=with_ids)
+
+
+def _is_batch(data: Any) -> bool:
+    """Tell whether a list is a batch, as loaders make them, and no list of rows: other shapes, as many rows."""
+    if not isinstance(data, list):
+        return False
+    items = cast("list[Any]", data)
+    if not all(isinstance(item, Tensor) and item.dim() > 0 for item in items):
+        return False
+    return len({item.shape for item in items}) > 1 and len({item.shape[0] for item in items}) == 1
+
+
+def _is_text(value: tuple[Any, ...] | list[Any], rows: int) -> bool:
+    return isinstance(value, list) and len(value) == rows and all(isinstance(item, str) for item in value)
+
+
+def _with_tensors(row: Any) -> Any:
+    """Return a dict row with lists of numbers as tensors: torch would collate them position by position."""
+    if not is_mapping(row):
+        return row
+
+    def as_tensor(value: Any) -> Any:
+        try:
+            return torch.tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            return value
+
+    return {name: as_tensor(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+# Outputs and losses
+
+
+def logits_of(outputs: Any) -> Any:
+    """Return the tensor that a loss is made of: `.logits`, "logits", the first of a tuple, or the output itself."""
+    if hasattr(outputs, "logits"):
+        return outputs.logits
+    if is_mapping(outputs) and "logits" in outputs:
+        return outputs["logits"]
+    return outputs[0] if is_sequence(outputs) and outputs else cast(Any, outputs)
+
+
+def default_loss(target: Any) -> Loss:
+    """Return cross-entropy for integer targets and squared error for floats, one value per row."""
+    if not isinstance(target, Tensor):
+        raise TargetError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
+    return _squared_error if target.is_floating_point() else _cross_entropy
+
+
+def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
+    if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
+        outputs = outputs.squeeze(-1)
+    elif targets.dim() == outputs.dim() + 1 and targets.shape[-1] == 1:
+        targets = targets.squeeze(-1)
+    if outputs.shape != targets.shape:
+        raise TargetError(
+            f"outputs have shape {list(outputs.shape)} and targets {list(targets.shape)}; for the squared error both "
+            "need the same. Give targets like the outputs, or a loss of your own: loss=..."
+        )
+    errors = (outputs - targets).square()
+    return errors.flatten(1).mean(1) if errors.dim() > 1 else errors
+
+
+def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    # Classes are the last dimension here and dimension 1 for torch.
+    losses = functional.cross_entropy(
+        outputs.movedim(-1, 1), targets.to(torch.int64), reduction="none", ignore_index=IGNORED
+    )
+    return mean_over_tokens(losses, targets)
+
+
+def mean_over_tokens(values: Tensor, targets: Tensor) -> Tensor:
+    """Return one value per row: the mean over its tokens, without those that are ignored."""
+    if values.dim() == 1:
+        return values
+    counted = (targets != IGNORED).flatten(1)
+    return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)
+
+
+def row_of(values: Any, row: int) -> Any:
+    """Return one row, still as a batch."""
+    return values[row : row + 1]
