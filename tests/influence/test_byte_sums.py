@@ -11,8 +11,7 @@ from turnover.influence.paths.kept_words import KeptWords
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
 from turnover.layers.root import masking_of
-from turnover.layers.scale import factors_by_table
-from turnover.layers.views import KEEP
+from turnover.layers.views import KEEP, factors_by_table
 
 
 @pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 512])

@@ -18,7 +18,7 @@ from turnover.errors import (
     SiteNotReachedError,
     SiteOutputError,
 )
-from turnover.layers.apply import mask_words
+from turnover.layers.dropout import mask_words
 from turnover.layers.root import masking_of
 
 # torch's own: the compiler looks at every tensor that enters a graph, also at those within a model.

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from turnover.errors import ReplicaError
-from turnover.layers.growth import Growth, begin_pass, end_pass
-from turnover.layers.replicated import Replicated
+from turnover.layers.expansion import Expansion, begin_model, end_model
+from turnover.layers.replicas import Replicated
 
 REPLICAS = 3
 MODULES = {
@@ -43,10 +43,8 @@ def loop(copies, x):
     return torch.cat([module(part) for module, part in zip(copies, x.chunk(REPLICAS), strict=True)])
 
 
-def knowing(grows):
-    growth = Growth(REPLICAS, "here")
-    growth.grows = grows
-    return growth
+def knowing(expands):
+    return Expansion(REPLICAS, "here", expands)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -69,7 +67,7 @@ def test_a_replicated_module_equals_its_copies_in_outputs_and_gradients(name, tr
 
 
 @pytest.mark.parametrize("name", ["linear", "linear on positions", "conv2d", "grouped conv2d", "layer norm"])
-def test_rows_of_the_trunk_grow_and_get_the_mean_gradient(name):
+def test_rows_of_the_trunk_are_expanded_and_get_the_mean_gradient(name):
     make, shape = MODULES[name]
     copies = copies_of(make)
     module = Replicated([copy.deepcopy(one) for one in copies], knowing(True))
@@ -110,16 +108,16 @@ def test_what_the_module_has_can_be_read_from_the_replicated_one():
     assert not hasattr(module, "no_such_thing")
 
 
-def test_whether_rows_grow_is_learned_from_the_first_pass():
-    first, second, parallel = (Growth(4, name) for name in ("first", "second", "parallel"))
-    begin_pass(None)
-    assert first.grows_at(torch.zeros(5, 2), training=False, ids=None)
-    assert not second.grows_at(torch.zeros(20, 2), training=False, ids=None)
-    assert parallel.grows_at(torch.zeros(5, 2), training=False, ids=None)
-    assert end_pass() == 5
+def test_whether_rows_are_expanded_is_learned_from_the_first_pass():
+    first, second, parallel = (Expansion(4, name) for name in ("first", "second", "parallel"))
+    begin_model(None)
+    assert first.expands_at(torch.zeros(5, 2), training=False, ids=None)
+    assert not second.expands_at(torch.zeros(20, 2), training=False, ids=None)
+    assert parallel.expands_at(torch.zeros(5, 2), training=False, ids=None)
+    assert end_model() == 5
 
 
 def test_rows_that_are_no_replicas_are_a_named_error():
-    growth = knowing(False)
+    expansion = knowing(False)
     with pytest.raises(ReplicaError, match=r"'here' got a batch of 4 rows.*split='module'"):
-        growth.grows_at(torch.zeros(4, 2), training=False, ids=None)
+        expansion.expands_at(torch.zeros(4, 2), training=False, ids=None)

@@ -96,7 +96,7 @@ def test_a_nested_context_raises_and_leaves_the_outer_one_active():
     with turnover.instances(IDS):
         wanted = model(x)
         with (
-            pytest.raises(NestedInstancesError, match=r"inside another one.*one view a row"),
+            pytest.raises(NestedInstancesError, match=r"inside another one.*one view per row"),
             turnover.instances(OTHERS),
         ):
             pass

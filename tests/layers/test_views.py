@@ -214,7 +214,7 @@ def test_a_batch_of_one_does_not_grow_in_training_mode(view):
 def test_a_batch_of_another_size_raises_in_eval_mode(view):
     model = wrapped_mlp().eval()
     with (
-        pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which grows"),
+        pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which is expanded"),
         turnover.instances(IDS, view=view),
     ):
         model(torch.randn(4, 6))

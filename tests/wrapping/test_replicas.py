@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 import turnover
 from turnover.errors import PlanError, RepeatBeforeForwardError
-from turnover.wrapping.build import replica_models
+from turnover.layers import Instances, Site, masking_of
+from turnover.wrapping import replica_models
 from turnover.wrapping.replicas.fresh import is_fresh
 
 REPLICAS = 8
@@ -129,32 +130,26 @@ def test_the_full_view_is_the_mean_of_the_replicas(name):
             assert now.repeat(y) is y
 
 
+def mask_words(model, ids, site=0, width=32):
+    return Instances(ids, "keep").words(Site(masking_of(model), site), torch.device("cpu"), width)
+
+
 def test_masks_of_replicas_differ_and_the_first_has_those_of_a_plain_model():
-    masks = [one.masking for one in map(_Masks, replica_models(turnover.wrap(mlp(), at=["0"], replicas=3, seed=5)))]
-    plain = _Masks(turnover.wrap(mlp(), at=["0"], seed=5)).masking
-    stream = plain.streams()[0]
-    ids = torch.arange(100)
-    words = [one.source.words(ids, [stream])[0] for one in (plain, *masks)]
+    replicas = replica_models(turnover.wrap(mlp(), at=["0"], replicas=3, seed=5))
+    plain = turnover.wrap(mlp(), at=["0"], seed=5)
+    words = [mask_words(one, torch.arange(100)) for one in (plain, *replicas)]
     assert torch.equal(words[0], words[1])
     assert not torch.equal(words[1], words[2])
     assert not torch.equal(words[2], words[3])
 
 
-class _Masks:
-    def __init__(self, model):
-        from turnover.layers.root import masking_of
-
-        self.masking = masking_of(model)
-
-
 @pytest.mark.parametrize("source", ["counter", "volatile", "codebook"])
-def test_the_words_of_a_replicated_site_are_those_of_each_replica(source):
+@pytest.mark.parametrize("site", [0, 1])
+def test_the_words_of_a_replicated_site_are_those_of_each_replica(source, site):
     model = turnover.wrap(mlp(), at=["0", "2"], replicas=3, masks=source)
-    masking, ids = _Masks(model).masking, torch.tensor([3, 2**40, 7])
-    joint = masking.words(0, ids, list(masking.streams().values()))
-    for place, stream in masking.streams().items():
-        each = [_Masks(one).masking.source.words(ids, [stream])[0] for one in replica_models(model)]
-        assert torch.equal(joint[place], torch.cat(each))
+    ids = torch.tensor([3, 2**40, 7])
+    each = [mask_words(one, ids, site) for one in replica_models(model)]
+    assert torch.equal(mask_words(model, ids, site), torch.cat(each))
 
 
 def test_the_audit_sees_no_leak_from_one_replica_into_another():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, Loss, batches_of, logits_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
 from turnover.influence import Goodness
-from turnover.layers import Hidden, View, instances
+from turnover.layers import View, instances, no_instances
 
 
 def measure_curves(
@@ -38,7 +38,7 @@ def measure_curves(
     """
     goodness = Goodness("loss", loss)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    with Hidden(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
+    with no_instances(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
         kept, flipped = _Mean(), _Mean()
         for batch in batches_of(train, targets=targets, training_rows=True):
             batch = batch.to(device)

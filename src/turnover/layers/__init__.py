@@ -2,22 +2,35 @@
 
 Owns: applying masks to activations, the active instances, the mask recipe of a wrapped model. Must not know: how sites
 are chosen, data sets, scores, files.
+
+Offers: `instances` and `TurnOverDropout` to users; to the package the recipe of a model (`Recipe`, `Learned`), its live
+masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, and the one walker over nested tensors.
+
+| file | idea |
+| --- | --- |
+| `recipe.py` | what determines all masks of a model, as JSON and as the uint8 tensor in the state dict |
+| `masking.py` | the live state that a model's sites share; one site |
+| `instances.py` | ids in any form; which ids and view are active; every site must run |
+| `views.py` | the three views, and mask words to factors |
+| `dropout.py` | one site's forward pass: `TurnOverDropout`, the hook for other modules, compiled graphs, checkpoints |
+| `batch_dim.py` | finding the batch dimension of a site |
+| `root.py` | hooks and recipe tensor of the wrapped root |
+| `expansion.py` | where rows are expanded to all replicas |
+| `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
+| `modes.py` | masks for whole networks: on gradients alone, or on the difference from the start |
+| `tensors.py` | every tensor of nested inputs or outputs |
 """
 
-from .as_ids import as_ids
-from .checkpointing import checkpoint_contexts
-from .dropout import DIMS, MaskedOutput, TurnOverDropout
-from .growth import Growth
-from .instances import Hidden, Instances, active_instances, instances
+from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
+from .expansion import Expansion
+from .instances import Instances, active_instances, as_ids, instances, no_instances
 from .masking import Masking, Site
 from .modes import MODE_HOOKS, drop_start, put_mode, start_state
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
-from .replicas import attach_replicas, detach_replicas, replicas_of
-from .replicated import Replicated
+from .replicas import Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
-from .scale import factors_by_table, scales
 from .tensors import map_tensors, tensors_in
-from .views import KEEP, VIEWS, View
+from .views import KEEP, VIEWS, View, factors_by_table, scales
 
 __all__ = [
     "DIMS",
@@ -27,8 +40,7 @@ __all__ = [
     "VIEWS",
     "AdapterRecipe",
     "Dim",
-    "Growth",
-    "Hidden",
+    "Expansion",
     "Instances",
     "Learned",
     "MaskedOutput",
@@ -54,6 +66,7 @@ __all__ = [
     "instances",
     "map_tensors",
     "masking_of",
+    "no_instances",
     "put_mode",
     "remove_hooks",
     "replicas_of",

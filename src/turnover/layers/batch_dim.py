@@ -17,17 +17,17 @@ from torch import Tensor, nn
 
 from turnover.errors import BatchSizeError
 
-from .instances import Hidden, Instances
+from .instances import Instances, no_instances
 from .masking import Site
 from .tensors import map_tensors, tensors_in
 
-Shapes = dict[int, tuple[int, ...]]
+_Shapes = dict[int, tuple[int, ...]]
 
 _SEQUENCE_DIMS = 3
-_probe: ContextVar[Shapes | None] = ContextVar("turnover_probe", default=None)
+_probe: ContextVar[_Shapes | None] = ContextVar("turnover_probe", default=None)
 
 
-def probed_shapes() -> Shapes | None:
+def probed_shapes() -> _Shapes | None:
     """Return the record that sites write their shapes to during a dry run, else None."""
     return _probe.get()
 
@@ -55,7 +55,7 @@ def confirm_batch_dim(site: Site, x: Tensor, now: Instances, batch_dim: int, *, 
     """Check the batch dimension that a compiled pass was made for; learn it in training mode."""
     if site.batch_known or x.dim() < _SEQUENCE_DIMS:
         return
-    fitting = _fitting(x, now, training=True)  # compiled passes do not grow
+    fitting = _fitting(x, now, training=True)  # compiled passes do not expand
     if fitting == [batch_dim]:
         if training:
             site.masking.learn_batch_dim(site.index, batch_dim)
@@ -88,14 +88,14 @@ def _unclear(site: Site, x: Tensor, now: Instances, cure: str) -> BatchSizeError
 def _after_dry_run(fitting: list[int], site: Site, x: Tensor, now: Instances) -> list[int]:
     """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be found out."""
     call = now.calls.get(site.masking)
-    shape = shapes_for_one_row(*call, rows=len(now)).get(site.index) if call else None
+    shape = _shapes_for_one_row(*call, rows=len(now)).get(site.index) if call else None
     if shape is None or len(shape) != x.dim():
         return fitting
     return [dim for dim in fitting if shape[dim] == 1]
 
 
-def shapes_for_one_row(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int) -> Shapes:
-    """Return the shape at each site when the model sees one row: the first of `rows`, or the one that is to grow.
+def _shapes_for_one_row(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, rows: int) -> _Shapes:
+    """Return the shape at each site when the model sees one row: the first of `rows`, or the only one.
 
     The rows of the inputs are dimension 0, unless none is as long, or a module inside that has `batch_first` got a
     sequence of one instead of a batch of one: then they are dimension 1.
@@ -119,12 +119,12 @@ def _lengths(inputs: Any, dim: int) -> set[int]:
 
 def _dry_run(
     root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int, dim: int
-) -> tuple[Shapes, bool]:
+) -> tuple[_Shapes, bool]:
     """Return the shape at each site, and whether a sequence shrank to one in place of the batch.
 
     Runs in eval mode and leaves modes, random state and the active instances as they were.
     """
-    shapes: Shapes = {}
+    shapes: _Shapes = {}
     sequence_shrank: list[bool] = []
 
     def watch(module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -143,10 +143,10 @@ def _dry_run(
     try:
         root.eval()
         # Gradients stay on: without them fused encoder paths would go around the sites.
-        with Hidden(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        with no_instances(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
             args, kwargs = map_tensors((args, kwargs), lambda x: _first_row(x, rows, dim))
             root.forward(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - a model may refuse a single row
+    except Exception:  # noqa: BLE001 - a model may reject a single row
         shapes = {}
     finally:
         _probe.reset(token)

@@ -1,19 +1,43 @@
-"""The layer: `TurnOverDropout` as a module, and the hook that masks the output of any other module."""
+"""The layer: from an activation and the active instances to the masked activation.
+
+`TurnOverDropout` is a module of its own; `MaskedOutput` is the hook that masks the output of any other module. Both
+run `apply_mask`. Eager code runs `_apply_eager`. A compiled pass asks for the mask words by the custom operator
+`turnover::mask_words`, which the compiler takes as it is: the bits come from the very code that eager mode runs, no ids
+are baked into the graph and the graph does not break. It breaks only where a batch of one may be expanded, in eval
+mode: the compiler has to know all shapes.
+"""
 
 from collections.abc import MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from turnover.errors import MaskError, MissingInstancesError, SiteNotReachedError, SiteOutputError
-from turnover.masks import check_keep
+from turnover.errors import (
+    BatchSizeError,
+    MaskError,
+    MissingInstancesError,
+    RecomputationError,
+    SiteNotReachedError,
+    SiteOutputError,
+    WidthMismatchError,
+)
+from turnover.masks import check_keep, words_for
 
-from .apply import apply_mask
-from .masking import Site
+from .batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
+from .expansion import expanded
+from .instances import ACTIVE, Instances, recomputation
+from .masking import Masking, Site
 from .recipe import Dim
+from .views import FULL, factors_by_shift
 
 DIMS: tuple[Dim, ...] = ("features", "channels")
+_ROWS_AND_UNITS = 2
+_IMAGE_DIMS = 4
 
 
 class TurnOverDropout(nn.Module):
@@ -79,7 +103,6 @@ class MaskedOutput:
     """Forward hook that puts a site's masks on the output of a module."""
 
     def __init__(self, site: Site) -> None:
-        """Mask at this site."""
         self.site = site
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
@@ -96,13 +119,217 @@ class MaskedOutput:
             if name is not None:
                 output[name] = apply_mask(output[name], self.site, training=module.training)
                 return output
+        kind = f"a {type(output).__name__}"
+        if isinstance(output, tuple | list):
+            kind += f" of {', '.join(type(item).__name__ for item in output) or 'nothing'}"
         raise SiteOutputError(
-            f"site {self.site} ({type(module).__name__}) returned {_kind(output)}. A mask needs a tensor, a tuple that "
+            f"site {self.site} ({type(module).__name__}) returned {kind}. A mask needs a tensor, a tuple that "
             "begins with one, or a mapping that holds one. Choose the module that makes the tensor."
         )
 
 
-def _kind(output: Any) -> str:
-    if isinstance(output, tuple | list):
-        return f"a {type(output).__name__} of {', '.join(type(item).__name__ for item in output) or 'nothing'}"
-    return f"a {type(output).__name__}"
+def apply_mask(x: Tensor, site: Site, *, training: bool) -> Tensor:
+    """Return `x` with the masks of the active instances on it.
+
+    In eval mode a batch of one is expanded to the number of instances here.
+    """
+    # Unlike is_compiling, this is false in a thread that runs while another one compiles.
+    if not torch.compiler.is_dynamo_compiling():
+        return _apply_eager(x, site, training)
+    shape_known = site.replicas == 1 or site.expansion.expands is not None
+    if x.is_floating_point() and x.dim() > 1 and shape_known:
+        never_expands = x.shape[site.batch_dim(x.dim())] != 1 and site.replicas == 1
+        if training or never_expands:
+            return _apply_traced(x, site, training)
+    return _apply_untraced(x, site, training)
+
+
+def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
+    now = ACTIVE.get()
+    if now is None:
+        return _without_instances(x, site, training)
+    mask_dim = _check(x, site, now)
+    if site.replicas > 1:
+        return _apply_replicated(x, site, now, mask_dim, training)
+    dims, instances = x.dim(), len(now.ids)
+    batch_dim = 0 if dims == _ROWS_AND_UNITS else batch_dim_of(site, x, now, training=training)
+    rows = x.shape[batch_dim]
+    if rows != instances and (training or rows != 1):
+        raise _wrong_rows(x, site, now, batch_dim, training)
+    now.reach(site, training=training)
+    if now.shared_view == FULL:
+        return x if rows == instances else x.repeat_interleave(instances, dim=batch_dim)
+    return x * _spread(now.factors(site, x, x.shape[mask_dim]), dims, batch_dim, mask_dim)
+
+
+def _without_instances(x: Tensor, site: Site, training: bool) -> Tensor:
+    shapes = probed_shapes()
+    if shapes is not None:
+        shapes[site.index] = tuple(x.shape)
+        return x
+    if training:
+        raise _missing(site)
+    return x if site.replicas == 1 else _by_replica(x, site, training=training, ids=None).flatten(0, 1)
+
+
+def _apply_replicated(x: Tensor, site: Site, now: Instances, mask_dim: int, training: bool) -> Tensor:
+    """Return the masked rows of all replicas; those of the trunk, and one row in eval mode, are expanded here."""
+    x = _by_replica(x, site, training=training, ids=len(now))
+    if x.shape[1] != len(now) and (training or x.shape[1] != 1):
+        raise _wrong_rows(x[0], site, now, 0, training)
+    now.reach(site, training=training)
+    if now.shared_view == FULL:
+        return x.expand(-1, len(now), *[-1] * (x.dim() - 2)).flatten(0, 1)
+    factors = now.factors(site, x, x.shape[mask_dim + 1])
+    spread = _spread(factors, x.dim() - 1, 0, mask_dim).unflatten(0, (site.replicas, len(now)))
+    return (x * spread).flatten(0, 1)
+
+
+def _by_replica(x: Tensor, site: Site, *, training: bool, ids: int | None) -> Tensor:
+    """Return rows as [replicas, rows, ...]."""
+    if site.expansion.expands_at(x, training=training, ids=ids):
+        x = expanded(x, site.replicas)
+    return x.unflatten(0, (site.replicas, -1))
+
+
+# Like torch.compiler.disable, but without importing the compiler, which would double the time of `import turnover`.
+_apply_untraced = _disable_dynamo(_apply_eager)
+
+
+def _apply_traced(x: Tensor, site: Site, training: bool) -> Tensor:
+    batch_dim, mask_dim = site.batch_dim(x.dim()), _mask_dim(x, site)
+    if site.replicas > 1:
+        x = _by_replica(x, site, training=training, ids=None).flatten(0, 1)
+    words, views = mask_words(x.detach(), site.masking.handle, site.index, batch_dim, mask_dim, training)
+    factors = factors_by_shift(words, x.shape[mask_dim], views, site.recipe.keep, x.dtype)
+    return x * _spread(factors, x.dim(), batch_dim, mask_dim)
+
+
+# A replayed CUDA graph would not ask for the instances again, hence the tag.
+@torch.library.custom_op("turnover::mask_words", mutates_args=(), tags=[torch.Tag.cudagraph_unsafe])
+def mask_words(
+    x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int, training: bool
+) -> tuple[Tensor, Tensor]:
+    """Return the mask words and view codes of the instances that are active when the graph runs."""
+    site = Site(Masking.living(handle), index)
+    now = ACTIVE.get()
+    rows, width = x.shape[batch_dim], x.shape[mask_dim]
+    if now is None:
+        if training:
+            raise _missing(site)
+        words = torch.zeros((rows, words_for(width)), dtype=torch.int32, device=x.device)
+        return words, torch.full((rows,), FULL, dtype=torch.int32, device=x.device)
+    _check(x, site, now)
+    if site.replicas == 1:
+        confirm_batch_dim(site, x, now, batch_dim, training=training)
+    if rows != site.replicas * len(now):
+        raise _wrong_rows(x.unflatten(0, (site.replicas, -1))[0], site, now, batch_dim, training)
+    words = now.words(site, x.device, width)
+    now.reach(site, training=training)
+    # Copies: the compiler may write into what an operator hands out.
+    return words.clone(memory_format=torch.contiguous_format), now.views_on(x.device).repeat(site.replicas)
+
+
+@mask_words.register_fake
+def _(x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int, training: bool) -> tuple[Tensor, Tensor]:
+    rows = x.shape[batch_dim]
+    words = x.new_empty((rows, words_for(x.shape[mask_dim])), dtype=torch.int32)
+    return words, x.new_empty((rows,), dtype=torch.int32)
+
+
+def _mask_dim(x: Tensor, site: Site) -> int:
+    """Return which dimension of `x` has one mask unit each."""
+    return 1 if site.recipe.dim == "channels" else x.dim() - 1
+
+
+def _check(x: Tensor, site: Site, now: Instances) -> int:
+    """Return the masked dimension after checking shape, dtype and width."""
+    if _in_backward() and not now.recomputing:
+        raise _not_checkpointed(site)
+    dims, mask_dim = x.dim(), _mask_dim(x, site)
+    if not x.is_floating_point() or dims <= max(mask_dim, 1):
+        raise SiteOutputError(
+            f"site {site} got a {x.dtype} tensor of shape {list(x.shape)}; masks on "
+            f"{site.recipe.dim} need a floating-point tensor with at least 2 dimensions, the batch "
+            "and the units. Choose another module for `at`."
+        )
+    if dims >= _IMAGE_DIMS and not site.recipe.told:
+        raise SiteOutputError(
+            f"site {site} has output of shape {list(x.shape)}: are its units channels (dimension 1) "
+            "or features (the last)? A module without parameters cannot tell. Say so: "
+            f"at={{{site.recipe.path!r}: 'channels'}}."
+        )
+    width, widths = x.shape[mask_dim], site.masking.learned.widths
+    known = widths[site.index]
+    if known is None:
+        widths[site.index] = width
+    elif known != width and now.first_visit(site):
+        raise WidthMismatchError(
+            f"site {site} has {width} units now and had {known} before: masks on {site.recipe.dim} "
+            "need a dimension of fixed width. If this dimension is time or space, choose the other "
+            "one (at={path: 'features' or 'channels'})."
+        )
+    return mask_dim
+
+
+def _spread(factors: Tensor, dims: int, batch_dim: int, mask_dim: int) -> Tensor:
+    """Return factors [rows, width] in a shape that broadcasts: one mask for all positions."""
+    shape = [1] * dims
+    shape[batch_dim], shape[mask_dim] = factors.shape
+    return factors.reshape(shape)
+
+
+def _wrong_rows(x: Tensor, site: Site, now: Instances, batch_dim: int, training: bool) -> BatchSizeError:
+    one = "" if training else " (or 1, which is expanded to the number of ids)"
+    return BatchSizeError(
+        f"{len(now)} instance ids, but site {site} got a batch of {x.shape[batch_dim]} rows (shape "
+        f"{list(x.shape)}, batch in dimension {batch_dim}). Give one id for every row{one}. "
+        "If the batch is in dimension 1 here, set batch_first = False on the enclosing module "
+        "before turnover.wrap."
+    )
+
+
+def _in_backward() -> bool:
+    """Tell whether autograd is running a backward pass in this thread."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _missing(site: Site) -> Exception:
+    if _in_backward():
+        return _not_checkpointed(site)
+    trainer = (
+        " The Trainer of Hugging Face knows no ids: train with turnover.integrations.TurnOverTrainer and "
+        "train_dataset=turnover.with_instance_ids(dataset) instead."
+    )
+    return MissingInstancesError(
+        f"site {site} ran in training mode without instance ids. Tell which instances are in the "
+        "batch: with turnover.instances(ids): loss = loss_fn(model(x), y). For evaluation call "
+        f"model.eval() first.{trainer if site.masking.hugging_face else ''}"
+    )
+
+
+def _not_checkpointed(site: Site) -> RecomputationError:
+    return RecomputationError(
+        f"site {site} is recomputed in a backward pass (activation checkpointing) without its instance ids. "
+        "Give them along: torch.utils.checkpoint.checkpoint(fn, x, use_reentrant=False, "
+        "context_fn=turnover.checkpoint_contexts)."
+    )
+
+
+def checkpoint_contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """Return the contexts that carry the active instances into a checkpoint's recomputation.
+
+    Example:
+        >>> import torch, turnover
+        >>> from torch.utils.checkpoint import checkpoint
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> contexts = turnover.checkpoint_contexts
+        >>> with turnover.instances(range(3)):
+        ...     out = checkpoint(net, torch.zeros(3, 4), use_reentrant=False, context_fn=contexts)
+        >>> out.sum().backward()
+    """
+    if torch.compiler.is_compiling():
+        # A compiled backward pass knows no contexts, but it can keep the mask words of the forward pass.
+        return create_selective_checkpoint_contexts([mask_words._opoverload])
+    return nullcontext(), recomputation()

@@ -14,44 +14,37 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import (
+    InstanceIdError,
     NestedInstancesError,
-    RecomputationError,
     RepeatBeforeForwardError,
     ReplicaError,
     SiteNotReachedError,
 )
-from turnover.masks import Stream, words_for
+from turnover.masks import WORD_BITS, words_for
 
-from .as_ids import as_ids
 from .masking import Masking, Site
-from .scale import factors_by_table
 from .tensors import map_tensors
-from .views import FULL, KEEP, View, view_codes
+from .views import FULL, KEEP, View, factors_by_table, view_codes
 
-Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+_Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
 
-_active: ContextVar["Instances | None"] = ContextVar("turnover_instances", default=None)
+ACTIVE: ContextVar["Instances | None"] = ContextVar("turnover_instances", default=None)
+_STABLE_IDS = "Give every example a stable id: turnover.with_instance_ids(dataset)."
 
 
 def active_instances() -> "Instances | None":
     """Return the instances of this thread or task, or None outside `turnover.instances`."""
-    return _active.get()
-
-
-def active_count() -> int | None:
-    """Return how many instances are active, or None outside `turnover.instances`."""
-    now = _active.get()
-    return None if now is None else len(now)
+    return ACTIVE.get()
 
 
 def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
     """Return a context in which the rows of a batch are the given training instances.
 
     Args:
-        ids: one id a row: int tensor on any device, NumPy array, list or range of ints in [0, 2**63).
-        view: "keep" (the part of the network that learns these instances), "flip" (the part that never did), "full"
-            (the whole network), or one of them for every row.
+        ids: one id per row: int tensor on any device, NumPy array, list or range of ints in [0, 2**63).
+        view: "keep" (the subnetwork that trains on these instances), "flip" (the subnetwork that never does), "full"
+            (the whole network), or one of them per row.
 
     Example:
         >>> import torch, turnover
@@ -61,24 +54,91 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    return Instances(as_ids(ids), view)
+    names: Any = list(view) if isinstance(view, Tensor) else view  # a tensor would be taken as codes
+    return Instances(as_ids(ids), names)
+
+
+def as_ids(ids: Any) -> Tensor:
+    """Return ids as an int64 tensor of one dimension, or say what is wrong with them."""
+    tensor = ids.detach() if isinstance(ids, Tensor) else _from_sequence(ids)
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise _wrong_type(tensor.dtype)
+    if tensor.dim() != 1:
+        raise InstanceIdError(
+            f"instance ids must have one dimension, one id per row of the batch, got shape {list(tensor.shape)}. "
+            f"{_STABLE_IDS}"
+        )
+    if len(tensor) == 0:
+        raise InstanceIdError("no instance ids were given: the list is empty. Give one id for every row of the batch.")
+    unsigned = tensor.dtype == torch.uint64
+    # A copy: the recomputation of a checkpoint may come after the batch's memory is used again.
+    tensor = tensor.to(torch.int64, copy=True)
+    if bool((tensor < 0).any()):
+        least = int(tensor.min())
+        if unsigned:
+            raise _too_large(least + 2**64)
+        raise InstanceIdError(f"instance id {least} is negative. {_STABLE_IDS}")
+    return tensor
+
+
+def _from_sequence(ids: Any) -> Tensor:
+    """Return ids of another type as a tensor, with whatever shape they have."""
+    if not isinstance(ids, np.ndarray):
+        try:
+            ids = list(ids)
+        except TypeError as error:
+            raise InstanceIdError(f"`ids` must be a sequence of ids, got {ids!r}. {_STABLE_IDS}") from error
+        # NumPy makes floats or objects of a list with numbers beyond 64 bits.
+        large = [item for item in ids if isinstance(item, int) and item >= 2**63]
+        if large:
+            raise _too_large(large[0])
+    try:
+        array = np.asarray(ids)
+    except ValueError as error:
+        raise InstanceIdError(f"instance ids are a ragged list: {error}. {_STABLE_IDS}") from error
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise _wrong_type(array.dtype)
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise _too_large(int(array.max()))
+    return torch.from_numpy(array.astype(np.int64, order="C"))
+
+
+def _wrong_type(dtype: Any) -> InstanceIdError:
+    return InstanceIdError(f"instance ids must be integers in [0, 2**63), got {dtype}. {_STABLE_IDS}")
+
+
+def _too_large(number: int) -> InstanceIdError:
+    return InstanceIdError(f"instance id {number} is beyond 2**63 - 1. {_STABLE_IDS}")
 
 
 class Instances:
-    """The instances of one context; made by `turnover.instances`."""
+    """The instances of one context; made by `turnover.instances`.
 
-    def __init__(self, ids: Tensor, view: View | Sequence[View]) -> None:
-        """Check the view against the ids."""
+    Args:
+        ids: int64 ids [instances], as `as_ids` returns them.
+        view: of all rows or one per row, by name or as int32 codes.
+
+    Attributes:
+        shared_view: code of the view that all rows share; None where they differ.
+        recomputing: whether a checkpoint's recomputation runs, which was checked and counted before.
+        calls: root, arguments and keywords of each model whose forward pass runs.
+    """
+
+    def __init__(self, ids: Tensor, view: View | Sequence[View] | Tensor) -> None:
+        codes = view if isinstance(view, Tensor) else view_codes(view, len(ids))
         self.ids = ids
         self.view = view
-        self._views = view_codes(view, len(ids))
-        self._trains = bool(np.any(np.asarray(self._views) == KEEP))
-        self._recomputing = False
+        self.shared_view = codes if isinstance(codes, int) else None
+        self.recomputing = False
+        self._views = codes
+        self._trains = codes == KEEP if isinstance(codes, int) else bool((codes == KEEP).any())
         self._token: Token[Instances | None] | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self.calls: dict[Masking, Call] = {}
+        self.calls: dict[Masking, _Call] = {}
         self._model_trains: dict[Masking, bool] = {}
         self._in_pass: dict[Masking, set[int]] = {}
         self._reached: dict[Masking, set[int]] = {}
@@ -92,13 +152,13 @@ class Instances:
 
     def __enter__(self) -> "Instances":
         """Make these the instances of this thread or task."""
-        if _active.get() is not None:
+        if ACTIVE.get() is not None:
             raise NestedInstancesError(
                 "turnover.instances was entered inside another one. Leave the first before the second; for several "
-                "views at once give one view a row: turnover.instances(ids, view=['keep', 'flip', ...])."
+                "views at once give one view per row: turnover.instances(ids, view=['keep', 'flip', ...])."
             )
         self._forget()
-        self._token = _active.set(self)
+        self._token = ACTIVE.set(self)
         return self
 
     def __exit__(
@@ -106,26 +166,22 @@ class Instances:
     ) -> None:
         """Leave, and raise if a site of a model that ran was never reached."""
         if self._token is not None:
-            _active.reset(self._token)
+            ACTIVE.reset(self._token)
             self._token = None
-        reached, self._words = self._reached, {}
-        unfinished, self.calls = self.calls, {}
-        counts = [masking.recipe.replicas for masking in unfinished if masking.recipe.replicas > 1]
-        if isinstance(error, RuntimeError) and counts:
-            error.add_note(
-                f"This model has {counts[0]} replicas: behind the split there are {counts[0]} times as many rows as "
-                "before it. A residual connection across the split, or a size read before it, cannot work: split "
-                "earlier or later, turnover.wrap(model, replicas=..., split='module')."
-            )
-        if kind is not None or self.all_full:
+        unfinished, self.calls, self._words = self.calls, {}, {}
+        if kind is not None:
+            _add_replica_note(error, unfinished)
             return
-        if not reached:
+        if self.shared_view == FULL:
+            return
+        if not self._reached:
             raise SiteNotReachedError(
                 "no masked module ran inside turnover.instances(...). Wrap the model first, "
                 "model = turnover.wrap(model, at=[...]), and call the wrapped model inside the context."
             )
-        for masking, sites in reached.items():
-            check_all_reached(masking, sites)
+        for masking, sites in self._reached.items():
+            if len(sites) < len(masking.recipe.sites):
+                raise _sites_missed(masking, sites)
 
     def repeat(self, rows: T) -> T:
         """Do to targets what the model does to rows: repeat them for each replica; with one, or in full view, nothing.
@@ -142,23 +198,13 @@ class Instances:
             raise ReplicaError(
                 f"models with {', '.join(map(str, sorted(counts)))} replicas ran in one context. Give each its own."
             )
-        replicas = 1 if self.all_full else counts.pop()
+        replicas = 1 if self.shared_view == FULL else counts.pop()
         return rows if replicas == 1 else map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)))
 
     # For the layers
 
-    @property
-    def all_full(self) -> bool:
-        """Tell whether every row sees the full network."""
-        return self.one_view == FULL
-
-    @property
-    def one_view(self) -> int | None:
-        """Return the view code that all rows share, or None where they differ."""
-        return self._views if isinstance(self._views, int) else None
-
     def views_on(self, device: torch.device) -> Tensor:
-        """Return one int32 view code a row, on a device."""
+        """Return one int32 view code per row, on a device."""
         if device not in self._views_on:
             views = self._views
             if isinstance(views, int):
@@ -171,37 +217,39 @@ class Instances:
 
         The first site that asks has the words of all sites hashed in one go.
         """
-        masking = site.masking
-        known = self._words.setdefault((masking, device), {})
-        if site.index not in known:
-            alike = [other.replicated == site.recipe.replicated for other in masking.recipe.sites]
-            streams = {index: s for index, s in masking.streams().items() if index not in known and alike[index]}
-            parts = masking.words(site.index, self._on(device), list(streams.values()))
-            known.update(zip(streams, parts, strict=True))
-        words = known[site.index]
-        if words.shape[1] * 32 < width:  # one dropout called with a second, larger width
-            stream = Stream(site.recipe.path, width, site.recipe.keep)
-            (words,) = masking.words(site.index, self._on(device), [stream])
-            known[site.index] = words
-        return words
+        known = self._words.setdefault((site.masking, device), {})
+        words = known.get(site.index)
+        if words is None or words.shape[1] * WORD_BITS < width:  # or one dropout called with a second, larger width
+            ids = self._ids_on.get(device)
+            if ids is None:
+                ids = self._ids_on[device] = self.ids.to(device)
+            known.update(site.masking.words(site, ids, width, known))
+            words = known[site.index]
+        return words[:, : words_for(width)]
 
     def factors(self, site: Site, x: Tensor, width: int) -> Tensor:
         """Return what the units of a site are multiplied by [replicas * instances, width]."""
-        words = self.words(site, x.device, width)[:, : words_for(width)]
-        views = self.views_on(x.device).repeat(site.replicas) if self.one_view is None else self.one_view
+        words = self.words(site, x.device, width)
+        views = self.shared_view
+        if views is None:
+            views = self.views_on(x.device).repeat(site.replicas)
         return factors_by_table(words, width, views, site.recipe.keep, x.dtype)
 
-    def _on(self, device: torch.device) -> Tensor:
-        if device not in self._ids_on:
-            self._ids_on[device] = self.ids.to(device)
-        return self._ids_on[device]
-
-    def begin(self, masking: Masking, call: Call) -> None:
+    def begin(self, masking: Masking, call: _Call) -> None:
         """Note that a forward pass of a whole model starts."""
-        if not self._recomputing:
+        if not self.recomputing:
             self._in_pass[masking] = set()
             self.calls[masking] = call
             self._model_trains[masking] = call[0].training
+
+    def end(self, masking: Masking) -> None:
+        """Check that the forward pass which ends has reached every site."""
+        if self.recomputing:
+            return
+        self.calls.pop(masking, None)
+        sites = self._in_pass.pop(masking, None)
+        if sites is not None and len(sites) < len(masking.recipe.sites) and self.shared_view != FULL:
+            raise _sites_missed(masking, sites)
 
     def trains(self, masking: Masking, module: nn.Module) -> bool:
         """Tell whether the model that runs is in training mode; by a module of it where only a part was called.
@@ -210,14 +258,6 @@ class Instances:
         """
         return self._model_trains.get(masking, module.training)
 
-    def end(self, masking: Masking) -> None:
-        """Check that the forward pass which ends has reached every site."""
-        if not self._recomputing:
-            self.calls.pop(masking, None)
-            reached = self._in_pass.pop(masking, None)
-            if reached is not None and not self.all_full:
-                check_all_reached(masking, reached)
-
     def first_visit(self, site: Site) -> bool:
         """Tell whether a site runs for the first time in this pass."""
         seen = self._in_pass.get(site.masking, self._reached.get(site.masking, ()))
@@ -225,78 +265,61 @@ class Instances:
 
     def reach(self, site: Site, *, training: bool) -> None:
         """Note that a site ran."""
-        if self._recomputing:
+        if self.recomputing:
             return
-        masking = site.masking
-        if training and self._trains and site.index == 0 and self.first_visit(site):
+        masking, index = site.masking, site.index
+        if training and self._trains and index == 0 and self.first_visit(site):
             masking.learned.passes += 1
-        self._in_pass.setdefault(masking, set()).add(site.index)
-        self._reached.setdefault(masking, set()).add(site.index)
-
-    def check_not_in_backward(self, site: Site) -> None:
-        """Raise where a site runs inside a backward pass without `checkpoint_contexts`."""
-        if in_backward() and not self._recomputing:
-            raise RecomputationError(recomputation_message(site))
-
-    def for_recomputation(self) -> "Instances":
-        """Return these instances as the recomputation of a checkpoint sees them."""
-        twin = copy.copy(self)
-        twin._recomputing = True
-        return twin
+        self._in_pass.setdefault(masking, set()).add(index)
+        self._reached.setdefault(masking, set()).add(index)
 
 
-class Recomputation:
-    """Context of `turnover.checkpoint_contexts`: brings the instances of the forward pass back."""
+class _Activated:
+    """Context in which given instances are the active ones; may be entered again."""
 
     def __init__(self, now: Instances | None) -> None:
-        """Keep the instances that were active in the forward pass."""
-        self._now = None if now is None else now.for_recomputation()
+        self._now = now
         self._token: Token[Instances | None] | None = None
 
     def __enter__(self) -> None:
-        """Make them active, also in a thread of autograd."""
-        self._token = _active.set(self._now)
+        self._token = ACTIVE.set(self._now)
 
     def __exit__(self, *_: object) -> None:
-        """Restore what was active before."""
         if self._token is not None:
-            _active.reset(self._token)
+            ACTIVE.reset(self._token)
             self._token = None
 
 
-class Hidden:
-    """Context in which no instances are active; for a dry run inside another pass."""
-
-    def __enter__(self) -> None:
-        """Hide the active instances."""
-        self._token = _active.set(None)
-
-    def __exit__(self, *_: object) -> None:
-        """Show them again."""
-        _active.reset(self._token)
+def no_instances() -> _Activated:
+    """Return a context in which no instances are active; for a pass inside another one."""
+    return _Activated(None)
 
 
-def in_backward() -> bool:
-    """Tell whether autograd is running a backward pass in this thread."""
-    return torch._C._current_graph_task_id() != -1
+def recomputation() -> _Activated:
+    """Return a context that brings the active instances back, as the recomputation of a checkpoint sees them."""
+    now = ACTIVE.get()
+    if now is not None:
+        now = copy.copy(now)
+        now.recomputing = True
+    return _Activated(now)
 
 
-def recomputation_message(site: Site) -> str:
-    """Return what to do when a checkpointed site is recomputed without its ids."""
-    return (
-        f"site {site} is recomputed in a backward pass (activation checkpointing) without its instance ids. "
-        "Give them along: torch.utils.checkpoint.checkpoint(fn, x, use_reentrant=False, "
-        "context_fn=turnover.checkpoint_contexts)."
-    )
-
-
-def check_all_reached(masking: Masking, reached: set[int]) -> None:
-    """Raise unless all sites of a model ran."""
-    missed = [site.path for index, site in enumerate(masking.recipe.sites) if index not in reached]
-    if missed:
-        raise SiteNotReachedError(
-            f"{len(missed)} of {len(masking.recipe.sites)} sites did not run in this forward pass: "
-            f"{', '.join(map(repr, missed))}. Likely causes: the module is never called (an attention that reads "
-            "dropout.p as a number, a fused encoder path), a branch was skipped, or only a part of the model was "
-            "called. Leave these modules out of `at`; turnover.plan(model, at=..., example=x) shows which sites run."
+def _add_replica_note(error: BaseException | None, unfinished: dict[Masking, _Call]) -> None:
+    """Explain an error of a model with replicas, whose shapes a reader does not expect."""
+    counts = [masking.recipe.replicas for masking in unfinished if masking.recipe.replicas > 1]
+    if isinstance(error, RuntimeError) and counts:
+        error.add_note(
+            f"This model has {counts[0]} replicas: behind the split there are {counts[0]} times as many rows as "
+            "before it. A residual connection across the split, or a size read before it, cannot work: split "
+            "earlier or later, turnover.wrap(model, replicas=..., split='module')."
         )
+
+
+def _sites_missed(masking: Masking, reached: set[int]) -> SiteNotReachedError:
+    missed = [site.path for index, site in enumerate(masking.recipe.sites) if index not in reached]
+    return SiteNotReachedError(
+        f"{len(missed)} of {len(masking.recipe.sites)} sites did not run in this forward pass: "
+        f"{', '.join(map(repr, missed))}. Likely causes: the module is never called (an attention that reads "
+        "dropout.p as a number, a fused encoder path), a branch was skipped, or only a part of the model was "
+        "called. Leave these modules out of `at`; turnover.plan(model, at=..., example=x) shows which sites run."
+    )

@@ -3,16 +3,16 @@
 import copy
 import itertools
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError
-from turnover.masks import MaskSource, Stream, joint_words
+from turnover.masks import Stream, joint_words
 
-from .growth import Growth
+from .expansion import Expansion
 from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor
 
 _ROWS_AND_UNITS = 2
@@ -33,13 +33,14 @@ class Masking:
         """Start with nothing learned."""
         self.recipe = recipe
         self.learned = Learned.nothing(len(recipe.sites))
-        self.growths = [Growth(recipe.replicas, site.path) for site in recipe.sites]
+        self.expansions = [Expansion(recipe.replicas, site.path) for site in recipe.sites]
         self._start()
 
     def _start(self) -> None:
         self.sources = [self.recipe.source(replica) for replica in range(self.recipe.replicas)]
         self.handle = next(_handles)
         self._checked: tuple[Tensor, int] | None = None
+        self._streams: dict[tuple[int, int], Stream] = {}
         self._place_batches()
         _living[self.handle] = self
 
@@ -61,7 +62,7 @@ class Masking:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what counts; source and handle are made anew."""
-        kept = ("recipe", "learned", "growths", "hugging_face")
+        kept = ("recipe", "learned", "expansions", "hugging_face")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -69,24 +70,25 @@ class Masking:
         self.__dict__.update(state)
         self._start()
 
-    @property
-    def source(self) -> MaskSource:
-        """Return the mask source of the first replica, and of sites that all replicas share."""
-        return self.sources[0]
+    def words(self, site: "Site", ids: Tensor, width: int, known: Container[int]) -> dict[int, Tensor]:
+        """Return mask words by site number: of a site, and of all like it that are not known, hashed in one go.
 
-    def words(self, index: int, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
-        """Return mask words of streams like that of a site: of all replicas one after the other, where it has them."""
-        if self.recipe.sites[index].replicated:
-            return joint_words(self.sources, ids, streams)
-        return self.source.words(ids, streams)
-
-    def streams(self) -> dict[int, Stream]:
-        """Return the streams of all sites whose width is known, by site number."""
-        return {
-            index: Stream(site.path, width, site.keep)
-            for index, (site, width) in enumerate(zip(self.recipe.sites, self.learned.widths, strict=True))
-            if width is not None
-        }
+        Of a site with masks for every replica, the words are those of all replicas, one after the other.
+        """
+        widths: dict[int, int] = {site.index: width}
+        if site.index not in known:
+            for index, other in enumerate(self.recipe.sites):
+                other_width = self.learned.widths[index]
+                if other_width is not None and index not in known and other.replicated == site.recipe.replicated:
+                    widths.setdefault(index, other_width)
+        streams: list[Stream] = []
+        for key in widths.items():
+            if key not in self._streams:
+                other = self.recipe.sites[key[0]]
+                self._streams[key] = Stream(other.path, key[1], other.keep)
+            streams.append(self._streams[key])
+        words = joint_words(self.sources, ids, streams) if site.replicas > 1 else self.sources[0].words(ids, streams)
+        return dict(zip(widths, words, strict=True))
 
     # The state dict
 
@@ -115,7 +117,7 @@ class Masking:
     def _read(self, tensor: Tensor, whence: str) -> Learned:
         recipe, learned = from_tensor(tensor)
         if replace(recipe, start=self.recipe.start) == self.recipe and recipe.start != self.recipe.start:
-            raise RecipeMismatchError(other_start(recipe, self.recipe, whence))
+            raise RecipeMismatchError(_other_start(recipe, self.recipe, whence))
         if recipe != self.recipe:
             raise RecipeMismatchError(
                 f"{whence} other masks than this model, so its scores would be noise.\n"
@@ -127,24 +129,21 @@ class Masking:
     def check_buffer(self, root: nn.Module) -> None:
         """Notice weights that were put into the model without `load_state_dict` (as some libraries do)."""
         buffer = root._buffers.get(RECIPE_KEY)
-        if buffer is None or buffer.is_meta or self._is_checked(buffer):
+        if buffer is None or buffer.is_meta:
+            return
+        known = self._checked
+        if known is not None and known[0] is buffer and (buffer.is_inference() or known[1] == buffer._version):
             return
         if is_blank(buffer):  # as `to_empty` leaves it, before weights are made
             self.write_buffer(root)
             return
-        found = self._read(buffer, "the weights in this model were trained with")
+        learned = self._read(buffer, "the weights in this model were trained with")
         # A copied or moved model has a new tensor as well, which may be older than what was learned since.
-        self._set_learned(found.completed_by(self.learned))
+        self._set_learned(learned.completed_by(self.learned))
         self._checked = _mark(buffer)
 
-    def _is_checked(self, buffer: Tensor) -> bool:
-        if self._checked is None:
-            return False
-        tensor, version = _mark(buffer)
-        return self._checked[0] is tensor and self._checked[1] == version
 
-
-def other_start(given: Recipe, model: Recipe, whence: str) -> str:
+def _other_start(given: Recipe, model: Recipe, whence: str) -> str:
     """Return what to do where two recipes of mode "mixout" differ in their start weights alone."""
     return (
         f"{whence} other start weights than this model: in mode 'mixout' a dropped unit is as it was when the model "
@@ -160,27 +159,26 @@ def _mark(buffer: Tensor) -> tuple[Tensor, int]:
     return buffer, -1 if buffer.is_inference() else buffer._version
 
 
-@dataclass(frozen=True)
 class Site:
-    """One place in a wrapped model where a mask acts."""
+    """One place in a wrapped model where a mask acts.
 
-    masking: Masking
-    index: int
+    Attributes:
+        masking: the masks of the model.
+        index: number of the site in the recipe.
+        recipe: what the recipe says of this site.
+        replicas: how many masks an instance has here.
+    """
+
+    def __init__(self, masking: Masking, index: int) -> None:
+        self.masking = masking
+        self.index = index
+        self.recipe: SiteRecipe = masking.recipe.sites[index]
+        self.replicas = masking.recipe.replicas if self.recipe.replicated else 1
 
     @property
-    def recipe(self) -> SiteRecipe:
-        """Return what the recipe says of this site."""
-        return self.masking.recipe.sites[self.index]
-
-    @property
-    def replicas(self) -> int:
-        """Return how many masks an instance has here."""
-        return self.masking.recipe.replicas if self.recipe.replicated else 1
-
-    @property
-    def growth_known(self) -> bool:
-        """Tell whether it is known if rows grow here, as compiled code has to know."""
-        return self.replicas == 1 or self.masking.growths[self.index].grows is not None
+    def expansion(self) -> Expansion:
+        """Return whether the rows of the trunk are expanded to replicas here."""
+        return self.masking.expansions[self.index]
 
     def batch_dim(self, dims: int) -> int:
         """Return where the batch is in an activation with so many dimensions: as learned, else by the rule.

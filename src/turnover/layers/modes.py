@@ -21,8 +21,8 @@ from torch.func import functional_call
 
 from turnover.errors import BatchSizeError, SiteOutputError
 
-from .apply import apply_mask
 from .batch_dim import probed_shapes
+from .dropout import apply_mask
 from .instances import active_instances
 from .masking import Site
 from .views import KEEP
@@ -186,7 +186,7 @@ def _trains(module: nn.Module, site: Site) -> bool:
 def _learns() -> bool:
     """Tell whether rows are learned: gradients are on, and the rows are in keep view."""
     now = active_instances()
-    return torch.is_grad_enabled() and now is not None and now.one_view == KEEP
+    return torch.is_grad_enabled() and now is not None and now.shared_view == KEEP
 
 
 def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:

@@ -1,18 +1,243 @@
-"""Replicas on the root of a model: outputs as [replicas * batch, ...], or their mean where the full network answers."""
+"""Modules with one set of weights per replica, and what a model's root does for them.
 
+The input of a `Replicated` module has the rows of all replicas, one replica after the other. Linear layers become one
+batched matrix product, convolutions one grouped convolution; any other module runs under torch.func.vmap. Parameters
+keep their names and get the replicas as first dimension. The root hands out [replicas * batch, ...], or the mean of the
+replicas where the full network answers.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
+from torch.func import functional_call, vmap
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.conv import _ConvNd
 
-from .growth import begin_pass, end_pass, grown, note_rows, scaled_gradient
+from turnover.errors import ReplicaError
+
+from .expansion import Expansion, begin_model, end_model, expanded, note_trunk_rows, scaled_gradient
 from .instances import active_instances
 from .root import remove_hooks
 from .tensors import map_tensors, tensors_in
+from .views import FULL
 
 _ATTRIBUTE = "_turnover_replicas"
 _TARGETS = ("labels", "label")
+_CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {3: functional.conv1d, 4: functional.conv2d, 5: functional.conv3d}
+_PLACE = torch.empty(0)
+
+
+class Replicated(nn.Module):
+    """Copies of one module, one for each replica, as one module.
+
+    Args:
+        copies: the modules, alike but for their weights.
+        expansion: tells whether rows are expanded here.
+        shared: stacked parameters that exist already, by the parameter of the first copy (tied weights).
+    """
+
+    def __init__(
+        self, copies: Sequence[nn.Module], expansion: Expansion, shared: dict[nn.Parameter, nn.Parameter] | None = None
+    ) -> None:
+        """Stack the weights; of the modules themselves only an empty template stays."""
+        super().__init__()
+        first = copies[0]
+        self.expansion = expansion
+        self.training = first.training
+        known = {} if shared is None else shared
+        for name, parameter in first.named_parameters(remove_duplicate=False):
+            if parameter not in known:
+                values = torch.stack([one.get_parameter(name).detach() for one in copies])
+                known[parameter] = nn.Parameter(values, requires_grad=parameter.requires_grad)
+            _place(self, name, known[parameter])
+        for name, _ in first.named_buffers():
+            _place(self, name, torch.stack([one.get_buffer(name) for one in copies]))
+        # In a tuple, so that its parameters are none of the model's.
+        self._template = (copy.deepcopy(first).to("meta"),)
+        self._fast = _fast_way(first)
+
+    @property
+    def template(self) -> nn.Module:
+        """Return the module that is replicated, without weights, in the mode of this one."""
+        (template,) = self._template
+        if template.training != self.training:
+            template.train(self.training)
+        return template
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the replicated module has, such as `in_features`, where this one has nothing of that name."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            template = self.__dict__.get("_template")
+            if template is None or name.startswith("__"):
+                raise
+            return getattr(template[0], name)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the outputs of all replicas, one replica after the other."""
+        rows = next(tensors_in((args, kwargs)), None)
+        if rows is None or rows.dim() == 0:
+            raise ReplicaError(f"{self.expansion.path!r} got no tensor with rows. Split the model behind it: split=...")
+        known = self.expansion.expands is not None and torch.compiler.is_dynamo_compiling()
+        now = None if known else active_instances()
+        expands = self.expansion.expands_at(rows, training=self.training, ids=None if now is None else len(now))
+        if self._fast is not None and len(args) == 1 and not kwargs and args[0].dim() >= _FEWEST_DIMS[self._fast]:
+            return _FAST[self._fast](self, args[0], self.expansion.replicas, expands)
+        return self._mapped(args, kwargs, len(rows) if expands else len(rows) // self.expansion.replicas)
+
+    def _mapped(self, args: tuple[Any, ...], kwargs: dict[str, Any], each: int) -> Any:
+        """Return what every replica makes of its rows, of which it has `each`."""
+        template, structure = self.template, []
+
+        def one(state: dict[str, Tensor], *parts: Tensor) -> tuple[Tensor, ...]:
+            given = iter(parts)
+            inner_args, inner_kwargs = map_tensors((args, kwargs), lambda _: next(given))
+            outputs = functional_call(template, state, inner_args, inner_kwargs)
+            structure.append(map_tensors(outputs, lambda _: _PLACE))
+            return tuple(tensors_in(outputs))
+
+        parts, dims = [], []
+        for x in tensors_in((args, kwargs)):
+            rows = _rows_by_replica(x, each, self.expansion.replicas)
+            parts.append(x if rows is None else rows)
+            dims.append(None if rows is None else 0)
+        state = {**dict(self.named_parameters(remove_duplicate=False)), **dict(self.named_buffers())}
+        with sdpa_kernel(SDPBackend.MATH):  # the only attention that vmap knows
+            outputs = iter(vmap(one, in_dims=(0, *dims), randomness="different")(state, *parts))
+        return map_tensors(structure[0], lambda _: next(outputs).flatten(0, 1))
+
+    def replica(self, number: int) -> nn.Module:
+        """Return one replica as a plain module; its weights are those here, not a copy."""
+        module = copy.deepcopy(self.template)
+        for name, parameter in self.named_parameters(remove_duplicate=False):
+            part = nn.Parameter(parameter.detach()[number], requires_grad=parameter.requires_grad)
+            _owner(module, name)._parameters[name.rpartition(".")[2]] = part
+        for name, buffer in self.named_buffers():
+            _owner(module, name)._buffers[name.rpartition(".")[2]] = buffer[number]
+        return module
+
+    def extra_repr(self) -> str:
+        """Return how many of what."""
+        return f"{self.expansion.replicas} x {self._template[0]}"
+
+
+def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
+    """Return rows as [replicas, rows, ...], rows of the trunk expanded; None for a tensor that has no rows."""
+    if x.dim() > 0 and x.shape[0] == replicas * each:
+        return x.unflatten(0, (replicas, each))
+    if x.dim() > 0 and x.shape[0] == each:
+        return expanded(x, replicas).unflatten(0, (replicas, each))
+    return None
+
+
+def _place(module: nn.Module, name: str, value: Tensor) -> None:
+    """Register a parameter or buffer under a name with dots."""
+    *parents, leaf = name.split(".")
+    for part in parents:
+        if part not in module._modules:
+            module.add_module(part, nn.Module())
+        module = module._modules[part]  # pyright: ignore[reportAssignmentType]
+    if isinstance(value, nn.Parameter):
+        module.register_parameter(leaf, value)
+    else:
+        module.register_buffer(leaf, value)
+
+
+def _owner(module: nn.Module, name: str) -> nn.Module:
+    return module.get_submodule(name.rpartition(".")[0])
+
+
+def _fast_way(module: nn.Module) -> str | None:
+    """Return the fast way for a module of exactly this type without hooks of its own, else None."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
+    if any(hooks) or any(True for _ in module.children()):
+        return None
+    if type(module) is nn.Linear:
+        return "linear"
+    if type(module) in (nn.Conv1d, nn.Conv2d, nn.Conv3d):
+        return "convolution" if isinstance(module, _ConvNd) and module.padding_mode == "zeros" else None
+    return None
+
+
+def _linear(module: Replicated, x: Tensor, replicas: int, expands: bool) -> Tensor:
+    weight: Tensor = module.weight
+    bias: Tensor | None = module._parameters.get("bias")
+    if expands:
+        every = scaled_gradient(x, 1 / replicas).expand(replicas, *x.shape)
+        return _products(every.flatten(1, -2), weight, bias).view(replicas * len(x), *x.shape[1:-1], -1)
+    return _products(x.reshape(replicas, -1, x.shape[-1]), weight, bias).view(*x.shape[:-1], -1)
+
+
+def _products(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return [replicas, rows, out] for rows [replicas, rows, in]."""
+    products: Tensor = _Products.apply(rows, weight)  # pyright: ignore[reportAssignmentType]
+    return products if bias is None else products + bias.unsqueeze(1)
+
+
+class _Products(torch.autograd.Function):
+    """Rows times turned weights, for every replica.
+
+    Autograd's own rule makes the gradient of the turned weights, whose turning back is a copy of all weights per step.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor, weight: Tensor) -> Tensor:
+        return torch.bmm(rows, weight.transpose(1, 2))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, Tensor | None]:
+        (gradient,) = gradients
+        rows, weight = ctx.saved_tensors
+        of_rows, of_weight = ctx.needs_input_grad
+        return (
+            torch.bmm(gradient, weight) if of_rows else None,
+            torch.bmm(gradient.transpose(1, 2), rows) if of_weight else None,
+        )
+
+
+def _convolution(module: Replicated, x: Tensor, replicas: int, expands: bool) -> Tensor:
+    template: Any = module._template[0]
+    weight: Tensor = module.weight
+    bias: Tensor | None = module._parameters.get("bias")
+    convolve = _CONVOLUTIONS.get(x.dim())
+    if convolve is None or weight.dim() != x.dim() + 1:
+        raise ReplicaError(f"{module.expansion.path!r} got shape {list(x.shape)}; give it a batch of rows.")
+    if expands and template.groups == 1:
+        inputs, groups = scaled_gradient(x, 1 / replicas), 1
+    else:
+        every = expanded(x, replicas) if expands else x
+        # [replicas * rows, channels, ...] -> [rows, replicas * channels, ...]
+        inputs = every.unflatten(0, (replicas, -1)).transpose(0, 1).flatten(1, 2)
+        groups = replicas * template.groups
+    outputs = convolve(
+        inputs,
+        weight.flatten(0, 1),
+        None if bias is None else bias.flatten(),
+        template.stride,
+        template.padding,
+        template.dilation,
+        groups,
+    )
+    return outputs.unflatten(1, (replicas, -1)).transpose(0, 1).flatten(0, 1)
+
+
+_FAST: dict[str, Callable[[Replicated, Tensor, int, bool], Tensor]] = {
+    "linear": _linear,
+    "convolution": _convolution,
+}
+_FEWEST_DIMS = {"linear": 2, "convolution": 3}
 
 
 def replicas_of(root: nn.Module) -> int:
@@ -20,12 +245,12 @@ def replicas_of(root: nn.Module) -> int:
     return root.__dict__.get(_ATTRIBUTE, 1)
 
 
-def attach_replicas(root: nn.Module, replicas: int, *, grow_inputs: bool = False) -> None:
-    """Make a module the root of a model with replicas; its growth points are in place, or its inputs are one."""
+def attach_replicas(root: nn.Module, replicas: int, *, expand_inputs: bool = False) -> None:
+    """Make a module the root of a model with replicas; its expansion points are in place, or its inputs are one."""
     root.__dict__[_ATTRIBUTE] = replicas
     root.register_forward_pre_hook(_begin)
-    if grow_inputs:
-        root.register_forward_pre_hook(_grow_inputs, with_kwargs=True)
+    if expand_inputs:
+        root.register_forward_pre_hook(_expand_inputs, with_kwargs=True)
     root.register_forward_hook(_finish)
 
 
@@ -33,15 +258,15 @@ def detach_replicas(root: nn.Module) -> None:
     """Undo `attach_replicas`."""
     root.__dict__.pop(_ATTRIBUTE, None)
     for hooks in (root._forward_pre_hooks, root._forward_hooks):
-        remove_hooks(hooks, lambda hook: hook in (_begin, _grow_inputs, _finish))
+        remove_hooks(hooks, lambda hook: hook in (_begin, _expand_inputs, _finish))
 
 
 def _begin(root: nn.Module, args: tuple[Any, ...]) -> None:
     if not torch.compiler.is_dynamo_compiling():
-        begin_pass(root)
+        begin_model(root)
 
 
-def _grow_inputs(
+def _expand_inputs(
     root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the inputs with rows for every replica, targets excepted: those are repeated outside of the model."""
@@ -50,20 +275,20 @@ def _grow_inputs(
     if first is None:
         return args, kwargs
     rows, replicas, now = len(first), replicas_of(root), active_instances()
-    note_rows(rows)
-    # In eval mode one row grows to all instances. Here at once: masks of attention would not grow on the way.
+    note_trunk_rows(rows)
+    # In eval mode one row is expanded to all instances. Here at once: masks of attention would stay as they are.
     each = len(now) if now is not None and rows == 1 and not root.training else 1
 
-    def grow(x: Tensor) -> Tensor:
-        return grown(x, replicas).repeat_interleave(each, 0) if x.dim() > 0 and len(x) == rows else x
+    def expand(x: Tensor) -> Tensor:
+        return expanded(x, replicas).repeat_interleave(each, 0) if x.dim() > 0 and len(x) == rows else x
 
-    return map_tensors(args, grow), {**kwargs, **map_tensors(inputs, grow)}
+    return map_tensors(args, expand), {**kwargs, **map_tensors(inputs, expand)}
 
 
 def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
     replicas = replicas_of(root)
     if not torch.compiler.is_dynamo_compiling():
-        return _joined(output, replicas, end_pass())
+        return _joined(output, replicas, end_model())
     if root.training:  # compiled training is in keep view; asking for the view would break the graph
         return map_tensors(output, lambda x: scaled_gradient(x, replicas))
     return _joined_untraced(output, replicas, None)
@@ -76,7 +301,7 @@ def _joined(output: Any, replicas: int, trunk_rows: int | None) -> Any:
     def join(x: Tensor) -> Tensor:
         if x.dim() == 0 or (x.shape[0] % replicas if rows is None else x.shape[0] != replicas * rows):
             return x  # made by the trunk
-        if now is None or now.all_full:
+        if now is None or now.shared_view == FULL:
             return x.unflatten(0, (replicas, -1)).mean(0)
         return scaled_gradient(x, replicas)
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .instances import active_instances
+from .instances import ACTIVE
 from .masking import Masking
 from .recipe import RECIPE_KEY, to_tensor
 
@@ -68,9 +68,9 @@ def remove_hooks(hooks: dict[int, Any], ours: Callable[[Any], bool]) -> None:
 def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
-    now = active_instances()
+    now = ACTIVE.get()
     if now is not None:
-        masking = masking_of(root)
+        masking: Masking = root.__dict__[_ATTRIBUTE]
         masking.check_buffer(root)
         now.begin(masking, (root, args, kwargs))
 
@@ -78,9 +78,9 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 def _end(root: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
-    now = active_instances()
+    now = ACTIVE.get()
     if now is not None:
-        now.end(masking_of(root))
+        now.end(root.__dict__[_ATTRIBUTE])
 
 
 def _write_recipe(root: nn.Module, prefix: str, keep_vars: bool) -> None:

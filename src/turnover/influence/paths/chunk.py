@@ -21,10 +21,8 @@ class Chunk(Instances):
     def __init__(self, ids: Tensor, views: Iterable[View], *, flip_sites: frozenset[int] | None = None) -> None:
         """Lay the views one after the other."""
         wanted = list(views)
-        super().__init__(ids.repeat(len(wanted)), wanted[0])
-        if len(wanted) > 1:
-            codes = torch.tensor([VIEWS.index(view) for view in wanted], dtype=torch.int32)
-            self._views = codes.repeat_interleave(len(ids))
+        codes = torch.tensor([VIEWS.index(view) for view in wanted], dtype=torch.int32)
+        super().__init__(ids.repeat(len(wanted)), codes.repeat_interleave(len(ids)) if len(wanted) > 1 else wanted[0])
         self.count = len(ids)
         self._wanted = wanted
         self._flip_sites = flip_sites

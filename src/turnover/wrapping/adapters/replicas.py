@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from turnover.layers import AdapterRecipe, Growth, Masking, Replicated, SiteRecipe, attach_replicas
+from turnover.layers import AdapterRecipe, Expansion, Masking, Replicated, SiteRecipe, attach_replicas
 from turnover.wrapping.exchange import exchange
 from turnover.wrapping.replicas.fresh import drawn_anew
 from turnover.wrapping.replicas.replicate import ReplicaPlan
@@ -39,8 +39,8 @@ def put_adapter_replicas(root: nn.Module, masking: Masking) -> None:
     """Give every replica its own adapters and output layers, in a model with adapters, which is changed."""
     recipe = masking.recipe
     assert recipe.adapters is not None
-    for growth in masking.growths:
-        growth.grows = False
+    for expansion in masking.expansions:
+        expansion.expands = False
     for path in recipe.adapters.after:
         adapter = root.get_submodule(f"{path}.{NAME}")
         assert isinstance(adapter, Adapter)
@@ -56,13 +56,11 @@ def put_adapter_replicas(root: nn.Module, masking: Masking) -> None:
         exchange(root, layer, stacked)
         if masked:
             mask_input(stacked)
-    attach_replicas(root, recipe.replicas, grow_inputs=True)
+    attach_replicas(root, recipe.replicas, expand_inputs=True)
 
 
 def _replicated(copies: list[nn.Module], path: str, replicas: int) -> Replicated:
-    growth = Growth(replicas, path)
-    growth.grows = False
-    return Replicated(copies, growth)
+    return Replicated(copies, Expansion(replicas, path, expands=False))
 
 
 def _problems(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from turnover.layers import Growth, Masking, Replicated, SiteRecipe, attach_replicas, detach_replicas
+from turnover.layers import Expansion, Masking, Replicated, SiteRecipe, attach_replicas, detach_replicas
 from turnover.wrapping.adapters.module import mask_input, take_input
 from turnover.wrapping.exchange import exchange
 
@@ -88,14 +88,13 @@ def put_replicas(root: nn.Module, masking: Masking) -> None:
     flow = flow_of(root, [*recipe.replicated, *own])
     entries = {} if flow is None else flow.entries(recipe.replicated, own)
     for index, site in enumerate(recipe.sites):
-        masking.growths[index].grows = entries.get(site.path) if site.path not in recipe.replicated else False
+        masking.expansions[index].expands = entries.get(site.path) if site.path not in recipe.replicated else False
     stacked: dict[nn.Parameter, nn.Parameter] = {}
     for path in recipe.replicated:
         module = root.get_submodule(path)
         copies = [module, *(drawn_anew(module) for _ in range(recipe.replicas - 1))]
-        growth = Growth(recipe.replicas, path)
-        growth.grows = entries.get(path)
-        exchange(root, module, Replicated(copies, growth, stacked))
+        expansion = Expansion(recipe.replicas, path, entries.get(path))
+        exchange(root, module, Replicated(copies, expansion, stacked))
     attach_replicas(root, recipe.replicas)
 
 

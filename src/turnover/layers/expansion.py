@@ -1,12 +1,12 @@
-"""Where rows become replicas: the points at which a batch of b rows grows to replicas x b.
+"""Where rows are expanded to replicas: the points at which a batch of b rows becomes replicas x b.
 
-A model with replicas computes its trunk once. At a growth point the rows are repeated, one replica after the other;
+A model with replicas computes its trunk once. At an expansion point the rows are repeated, one replica after the other;
 everything behind it sees replicas x b rows. Whether a module or a site is such a point is a property of the model, not
 of a batch: it is found out the first time it runs, from the rows that reach it, and kept.
 
 The gradient: a loss averaged over replicas x b rows gives each replica 1/replicas of the gradient it would have alone.
-The outputs multiply it by the number of replicas (see `replicas.py`), and a growth point divides what flows into the
-trunk by it, so that the trunk gets the mean.
+The outputs multiply it by the number of replicas (see `replicas.py`), and an expansion point divides what flows into
+the trunk by it, so that the trunk gets the mean.
 """
 
 from contextvars import ContextVar
@@ -19,42 +19,35 @@ from torch._compile import _disable_dynamo
 from turnover.errors import ReplicaError
 
 
-class Pass:
-    """A forward pass of a whole model.
+class _RunningModel:
+    """A model with replicas in its forward pass, and how many rows its first expansion point saw."""
 
-    Attributes:
-        root: of the model.
-        outer: the pass that this one runs in, if any.
-        trunk_rows: rows that the first growth point saw; None before that.
-    """
-
-    def __init__(self, root: object, outer: "Pass | None") -> None:
-        """Begin without rows."""
+    def __init__(self, root: object, outer: "_RunningModel | None") -> None:
         self.root = root
         self.outer = outer
         self.trunk_rows: int | None = None
 
 
-_running: ContextVar[Pass | None] = ContextVar("turnover_replica_pass", default=None)
+_running: ContextVar[_RunningModel | None] = ContextVar("turnover_running_model", default=None)
 
 
-def begin_pass(root: object) -> None:
+def begin_model(root: object) -> None:
     """Note that a forward pass of a model with replicas begins."""
     outer = _running.get()
     if outer is not None and outer.root is root:  # it failed and did not end
         outer = outer.outer
-    _running.set(Pass(root, outer))
+    _running.set(_RunningModel(root, outer))
 
 
-def note_rows(rows: int) -> None:
-    """Note how many rows the model was given, where they grow before it."""
+def note_trunk_rows(rows: int) -> None:
+    """Note how many rows the trunk of the running model has, unless that is known."""
     running = _running.get()
-    if running is not None:
+    if running is not None and running.trunk_rows is None:
         running.trunk_rows = rows
 
 
-def end_pass() -> int | None:
-    """Note that it ends, and return how many rows its trunk had; None if no growth point ran."""
+def end_model() -> int | None:
+    """Note that it ends, and return how many rows its trunk had; None if no expansion point ran."""
     ended = _running.get()
     if ended is None:
         return None
@@ -62,47 +55,45 @@ def end_pass() -> int | None:
     return ended.trunk_rows
 
 
-class Growth:
-    """One place where rows may have to grow.
+class Expansion:
+    """One place where rows may have to be expanded.
 
     Args:
-        replicas: how many there are.
+        replicas: number of replicas.
         path: of the module or site, for messages.
+        expands: whether rows are expanded here; None: found out when it first runs.
     """
 
-    def __init__(self, replicas: int, path: str) -> None:
-        """Start without knowing whether rows grow here."""
+    def __init__(self, replicas: int, path: str, expands: bool | None = None) -> None:
         self.replicas = replicas
         self.path = path
-        self.grows: bool | None = None
+        self.expands = expands
 
-    def grows_at(self, x: Tensor, *, training: bool, ids: int | None) -> bool:
-        """Tell whether the rows of `x` have to grow here, and check that they can.
+    def expands_at(self, x: Tensor, *, training: bool, ids: int | None) -> bool:
+        """Tell whether the rows of `x` have to be expanded here, and check that they can.
 
         Args:
             x: what reaches this place.
-            training: whether it does so in training mode, where rows are as many as ids.
-            ids: how many instances are active, if any.
+            training: whether it does so in training mode, where there is one id per row.
+            ids: number of active instances, if any.
         """
-        if self.grows is None:
+        if self.expands is None:
             self._learn(len(x), training, ids)
         if not torch.compiler.is_dynamo_compiling():
             self._check(x, training, ids)
-        return bool(self.grows)
+        return bool(self.expands)
 
     @_disable_dynamo
     def _learn(self, rows: int, training: bool, ids: int | None) -> None:
         running = _running.get()
         before = None if running is None else running.trunk_rows
         known = ids if training and ids is not None else before
-        self.grows = known is None or rows == known
+        self.expands = known is None or rows == known
 
     def _check(self, x: Tensor, training: bool, ids: int | None) -> None:
         rows = len(x)
-        if self.grows:
-            running = _running.get()
-            if running is not None and running.trunk_rows is None:
-                running.trunk_rows = rows
+        if self.expands:
+            note_trunk_rows(rows)
         elif rows % self.replicas or (training and ids is not None and rows != self.replicas * ids):
             raise ReplicaError(
                 f"{self.path!r} got a batch of {rows} rows (shape {list(x.shape)}), which are not {self.replicas} "
@@ -129,6 +120,6 @@ def scaled_gradient(x: Tensor, factor: float) -> Tensor:
     return _ScaledGradient.apply(x, factor) if x.requires_grad else x  # pyright: ignore[reportReturnType]
 
 
-def grown(x: Tensor, replicas: int) -> Tensor:
+def expanded(x: Tensor, replicas: int) -> Tensor:
     """Return the rows of `x` once for each replica, one replica after the other; the trunk gets the mean gradient."""
     return scaled_gradient(x, 1 / replicas).repeat(replicas, *[1] * (x.dim() - 1))
