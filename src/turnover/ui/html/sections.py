@@ -1,10 +1,10 @@
-"""Which sections a report has, in which order, and what their templates need beyond the data."""
+"""The sections of a report in their order, and what their templates need beyond the data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turnover.ui.words import count, digits, percent, power_of, unit
+from turnover.ui.words import count, digits, percent, power_of
 
 from . import charts
 from .data import ReportData
@@ -19,10 +19,9 @@ _MOST_PAIRS = 15
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its id (and template), its name in the list of sections, its heading, and how much there is."""
+    """A section: its id (and template), its heading, and how many entries there are."""
 
     id: str
-    title: str
     heading: str
     count: str = ""
 
@@ -44,33 +43,25 @@ class Square:
 
 
 def sections_of(data: ReportData) -> list[Section]:
-    """Return the sections that have something to say."""
+    """Return the sections that have something to show."""
     counts = data.counts
     classifies = bool(data.classes)
-    known: list[tuple[bool, Section]] = [
-        (bool(data.findings), Section("findings", "Findings", "In short")),
-        (True, Section("data-and-model", "Data and model", "The data and the model")),
-        (bool(data.colored), Section("colored", "Learned by heart", "What the model learned by heart")),
-        (
-            bool(data.mistakes),
-            Section(
-                "mistakes", "Worst errors", "The worst errors, and the examples behind them", count(counts.mistakes)
-            ),
-        ),
-        (classifies, Section("doubtful", "Doubtful labels", "Doubtful labels", count(counts.doubtful))),
-        (bool(data.harmful), Section("harmful", "Harmful rows", "The most harmful rows", count(counts.harmful))),
-        (
-            bool(data.memorized or data.self_influence),
-            Section("memorized", "Memorized", "What was memorized", count(counts.memorized)),
-        ),
-        (bool(data.duplicates), Section("duplicates", "Near-duplicates", "Near-duplicates", count(counts.duplicates))),
-        (bool(data.groups), Section("groups", "Groups", "Groups", count(len(data.groups)))),
-        (classifies, Section("classes", "Labels", "Label by label", count(len(data.classes)))),
-        (data.trust is not None, Section("trust", "Trust", "How far to trust the scores")),
-        (data.leaks is not None, Section("leaks", "Leak audit", "Leak audit")),
-        (True, Section("making", "How it was made", "How it was made")),
+    sections = [
+        (bool(data.findings), Section("findings", "Summary")),
+        (True, Section("data-and-model", "Data and model")),
+        (bool(data.colored), Section("colored", "Memorized passages")),
+        (bool(data.mistakes), Section("mistakes", "Most confident errors", count(counts.mistakes))),
+        (classifies, Section("doubtful", "Likely label errors", count(counts.disbelieved))),
+        (bool(data.harmful), Section("harmful", "Harmful examples", count(counts.harmful))),
+        (bool(data.memorized or data.self_influence), Section("memorized", "Memorized", count(counts.memorized))),
+        (bool(data.duplicates), Section("duplicates", "Near-duplicates", count(counts.duplicates))),
+        (bool(data.groups), Section("groups", "Groups", count(len(data.groups)))),
+        (classifies, Section("classes", "Classes", count(len(data.classes)))),
+        (data.trust is not None, Section("trust", "Noise of the scores")),
+        (data.leaks is not None, Section("leaks", "Leak audit")),
+        (True, Section("making", "Reproduce")),
     ]
-    return [section for there, section in known if there]
+    return [section for shown, section in sections if shown]
 
 
 def context_of(data: ReportData) -> dict[str, Any]:
@@ -82,10 +73,10 @@ def context_of(data: ReportData) -> dict[str, Any]:
 def lede_of(data: ReportData) -> str:
     """Return the sentence below the title."""
     rows = data.overview.rows
-    what = {"text": "texts", "image": "images", "table": "rows of a table", "lm": "words"}[data.overview.kind]
-    labels = f", {len(data.overview.labels)} labels" if data.overview.labels else ""
-    unseen = " and ".join(f"{count(rows[split])} for {split}" for split in ("validation", "test") if rows.get(split))
-    return f"{count(rows.get('train', 0))} {what} to learn from{labels}" + (f"; {unseen}." if unseen else ".")
+    noun = {"text": "text", "image": "image", "table": "table row", "lm": "word"}[data.overview.kind]
+    classes = f" of {count(len(data.overview.labels))} classes" if data.overview.labels else ""
+    held_out = " and ".join(f"{count(rows[split])} for {split}" for split in ("validation", "test") if rows.get(split))
+    return f"Trained on {count(rows.get('train', 0), noun)}{classes}" + (f"; {held_out}." if held_out else ".")
 
 
 def _scales(data: ReportData) -> dict[str, Any]:
@@ -108,9 +99,9 @@ def _curves(data: ReportData) -> dict[str, Any]:
         return {"curve_chart": None, "curve_words": ""}
     series = {"keep": curves.keep, "flip": curves.flip, "validation": curves.validation}
     words = (
-        f"After {count(len(curves.keep), 'epoch')} training rows have a mean loss of {digits(curves.keep[-1])} in the "
-        f"half of the network that learns them and of {digits(curves.flip[-1])} in the half that never sees them; the "
-        f"gap is what was learned by heart. Validation rows: {digits(curves.validation[-1])}."
+        f"Mean loss after {count(len(curves.keep), 'epoch')}: training rows {digits(curves.keep[-1])} in the kept "
+        f"subnetwork, {digits(curves.flip[-1])} in the flipped subnetwork, which never learned them; validation rows "
+        f"{digits(curves.validation[-1])}. The gap between the first two is memorization."
     )
     return {"curve_chart": charts.line_chart(series), "curve_words": words}
 
@@ -123,9 +114,9 @@ def _memorized(data: ReportData) -> dict[str, Any]:
     power, thing = scales["self_power"], f"training {scales['thing']}"
     total = sum(histogram.counts)
     words = (
-        f"{count(total, thing)}; for {count(data.counts.memorized)} of them "
-        f"({percent(data.counts.memorized / total if total else 0.0)}) self-influence stands out from noise. "
-        "Few lie far to the right, hence the logarithmic scale."
+        f"{count(total, thing)}, of which {count(data.counts.memorized)} "
+        f"({percent(data.counts.memorized / total if total else 0.0)}) are memorized: significant positive "
+        "self-influence."
     )
     return {"self_chart": charts.bar_chart(histogram, power=power, log=True), "self_words": words}
 
@@ -136,8 +127,8 @@ def _trust(data: ReportData) -> dict[str, Any]:
         return {"trust_chart": None, "trust_words": "", "trust_power": 0}
     power = power_of(histogram.edges)
     words = (
-        "Where the bars reach beyond the line, rows do something; where they fill it, a single score is noise. The "
-        f"outermost bars hold all that lies further out{unit(power)}; {unit_sentence(data.mean_unit)}."
+        "Bars beyond the line are scores that noise does not explain; within the line, a single score is noise. "
+        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(data.mean_unit)}."
     )
     return {
         "trust_chart": charts.bar_chart(histogram, power=power, log=True),
@@ -171,12 +162,12 @@ def _lists(data: ReportData) -> dict[str, Any]:
         "harmful_words": _harmful_words(data),
         "doubts_words": doubts_words(data.counts, trained),
         # Where groups were trained, there are no scores of rows, and the other way round.
-        "noise_words": noise_sentences(data, scores=_judged(data)),
+        "noise_words": noise_sentences(data, scores=_tested(data)),
     }
 
 
-def _judged(data: ReportData) -> int:
-    """Return how many mean influences are judged together."""
+def _tested(data: ReportData) -> int:
+    """Return how many mean influences are tested together."""
     known = [one.rows for one in data.trust.of if one.scores == MEAN] if data.trust else []
     return known[0] if known else len(data.groups) or data.overview.rows.get("train", 0)
 
@@ -184,6 +175,7 @@ def _judged(data: ReportData) -> int:
 def _harmful_words(data: ReportData) -> str:
     harmful = data.counts.harmful
     if not harmful:
-        return "None of them stands out from noise, so take this order as a hint and not as a finding."
-    stand = "stands" if harmful == 1 else "stand"
-    return f"{count(harmful, 'row')} {stand} out from noise; from there on the order means little."
+        return "None is significant, so the order is a hint at most."
+    return (
+        f"The first {count(harmful)} {'is' if harmful == 1 else 'are'} significant; below, the order is mostly noise."
+    )
