@@ -15,7 +15,7 @@ class Config:
         rows: that are trained.
         test_rows: among which errors are looked for; None: all.
         shown: errors in the figure.
-        behind: training rows that are shown with each.
+        supporting: training rows that are shown with each.
         errors: that are to be repaired.
         share: of the training rows that is removed for each.
         seeds: of the retrainings.
@@ -30,7 +30,7 @@ class Config:
     rows: int
     test_rows: int | None = None
     shown: int = 3
-    behind: int = 3
+    supporting: int = 3
     errors: int = 20
     share: float = 0.01
     seeds: tuple[int, ...] = (0, 1)

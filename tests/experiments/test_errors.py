@@ -1,4 +1,4 @@
-"""Errors and the rows behind them: toy runs on all three data sets, figures, retraining, and what is said of it."""
+"""Errors and their supporting rows: toy runs on all three data sets, figures, retraining, and what is said of it."""
 
 import copy
 import json
@@ -8,9 +8,9 @@ import pytest
 
 from experiments.datasets.folder import MissingDataError
 from experiments.datasets.yahoo import TOPICS, load_yahoo
-from experiments.errors.measure import measure
-from experiments.errors.page import error_findings, error_page
-from experiments.errors.text_figure import _broken, _pieces
+from experiments.errors import findings, page
+from experiments.errors import run as measure
+from experiments.errors.figures import _broken, _pieces, text_figure
 from experiments.runner import module_of
 
 
@@ -25,12 +25,12 @@ def toy(request, tmp_path_factory):
     return request.param, folder, json.loads(json.dumps(result))
 
 
-def test_errors_are_wrong_and_the_rows_behind_them_have_the_predicted_label(toy):
+def test_errors_are_wrong_and_their_supporting_rows_have_the_predicted_label(toy):
     _, _, result = toy
     assert result["wrong"] == round((1 - result["accuracy"]) * result["test_rows"])
     for error in result["shown"]:
         assert error["label"] != error["predicted"]
-        assert all(row["label"] == error["predicted"] and row["score"] > 0 for row in error["behind"])
+        assert all(row["label"] == error["predicted"] and row["score"] > 0 for row in error["supporting"])
 
 
 def test_marked_subwords_are_in_both_texts(toy):
@@ -40,7 +40,7 @@ def test_marked_subwords_are_in_both_texts(toy):
         return
     for error in result["shown"]:
         words = {error["text"][low:high].lower() for low, high in error["marks"]}
-        marked = {row["text"][low:high].lower() for row in error["behind"] for low, high in row["marks"]}
+        marked = {row["text"][low:high].lower() for row in error["supporting"] for low, high in row["marks"]}
         assert words == marked
 
 
@@ -49,7 +49,7 @@ def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
     repair = result["repair"]
     assert repair["removed"] == max(1, round(0.01 * result["train_rows"]))
     assert all(0 <= count <= repair["tried"] for count in repair["repaired"].values())
-    assert set(repair["repaired"]) == {"paper", "denoised", "random"}
+    assert set(repair["repaired"]) == {"tod", "denoised", "random"}
 
 
 def test_what_was_measured_is_not_measured_again(toy):
@@ -61,7 +61,7 @@ def test_what_was_measured_is_not_measured_again(toy):
 def test_page_and_figure_are_made(toy, tmp_path):
     name, _, result = toy
     text = module_of(name, "page").page(result, tmp_path)
-    assert f"![wrong predictions and the rows behind them]({name}.svg)" in text
+    assert f"![errors and their supporting rows]({name}.svg)" in text
     assert (tmp_path / f"{name}.svg").stat().st_size > 5000
 
 
@@ -76,15 +76,29 @@ def test_page_and_figure_are_made(toy, tmp_path):
 def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):
     result = copy.deepcopy(toy[2])
     result["repair"]["by_error"] |= {"denoised": ours, "random": chance}
-    assert any(said in one.agreement for one in error_findings(result))
+    assert any(said in one.agreement for one in findings(result))
 
 
-@pytest.mark.parametrize(("behind", "said"), [(2.0, "holds on average"), (0.5, "no more subwords")])
-def test_the_sentence_on_shared_subwords_follows_the_numbers(toy, behind, said, tmp_path):
+@pytest.mark.parametrize(("supporting", "said"), [(2.0, "holds on average"), (0.5, "no more subwords")])
+def test_the_sentence_on_shared_subwords_follows_the_numbers(toy, supporting, said, tmp_path):
     result = copy.deepcopy(toy[2])
-    result["shared"] = {"behind": behind, "random": 1.0}
-    assert said in error_findings(result)[0].agreement
-    assert said in error_page(result, tmp_path, name="some")
+    result["shared"] = {"supporting": supporting, "random": 1.0}
+    assert said in findings(result)[0].agreement
+    assert said in page(result, tmp_path)
+
+
+def test_texts_are_never_read_as_formulas(tmp_path):
+    row = {
+        "label": "b",
+        "text": "it was $5 or $6",
+        "marks": [(3, 6)],
+        "score": 1.0,
+        "stderr": None,
+        "significant": True,
+    }
+    error = {**row, "label": "a", "predicted": "b", "probability": 0.7, "supporting": [row]}
+    text_figure([error], tmp_path / "figure.svg")
+    assert "<!-- $5 -->" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
 
 
 def test_words_are_cut_where_marks_begin_and_end():

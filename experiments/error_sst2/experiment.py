@@ -1,7 +1,9 @@
-"""How many sentences, errors and retrainings."""
+"""Errors on SST-2 and the training rows behind them, measured as for all three data sets."""
 
-from experiments.errors.config import Config
+from experiments.errors import Config, findings, page, run
 from experiments.runner import Needs
+
+__all__ = ["NEEDS", "SIZES", "findings", "page", "run"]
 
 SIZES = {
     "toy": Config("sst2", rows=150, test_rows=60, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),

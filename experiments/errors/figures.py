@@ -1,44 +1,55 @@
-"""Wrong predictions of texts as a figure: the text, the rows behind it, shared subwords marked in both."""
+"""Wrong predictions as a figure: each error with the supporting training rows, as texts or as images."""
 
+import base64
+import io
 from pathlib import Path
 from typing import Any
+
+from experiments.figures import drawn
 
 _WIDTH, _SIZE, _LINE = 620.0, 8.0, 12.0  # points: of the page, of letters, from line to line
 _LONGEST = 200  # letters of a text that are shown
 _MARK, _QUERY, _GREY = "#f6d55c", "#b03a2e", "#5d6d7e"
 
 
-def text_figure(shown: list[dict[str, Any]], file: Path, *, salt: str) -> None:
-    """Write an SVG.
-
-    Args:
-        shown: errors with the rows behind them.
-        file: to write.
-        salt: makes names within the file the same every time.
-    """
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = salt
-    from matplotlib.figure import Figure
-
+def text_figure(shown: list[dict[str, Any]], file: Path) -> None:
+    """Write an SVG of errors with their supporting texts, shared subwords marked in both."""
     indent = max(_width(note, "bold") for error in shown for note in _notes(error)) + 14
     lines = [line for number, error in enumerate(shown) for line in _block(error, indent, first=number == 0)]
     height = (len(lines) + 1) * _LINE
-    figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    axis = figure.add_axes((0, 0, 1, 1))
-    axis.set_xlim(0, _WIDTH)
-    axis.set_ylim(height, 0)
-    axis.axis("off")
-    for number, (left, words, color, weight) in enumerate(lines):
-        y = (number + 1) * _LINE
-        axis.text(6, y, left, fontsize=_SIZE - 1, color=color, va="baseline", parse_math=False, weight=weight)
-        for x, word, marked in words:
-            if marked:
-                box = _width(word, weight) + 1.0
-                axis.add_patch(_box(x - 0.5, y - _SIZE * 0.86, box, _SIZE * 1.16))
-            axis.text(x, y, word, fontsize=_SIZE, va="baseline", parse_math=False, weight=weight)
-    figure.savefig(file, metadata={"Date": None})
+    with drawn(file, (_WIDTH / 72, height / 72), layout=None, letters="path") as figure:
+        axis = figure.add_axes((0, 0, 1, 1), xlim=(0, _WIDTH), ylim=(height, 0))
+        axis.axis("off")
+        for number, (left, words, color, weight) in enumerate(lines, start=1):
+            look: dict[str, Any] = {"va": "baseline", "parse_math": False, "weight": weight}
+            y = number * _LINE
+            axis.text(6, y, left, fontsize=_SIZE - 1, color=color, **look)
+            for x, word, marked in words:
+                if marked:
+                    axis.add_patch(_box(x - 0.5, y - _SIZE * 0.86, _width(word, weight) + 1.0, _SIZE * 1.16))
+                axis.text(x, y, word, fontsize=_SIZE, **look)
+
+
+def image_figure(shown: list[dict[str, Any]], file: Path) -> None:
+    """Write an SVG of errors with their supporting images: one column per error, the wrongly predicted image on top."""
+    rows = 1 + max(len(error["supporting"]) for error in shown)
+    with drawn(file, (1.35 * len(shown), 1.5 * rows), letters="path") as figure:
+        axes = figure.subplots(rows, len(shown), squeeze=False)
+        for axis in axes.flat:
+            axis.axis("off")
+        for column, error in enumerate(shown):
+            axis, title = axes[0, column], f"{error['label']},\npredicted {error['predicted']}"
+            _draw(axis, error["png"])
+            axis.set_title(title, fontsize=7, color=_QUERY, weight="bold", parse_math=False)
+            for place, row in enumerate(error["supporting"], start=1):
+                _draw(axes[place, column], row["png"])
+                axes[place, column].set_title(f"{row['label']} {_score(row)}", fontsize=6, parse_math=False)
+
+
+def _score(row: dict[str, Any]) -> str:
+    """Return a score with its standard error, and a star where it is significant."""
+    stderr = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
+    return f"{row['score']:+.2g}{stderr}{' *' if row['significant'] else ''}"
 
 
 Word = tuple[float, str, bool]
@@ -53,11 +64,9 @@ def _block(error: dict[str, Any], indent: float, *, first: bool) -> list[Line]:
     """Return the lines of one error: what is said of it at the left, its words with their places at the right."""
     lines: list[Line] = [] if first else [("", [], _GREY, "normal")]
     lines += _beside(_notes(error), error["text"], error["marks"], indent, _QUERY, "bold")
-    lines.append((f"behind it, {error['predicted']}:", [], _GREY, "normal"))
-    for row in error["behind"]:
-        spread = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
-        notes = [f"{row['score']:+.2g}{spread}{' *' if row['stands_out'] else ''}"]
-        lines += _beside(notes, row["text"], row["marks"], indent, _GREY, "normal")
+    lines.append((f"supporting, {error['predicted']}:", [], _GREY, "normal"))
+    for row in error["supporting"]:
+        lines += _beside([_score(row)], row["text"], row["marks"], indent, _GREY, "normal")
     return lines
 
 
@@ -120,3 +129,10 @@ def _box(x: float, y: float, width: float, height: float) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((x, y), width, height, facecolor=_MARK, edgecolor="none", alpha=0.8)
+
+
+def _draw(axis: Any, png: str) -> None:
+    import numpy as np
+    from PIL import Image
+
+    axis.imshow(np.asarray(Image.open(io.BytesIO(base64.b64decode(png)))), interpolation="nearest", cmap="gray")

@@ -1,5 +1,0 @@
-"""The measurement, as for all data sets."""
-
-from experiments.errors.measure import measure as run
-
-__all__ = ["run"]
