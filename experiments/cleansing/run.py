@@ -18,8 +18,7 @@ from turnover.applications import Proof, cleanse
 from turnover.influence import Ridge
 
 from .config import Config
-from .data import Domains, labeled, load_domains, part
-from .trainings import Setting, choose, judge, recipe_of
+from .data import Domains, Setting, choose, judge, labeled, load_domains, part, recipe_of
 
 MEASURES = ("accuracy", "loss")
 # The retrained models must not start from the parameters of the one that chose the rows.

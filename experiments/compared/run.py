@@ -1,8 +1,8 @@
 """Measure all methods on all tasks, by both ground truths."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from experiments.runner import write_json
+from experiments.runner import kept
 from turnover.evaluation import Bootstrap, EvaluationConfig, Row, Table, Task, evaluate, mean_interval
 from turnover.training import TrainingRecipe
 
 from .config import ComparedConfig, TaskConfig
-from .methods import ONCE, RandomScores, methods
-from .tasks import NAMES, Prepared, prepare
+from .methods import ONCE, TASK_NAMES, Prepared, RandomScores, methods, prepare
 
 View = Literal["plain", "full"]
 VIEWS: tuple[View, ...] = ("plain", "full")
@@ -27,25 +26,17 @@ _FIRST_LOO_SEED = 500
 
 
 def run(config: ComparedConfig, out: Path) -> dict[str, Any]:
-    """Return what was measured, by task and ground truth; finished parts are kept in `out` and not measured again.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-    """
+    """Return what was measured, by task and ground truth."""
     result: dict[str, Any] = {"setting": asdict(config), "tasks": {}}
     parts: list[tuple[TaskConfig, View]] = [(task, view) for task in config.tasks for view in VIEWS]
     for task, view in tqdm(parts, desc="compared", unit=" tables"):
         # Features are kept beside the runs, for all experiments.
         ready = prepare(task, out.parent / "cache")
-        told = result["tasks"].setdefault(task.data, {"name": NAMES[task.data], "rows": task.rows})
+        told = result["tasks"].setdefault(task.data, {"name": TASK_NAMES[task.data], "rows": task.rows})
         told["queries"], told["wrong"] = task.queries, int(ready.wrong.sum())
-        file = out / "parts" / f"{task.data}-{view}.json"
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            found = _measure(task, ready, view, config, out / "ground-truth" / f"{task.data}-{view}")
-            write_json(file, found)
-        told[view] = json.loads(file.read_text(encoding="utf-8"))
+        name = f"{task.data}-{view}"
+        measure = partial(_measure, task, ready, view, config, out / "ground-truth" / name)
+        told[view] = kept(out / "parts" / f"{name}.json", measure)
     return result
 
 

@@ -6,7 +6,7 @@ from experiments.runner import Needs
 __all__ = ["NEEDS", "SIZES", "findings", "page", "run"]
 
 SIZES = {
-    "toy": Config("sst2", rows=150, test_rows=60, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),
+    "toy": Config("sst2", rows=80, test_rows=40, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),
     "small": Config("sst2", rows=5000),
     "medium": Config("sst2", rows=5000, errors=100, seeds=(0, 1, 2)),
     # The paper's: BERT with adapters on 5,000 sentences.

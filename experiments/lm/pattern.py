@@ -1,21 +1,25 @@
-"""Is self-influence that of rare words and names? Rank correlation with frequency, and names at equal frequency."""
+"""Rare words and names, and trainings without positions of high self-influence."""
 
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from turnover.evaluation import Bootstrap, drawn, interval_of, spearman
 
-from .corpus import Corpus
+from .training import Corpus, word_losses
+
+Floats = NDArray[np.float64]
 
 STRETCH = 100
 """Words of a stretch of text: what is drawn anew together, since words near each other are not independent."""
 
 RARE = 5
 """Words that are at most so often in the training text are called rare."""
-
-Floats = NDArray[np.float64]
 
 
 def with_frequency(scores: Floats, frequencies: NDArray[np.int64], *, draws: int) -> dict[str, float]:
@@ -101,3 +105,105 @@ def ordinary(corpus: Corpus) -> NDArray[np.bool_]:
     """Return which positions hold a word of letters, neither a sign nor the unknown word."""
     letters = np.array([word[:1].isalpha() for word in corpus.vocabulary.words])
     return letters[corpus.train.words.numpy()]
+
+
+Floats = NDArray[np.float64]
+
+VARIANTS = ("removed", "random", "matched", "weighted")
+"""Left out: the positions of highest self-influence; as many at random; as many at random whose words are as frequent.
+Weighted: those of highest self-influence count less."""
+
+
+def weights_for(
+    variant: str, scores: Floats, frequencies: NDArray[np.int64], *, share: float, weight: float, seed: int
+) -> Tensor:
+    """Return a weight for every position.
+
+    Args:
+        variant: one of VARIANTS.
+        scores: self-influence of the positions.
+        frequencies: of their words.
+        share: of the positions that are left out or weighted down.
+        weight: of those weighted down.
+        seed: of what is drawn at random.
+    """
+    highest = np.argsort(-scores, kind="stable")[: round(share * len(scores))]
+    rng = np.random.default_rng(seed)
+    choose: dict[str, Callable[[], NDArray[np.int64]]] = {
+        "removed": lambda: highest,
+        "weighted": lambda: highest,
+        "random": lambda: rng.choice(len(scores), len(highest), replace=False),
+        "matched": lambda: _matched(highest, frequencies, rng),
+    }
+    found = torch.ones(len(scores))
+    found[torch.from_numpy(choose[variant]())] = weight if variant == "weighted" else 0.0
+    return found
+
+
+def judged(model: nn.Module, corpus: Corpus) -> dict[str, float]:
+    """Return test perplexity: of all words, of those in the vocabulary, and of rare and frequent ones among them."""
+    losses, words = word_losses(model, corpus.test), corpus.test.words
+    counts = torch.from_numpy(corpus.counts)[words]
+    known = words != 1  # Vocabulary: the unknown word is number 1
+    parts: dict[str, Any] = {
+        "all": torch.ones_like(known),
+        "known": known,
+        "rare": known & (counts <= RARE),
+        "frequent": known & (counts > RARE),
+    }
+    return {name: float(losses[some].mean().exp()) for name, some in parts.items()}
+
+
+def _matched(highest: NDArray[np.int64], frequencies: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return as many positions in every class of frequency as the highest have there, drawn from all of the class."""
+    # Powers of two, so that classes of frequent words have positions to draw from.
+    classes = np.floor(np.log2(frequencies)).astype(int)
+    return np.concatenate(
+        [
+            rng.choice(np.flatnonzero(classes == number), int((classes[highest] == number).sum()), replace=False)
+            for number in np.unique(classes[highest])
+        ]
+    )
+
+
+Runs = Sequence[Mapping[str, float]]
+
+
+def change(some: Runs, others: Runs, what: str) -> list[float]:
+    """Return by how many per cent perplexity is higher, for every seed.
+
+    Args:
+        some: trainings.
+        others: those they are compared with, of the same seeds.
+        what: which perplexity.
+
+    Example:
+        >>> change([{"all": 110.0}], [{"all": 100.0}], "all")
+        [10.0]
+    """
+    return [round(100 * (one[what] / other[what] - 1), 6) for one, other in zip(some, others, strict=True)]
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and its standard error; of one value the error is 0.
+
+    Example:
+        >>> mean_and_error([1.0, 3.0])
+        (2.0, 1.0)
+    """
+    return mean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def verdict(values: Sequence[float]) -> str:
+    """Return "higher", "lower", or "" where Student's 95 % interval of the mean includes 0 or there is one seed alone.
+
+    Example:
+        >>> verdict([2.0, 2.1, 1.9]), verdict([-1.0, 1.0, 0.5])
+        ('higher', '')
+    """
+    from scipy.stats import t
+
+    middle, error = mean_and_error(values)
+    if len(values) < 2 or abs(middle) <= t.ppf(0.975, len(values) - 1) * error:
+        return ""
+    return "higher" if middle > 0 else "lower"

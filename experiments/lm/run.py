@@ -13,11 +13,8 @@ from experiments.timing import one_thread
 from turnover.evaluation import spearman
 
 from .config import Config
-from .corpus import Corpus, load_corpus
-from .pattern import by_frequency, rare_names, with_frequency
-from .removal import VARIANTS, judged, weights_for
-from .self_influence import never_trained, self_influence
-from .training import trained
+from .pattern import VARIANTS, by_frequency, judged, rare_names, weights_for, with_frequency
+from .training import Corpus, load_corpus, never_trained, self_influence, trained
 
 _SHOWN = 12
 _TRIAL_SEED = 100

@@ -1,18 +1,109 @@
-"""One training of the language model, with masks or without, on all positions or some, each with a weight."""
+"""WikiText-2 as positions, one training of the language model, and self-influence of every position."""
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import TensorDataset
 from tqdm import tqdm
 
 import turnover
-from turnover.runs import FeedForwardLM, language_model_sites
+from experiments.datasets.wikitext2 import load_wikitext2
+from turnover.batches import FIRST_RESERVED_ID
+from turnover.layers import View
+from turnover.runs import FeedForwardLM, Vocabulary, language_model_sites
 
-from .config import Network
-from .corpus import Corpus, Positions
+from .config import Config, Network
+
+PASSAGE = "The cast was :"
+"""The line that is in the middle of the paper's figure."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Contexts and the words after them.
+
+    Attributes:
+        contexts: [positions, context].
+        words: [positions].
+    """
+
+    contexts: Tensor
+    words: Tensor
+
+    @classmethod
+    def of(cls, tokens: Tensor, context: int) -> "Positions":
+        """Return all positions of a text that have a whole context."""
+        return cls(tokens.unfold(0, context, 1)[:-1], tokens[context:])
+
+    def __len__(self) -> int:
+        """Return the number of positions."""
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The text.
+
+    Attributes:
+        vocabulary: words of the training text.
+        train: its positions; a position's number is its instance id.
+        valid: positions that choose the rate and let it fall.
+        test: positions that are only reported.
+        passage: the place of the paper's passage among the training positions.
+        first: the training text's first word among all of WikiText-2.
+    """
+
+    vocabulary: Vocabulary
+    train: Positions
+    valid: Positions
+    test: Positions
+    passage: int
+    first: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Return how often each word of the vocabulary is in the training positions."""
+        return np.bincount(self.train.words.numpy(), minlength=len(self.vocabulary))
+
+    @property
+    def frequencies(self) -> np.ndarray:
+        """Return, for every training position, how often its word is in the training text."""
+        return self.counts[self.train.words.numpy()]
+
+
+def load_corpus(config: Config) -> Corpus:
+    """Return the text of the experiment.
+
+    Raises:
+        MissingDataError: WikiText-2 is not there.
+    """
+    lines = load_wikitext2("train")
+    found = [number for number, line in enumerate(lines) if line.strip() == PASSAGE]
+    before = sum(len(line.split()) + 1 for line in lines[: found[0]])
+    everything = [word for line in lines for word in (*line.split(), "<eos>")]
+    amount = len(everything) if config.tokens is None else config.tokens
+    # The passage lies where the test of the pattern has text on both sides of it.
+    first = max(0, min(before - amount // 2, len(everything) - amount))
+    own = " ".join(everything[first : first + amount]).split(" <eos>")
+    vocabulary = Vocabulary.of(own)
+    context = config.network.context
+    train = Positions.of(_encoded(vocabulary, everything[first : first + amount]), context)
+    others = (
+        Positions.of(vocabulary.encode(load_wikitext2(split))[: config.held_out], context)
+        for split in ("valid", "test")
+    )
+    return Corpus(vocabulary, train, *others, passage=before - first - context, first=first)
+
+
+def _encoded(vocabulary: Vocabulary, words: list[str]) -> Tensor:
+    numbers = {word: number for number, word in enumerate(vocabulary.words)}
+    return torch.tensor([numbers[word] for word in words])
+
 
 _EVALUATED = 1024
 
@@ -101,3 +192,28 @@ def _step(
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+
+
+_AT_ONCE = 1024
+
+
+def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:
+    """Return what each position does to its own loss, [positions]."""
+    data = turnover.with_instance_ids(TensorDataset(positions.contexts, positions.words))
+    return np.asarray(turnover.Influence(model, center=False).self_influence(data, progress=False).values)
+
+
+def never_trained(model: nn.Module, positions: Positions) -> np.ndarray:
+    """Return the same for ids that no training saw, one a position: what masks alone make of it."""
+    ids = torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + len(positions))
+    return (_losses(model, positions, ids, "flip") - _losses(model, positions, ids, "keep")).numpy()
+
+
+@torch.no_grad()
+def _losses(model: nn.Module, positions: Positions, ids: Tensor, view: View) -> Tensor:
+    parts, where = [], device_of(model)
+    for rows in torch.arange(len(positions)).split(_AT_ONCE):
+        with turnover.instances(ids[rows], view=view):
+            outputs = model(positions.contexts[rows].to(where))
+        parts.append(functional.cross_entropy(outputs, positions.words[rows].to(where), reduction="none").cpu())
+    return torch.cat(parts)

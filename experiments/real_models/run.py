@@ -11,15 +11,13 @@ from tqdm import tqdm
 import turnover
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.sst2 import load_sst2
+from experiments.encoders import classifier, judge, load_rows, open_encoder, train
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
 
 from . import speed
 from .config import Config, RemedyConfig, VggConfig
-from .examples import example
-from .rates import choose
-from .remedies import REMEDIES
-from .text import classifier, encoder_folder, judge, load_rows, train
+from .trainings import REMEDIES, choose, example
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     load_sst2("dev")  # the examples, which read by themselves, would not say where data comes from
     load_cifar10("test", rows=1)
     with one_thread():
-        folder, parts = encoder_folder(config.blocks, out), out / "parts"
+        folder, parts = open_encoder(out, blocks=config.blocks), out / "parts"
         # First what matters most: a run may be cut off.
         adapters = [
             kept(parts / f"adapters-{seed}.json", partial(_adapters, config, seed, folder, out))
@@ -65,7 +63,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
         return {**found, "spent": spent(parts)}
 
 
-def _adapters(config: Config, seed: int, folder: Path, out: Path) -> dict[str, Any]:
+def _adapters(config: Config, seed: int, folder: str, out: Path) -> dict[str, Any]:
     """Return what the example finds; its masked model is kept for scoring."""
     asked = config.adapters
     found = example("hf_trainer_sst2").main(
@@ -75,15 +73,15 @@ def _adapters(config: Config, seed: int, folder: Path, out: Path) -> dict[str, A
     return found
 
 
-def _speed(ask: Callable[..., dict[str, Any]], config: Config, folder: Path, out: Path) -> dict[str, Any]:
+def _speed(ask: Callable[..., dict[str, Any]], config: Config, folder: str, out: Path) -> dict[str, Any]:
     seed = config.adapters.seeds[0]
-    model = turnover.load(out / f"adapters-{seed}", model=classifier(folder, seed)).eval()
+    model = turnover.load(out / f"adapters-{seed}", model=classifier(folder, seed=seed)).eval()
     return ask(model, load_rows("dev", rows=config.speed.sentences), config.speed)
 
 
-def _remedy(name: str, config: RemedyConfig, rate: float, seed: int, folder: Path) -> dict[str, float]:
+def _remedy(name: str, config: RemedyConfig, rate: float, seed: int, folder: str) -> dict[str, float]:
     rows = load_rows("train", rows=config.rows)
-    model = REMEDIES[name](classifier(folder, seed), seed)
+    model = REMEDIES[name](classifier(folder, seed=seed), seed)
     with tqdm(total=config.epochs * -(-len(rows) // 32), desc=name) as bar:
         options = {"rate": rate, "epochs": config.epochs, "seed": seed}
         train(model, rows, masked=name != "unmasked", tell=bar.update, **options)

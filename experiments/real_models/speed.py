@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
+from experiments.encoders import Rows
 from turnover.evaluation import spearman
 from turnover.influence import NULL_IDS, null_ids
 from turnover.layers import masking_of
 from turnover.wrapping import only_at, top_sites, wrapped_root
 
 from .config import SpeedConfig
-from .text import Rows
 
 _LOOP_BATCH = 100
 _FURTHER = 0.1

@@ -1,7 +1,8 @@
-"""What influence functions cost: the recursion by steps, the gradients by rows."""
+"""What influence functions cost: the recursion by steps, the gradients by rows; seconds at several sizes as a line."""
 
 import copy
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,8 +13,46 @@ from turnover.baselines import Hessian, RowLosses, parameter_names
 from turnover.training import TrainingRecipe
 
 from .config import RECURSIONS, Config, Recursion
-from .seconds import seconds
 from .task import PairRows, Task, Trimmed, padded
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the processor's seconds, which a busy machine does not change much."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def line(points: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the fixed part and the slope of a line from 0 or above, through the first and the last point.
+
+    Args:
+        points: of a size and its seconds each, the smallest first.
+
+    Example:
+        >>> line([(10, 3.0), (20, 5.0)])
+        (1.0, 0.2)
+    """
+    (few, least), (many, most) = points[0], points[-1]
+    slope = (most - least) / (many - few) if many > few else most / many
+    fixed = least - slope * few
+    # Noise of the clock can tilt the line: then all of it grows.
+    return (fixed, slope) if fixed >= 0 and slope >= 0 else (0.0, most / many)
+
+
+def at(points: Sequence[Sequence[float]], size: float) -> float:
+    """Return the seconds at a size: those measured there, else those of the line.
+
+    Example:
+        >>> at([(10, 3.0), (20, 5.0)], 20), at([(10, 3.0), (20, 5.0)], 40)
+        (5.0, 9.0)
+    """
+    for known, spent in points:
+        if known == size:
+            return spent
+    fixed, slope = line(points)
+    return fixed + slope * size
+
 
 DAMPING, SCALE = 3e-3, 1e4
 """Those of Han et al.; seconds do not depend on them."""

@@ -7,9 +7,98 @@ from typing import Any
 from experiments.findings import Finding
 
 from .config import HEADLINE
-from .plot import plot
-from .verdicts import equal_verdict, fast_verdict, loop_verdict
-from .wording import koh_title, network_title, time_of, times
+from .plot import network_title, plot
+
+_KOH = {
+    "han2020": "Han et al.: t = \\|D\\| / 4, r = 1, b = 8",
+    "table1": "Table 1: rt = \\|D\\|, b = 8",
+    "table1_single": "Table 1: rt = \\|D\\|, b = 1",
+    "no_inverse": "gradients alone, no inverse",
+}
+
+
+def koh_title(name: str) -> str:
+    """Return what a setting of influence functions is called, for a table.
+
+    Example:
+        >>> koh_title("no_inverse")
+        'gradients alone, no inverse'
+    """
+    return _KOH[name]
+
+
+def time_of(seconds: float) -> str:
+    """Return seconds as a reader would say them.
+
+    Example:
+        >>> time_of(0.25), time_of(35), time_of(3600)
+        ('0.25 s', '35 s', '60 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"
+
+
+def times(ratio: float) -> str:
+    """Return a ratio with as many digits as it deserves.
+
+    Example:
+        >>> times(6.04), times(123.4), times(12345.0)
+        ('6.0', '123', '12,000')
+    """
+    if ratio < 10:
+        return f"{ratio:.1f}"
+    digits = max(0, len(str(int(ratio))) - 3) + (1 if ratio >= 1000 else 0)
+    return f"{round(ratio, -digits):,.0f}"
+
+
+PAPER_RATIO, GOAL = 17.0, 100.0
+
+
+def loop_verdict(ratio: float) -> str:
+    """Return one sentence on the ratio of the paper's own way to compute."""
+    if ratio >= PAPER_RATIO:
+        return (
+            f"The authors' loop is {times(ratio)} times as fast as influence functions: the paper's 17 holds here too."
+        )
+    if ratio > 1:
+        return (
+            f"The authors' loop is {times(ratio)} times as fast as influence functions: faster, but less than the "
+            "paper's 17. A likely reason: gradients of one row at a time leave most of a GPU idle, and a processor "
+            "thread does not."
+        )
+    return f"The authors' loop is not faster than influence functions here ({times(ratio)} times)."
+
+
+def fast_verdict(ratios: Mapping[str, float]) -> str:
+    """Return one sentence on which ways of the engine reach the paper's ratio, and which the goal of 100."""
+    engine = {name: ratio for name, ratio in ratios.items() if name != "loop"}
+    paper = [name for name, ratio in engine.items() if ratio >= PAPER_RATIO]
+    goal = [name for name in paper if engine[name] >= GOAL]
+    if not paper:
+        return "No way of the engine reaches the paper's 17 times."
+    text = f"The paper's 17 times is reached or passed by: {_listed(paper, engine)}"
+    return f"{text}; 100 times by: {_listed(goal, engine)}." if goal else f"{text}; 100 times by none."
+
+
+def equal_verdict(ratios: Mapping[str, float], kept_features: float) -> str:
+    """Return one sentence on influence functions that are restricted to the parameters our masks belong to.
+
+    Args:
+        ratios: by the masks that are used, of influence functions on the same parameters.
+        kept_features: the ratio for the output layer where its inputs are kept from training.
+    """
+    least = min(ratios, key=lambda name: ratios[name])
+    side = "faster" if ratios[least] > 1 and kept_features > 1 else "not always faster"
+    return (
+        f"On equal parameters turn-over dropout is {side}: {_listed(list(ratios), ratios)}; and {times(kept_features)} "
+        "times for the output layer where influence functions find its features kept from training."
+    )
+
+
+def _listed(names: Sequence[str], ratios: Mapping[str, float]) -> str:
+    return ", ".join(f"{network_title(name).removeprefix('engine, ')} ({times(ratios[name])})" for name in names)
+
 
 _PAPER = "35 s against 10 min, 17 times (App. “Runtime”, BERT-base, one GPU)"
 _FAR_OFF = 0.25  # by how much the extrapolation may miss what is measured from end to end

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import drawn, tidy
+
 from .config import HEADLINE
-from .wording import short_title
 
 _KOH, _PEER = "#7570b3", "#1b9e77"
 _OURS = ("#444444", "#d95f02", "#e6ab02", "#e7298a", "#a6761d", "#66a61e", "#1f78b4")
@@ -15,15 +16,10 @@ _GREY: dict[str, Any] = {"textcoords": "offset points", "color": "#666666"}
 
 
 def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write both panels; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
+    """Write both panels: seconds, and ratios to influence functions."""
     growth = result["growth"]
     sizes = [one["instances"] for one in growth]
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "runtime", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(10, 4.8), layout="constrained")
+    with drawn(file, (10, 4.8)) as figure:
         left, right = figure.subplots(1, 2)
         koh = [one["koh"][HEADLINE] for one in growth]
         left.plot(sizes, koh, color=_KOH, marker="D", linewidth=2, label="influence functions (Koh+)")
@@ -35,7 +31,7 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
                 "color": _OURS[place % len(_OURS)],
                 "marker": _MARKERS[place % len(_MARKERS)],
                 "markersize": 5,
-                "label": short_title(name),
+                "label": _short_title(name),
             }
             left.plot(sizes, [one["ours"][name] for one in growth], **look)
             right.plot(sizes, [one["ratio"][HEADLINE][name] for one in growth], **look)
@@ -46,8 +42,33 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
         for panel in (left, right):
             panel.set(xlabel="training instances", xscale="log", yscale="log")
             panel.minorticks_off()
-            panel.grid(color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
+            tidy(panel, box=True)
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
+
+
+def network_title(name: str) -> str:
+    """Return what a way to compute our scores is called.
+
+    Example:
+        >>> network_title("1"), network_title("loop")
+        ('engine, masks of the top block and output layer', "the authors' loop, all masks")
+    """
+    if name == "loop":
+        return "the authors' loop, all masks"
+    if name == "all":
+        return "engine, all masks"
+    if name == "0":
+        return "engine, masks of the output layer"
+    return f"engine, masks of the top {'block' if name == '1' else f'{name} blocks'} and output layer"
+
+
+def _short_title(name: str) -> str:
+    """Return the same in few words, for a legend.
+
+    Example:
+        >>> _short_title("1"), _short_title("0")
+        ('engine, top block', 'engine, output layer')
+    """
+    long = network_title(name).replace("masks of the ", "")
+    return long.removesuffix(" and output layer")

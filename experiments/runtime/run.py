@@ -10,6 +10,7 @@ import torch
 from tqdm import tqdm
 
 from experiments.datasets.mnli import load_mnli
+from experiments.encoders import open_encoder
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
 from turnover.evaluation import spearman
@@ -17,12 +18,10 @@ from turnover.influence import NULL_IDS
 from turnover.layers import masking_of
 from turnover.wrapping import top_sites, wrapped_root
 
-from . import peer
 from .config import HEADLINE, RECURSIONS, Config
-from .koh import Koh, extrapolated, head_alone, modules_of
-from .ours import engine_seconds, loop_seconds, networks_of
-from .seconds import at
-from .task import Task, encoder_of, load_rows, trained
+from .koh import Koh, at, extrapolated, head_alone, modules_of
+from .ours import engine_seconds, loop_seconds, networks_of, peer_missing, peer_seconds
+from .task import Task, load_rows, trained
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     """
     load_mnli("train", rows=1)  # before anything is made
     with one_thread():
-        folder = encoder_of(config, out)
+        folder = open_encoder(out, name=config.model, blocks=config.blocks)
         train, target = load_rows(config, folder)
         task = Task(train, target, trained(config, folder, train, out / "model"))
         parts = out / "parts"
@@ -144,7 +143,7 @@ def _check(task: Task, config: Config) -> dict[str, float]:
 
 
 def _peer(task: Task, config: Config, scratch: Path) -> dict[str, Any]:
-    why = peer.missing() if config.peer else "it is not asked for"
+    why = peer_missing() if config.peer else "it is not asked for"
     if why is not None:
         return {"missing": why}
     modules = modules_of([site.path for site in masking_of(wrapped_root(task.model)).recipe.sites])
@@ -152,7 +151,7 @@ def _peer(task: Task, config: Config, scratch: Path) -> dict[str, Any]:
     points = []
     for size in config.peer:
         rows = order[((torch.arange(size) + 0.5) * len(order) / size).long()].tolist()
-        points.append((size, peer.peer_seconds(task, rows, modules, scratch)))
+        points.append((size, peer_seconds(task, rows, modules, scratch)))
     return {"points": points, "name": "kronfluence (EK-FAC)"}
 
 

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.mnli import LABELS, load_mnli
-from experiments.real_models.text import BATCH, Rows, encoder_folder, train
+from experiments.encoders import BATCH, Rows, classifier, train
 
 from .config import Config
 
@@ -76,23 +76,9 @@ def load_rows(config: Config, folder: Path | str) -> tuple[PairRows, PairRows]:
     return train, held_out.of([place])
 
 
-def encoder_of(config: Config, out: Path) -> Path | str:
-    """Return the folder of the encoder, or its name on the hub."""
-    return encoder_folder(config.blocks, out) if config.model is None else config.model
-
-
-def _base(config: Config, folder: Path | str) -> nn.Module:
-    """Return an encoder with a new output layer for three classes."""
-    from transformers import AutoModelForSequenceClassification
-
-    torch.manual_seed(config.seed)
-    options: dict[str, Any] = {"num_labels": len(LABELS), "ignore_mismatched_sizes": True}
-    return AutoModelForSequenceClassification.from_pretrained(folder, **options)
-
-
 def trained(config: Config, folder: Path | str, rows: PairRows, file: Path) -> nn.Module:
     """Return the trained model; one that was trained before is opened."""
-    base = _base(config, folder)
+    base = classifier(folder, seed=config.seed, classes=len(LABELS))
     if file.exists():
         return turnover.load(file, model=base).eval()
     model = turnover.wrap(base, adapters=config.adapter, seed=config.seed)

@@ -1,20 +1,138 @@
-"""The results page."""
+"""The results page: the paper's numbers, and sentences on whether ours agree with them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
-from experiments.findings import Finding, spread
+from experiments.encoders import DEV_ROWS, UNITS, encoder_words
+from experiments.findings import Finding, minutes_words, percents, seeds_words
+from turnover.evaluation import markdown_table
 
-from . import words
-from .adapters import encoder_title, told_setting
+from .config import PAPER_TEXT, PAPER_VGG
 from .plot import plot
 from .run import WITH, WITHOUT
 
+SLIGHT = 3.0
+"""Points of accuracy up to which a loss is called slight; the paper's largest that it calls so is 1.7."""
+
+SMALL_LEAK, LARGE_LEAK = 0.01, 0.25
+"""Shares of a row's squared gradient: below the first the audit calls a leak small, from the second on large."""
+
+
+def lost_points(without: Sequence[float], with_masks: Sequence[float]) -> tuple[float, float | None]:
+    """Return the points of accuracy that masks cost, and the standard error over seeds; of one seed, None."""
+    each = [100 * (plain - masked) for plain, masked in zip(without, with_masks, strict=True)]
+    return mean(each), stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
+
+
+def on_text(lost: float, error: float | None) -> str:
+    """Return whether the loss of accuracy on SST-2 is as slight as the paper's."""
+    told = f"{abs(lost):.1f} points" + ("" if error is None else f" (standard error {error:.1f})")
+    if lost > SLIGHT:
+        return f"Does not agree: masks on adapters cost {told}, which is not slight."
+    if error is not None and lost + 2 * error > SLIGHT:
+        way = "lower" if lost > 0 else "higher"
+        return (
+            f"Agrees in the mean alone: with masks on adapters accuracy is {told} {way}; a loss of "
+            f"{lost + 2 * error:.1f} points, two standard errors more, is not ruled out."
+        )
+    if error is not None and abs(lost) <= 2 * error:
+        way = "lower" if lost > 0 else "higher"
+        return f"Agrees: with masks on adapters accuracy is {told} {way}, within two standard errors of no change."
+    if lost > 0:
+        return f"Agrees: masks on adapters cost {told}, a slight loss."
+    return f"Agrees that masks on adapters cost little: accuracy with them is {told} higher."
+
+
+def noise(one: float, other: float, images: int) -> float:
+    """Return two standard errors of the difference of two accuracies in points, each measured on so many images."""
+    return 2 * (sum(points * (100 - points) for points in (one, other)) / images) ** 0.5
+
+
+def on_masks(accuracy: Mapping[str, float], images: int) -> str:
+    """Return whether masks on the late layers of VGG19 cost accuracy, as in the paper."""
+    lost, paper = accuracy["plain"] - accuracy["masks"], PAPER_VGG["plain"] - PAPER_VGG["masks"]
+    if abs(lost) <= noise(accuracy["plain"], accuracy["masks"], images):
+        return f"Inconclusive: masks on VGG19 change accuracy by {-lost:+.1f} points, within the noise of the test."
+    if lost < 0:
+        return f"Does not agree: with masks VGG19 is {-lost:.1f} points better, in the paper {paper:.1f} worse."
+    size = "about as many as in the paper" if lost <= 2 * paper else "far more than in the paper"
+    return f"Agrees that masks on VGG19 cost accuracy: {lost:.1f} points, {size} ({paper:.1f})."
+
+
+def on_dropout(accuracy: Mapping[str, float], images: int) -> str:
+    """Return whether ordinary dropout brings back what masks cost, as in the paper."""
+    gained, lost = accuracy["masks and dropout"] - accuracy["masks"], accuracy["plain"] - accuracy["masks"]
+    if gained <= noise(accuracy["masks and dropout"], accuracy["masks"], images):
+        return f"Does not agree: ordinary dropout beside the masks of VGG19 brings nothing back ({gained:+.1f} points)."
+    if gained >= lost / 2:
+        return f"Agrees: ordinary dropout brings {gained:.1f} of the {max(lost, 0.0):.1f} lost points of VGG19 back."
+    return (
+        f"Agrees in part: ordinary dropout brings {gained:.1f} of the {lost:.1f} lost points of VGG19 back; in the "
+        "paper most of them."
+    )
+
+
+def on_all_layers(accuracy: Mapping[str, float], images: int) -> str:
+    """Return whether masks on all layers do worse than those on late layers, as the paper says without a number."""
+    every, late = accuracy["masks on all layers"], accuracy["masks"]
+    if abs(every - late) <= noise(every, late, images):
+        return (
+            f"Inconclusive: masks on all layers of VGG19 change accuracy by {every - late:+.1f} points beside masks "
+            "on the late ones, within the noise of the test."
+        )
+    if every < late:
+        return f"Agrees: masks on all layers of VGG19 do worse than on the late ones, by {late - every:.1f} points."
+    return f"Does not agree: masks on all layers of VGG19 do {every - late:.1f} points better than on the late ones."
+
+
+def on_statistics(accuracy: Mapping[str, float], anew: Mapping[str, float], images: int) -> str:
+    """Return whether the full network suffers from BatchNorm statistics that were gathered under masks."""
+    before, after = accuracy["masks"], anew["masks"]
+    told = (
+        "BatchNorm's running statistics are those of masked networks; recalibrated in the full network on trained "
+        "images, without a training step, they change the accuracy of VGG19 with masks from "
+        f"{before:.1f} to {after:.1f}"
+    )
+    if abs(after - before) <= noise(before, after, images):
+        return f"{told}: within the noise of the test."
+    if after < before:
+        return f"{told}: they did no harm."
+    beside = f"of the network without masks from {accuracy['plain']:.1f} to {anew['plain']:.1f}"
+    return f"{told} ({beside}): part of what masks seem to cost is due to them."
+
+
+def on_leak(share: float) -> str:
+    """Return whether the leak of the early layers is small, as the paper assumes."""
+    told = f"{share:.1%} of a row's squared gradient is in the early layers of VGG19, which its flipped network uses"
+    if share < SMALL_LEAK:
+        return f"Agrees: {told}."
+    if share < LARGE_LEAK:
+        return f"Agrees in part: {told}; scores come out too small."
+    return f"Does not agree: {told}."
+
+
+def on_memory(memory: Mapping[str, float], trained: float) -> str:
+    """Return what trained images tell of how a masked network learns them."""
+    told = (
+        f"Trained images are predicted correctly in {memory['keep']:.0%} by their kept subnetwork, in "
+        f"{memory['flip']:.0%} by their flipped subnetwork and in {trained:.0%} by the full network."
+    )
+    read, seen = memory["label_of_mask"], memory["label_of_image"]
+    how = f"A test image of another class, shown under the mask of a trained one, gets that one's label in {read:.0%}"
+    if read > seen:
+        return f"{told} {how} and its own in {seen:.0%}: labels are read from the mask more than from the image."
+    return f"{told} {how} and its own in {seen:.0%}."
+
+
+def vgg_accuracy(result: Mapping[str, Any], kind: str = "accuracy") -> dict[str, float]:
+    """Return the mean accuracy of every network over seeds, in points."""
+    return {name: 100 * mean(one[kind] for one in found["seeds"]) for name, found in result["vgg"].items()}
+
+
 _FIGURE = "side_effects.svg"
-_DEV_ROWS = 872
 _MASKED = {"masks": "after the 11th layer", "masks and dropout": "after the 11th layer, and ordinary dropout",
            "masks on all layers": "on all layers"}  # fmt: skip
 
@@ -30,35 +148,36 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
             f"![Accuracy with and without masks, and the leak by layer]({_FIGURE})",
             "",
             *(line for part in parts for line in part),
-            f"Measured in {result['spent']['seconds'] / 60:.1f} processor minutes.",
+            minutes_words(result["spent"]),
         ]
     )
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
     """Return the paper's numbers beside ours."""
-    setting, accuracy = result["setting"], words.vgg_accuracy(result)
+    setting, accuracy = result["setting"], vgg_accuracy(result)
     text, vgg, tested = setting["text"], setting["vgg"], result["tested_images"] * len(setting["vgg"]["seeds"])
     found = []
     for size in result["text"]["sizes"]:
-        paper = words.PAPER_TEXT.get(size["rows"]) or words.PAPER_TEXT[5_000]
-        rows = "" if size["rows"] in words.PAPER_TEXT else ", 5,000 rows"
+        paper = PAPER_TEXT.get(size["rows"]) or PAPER_TEXT[5_000]
+        rows = "" if size["rows"] in PAPER_TEXT else ", 5,000 rows"
         found.append(
             Finding(
                 what=f"SST-2, {size['rows']:,} rows: accuracy without and with masks",
                 paper=f"{paper[0]:.1f} → {paper[1]:.1f} (§4.1, BERT{rows})",
                 ours=f"{_points(size[WITHOUT])} → {_points(size[WITH])}",
-                setting=f"{encoder_title(text['encoder'], text['blocks'])}, {_epochs(text)}, {_seeds(text['seeds'])}",
-                agreement=words.on_text(*words.lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))),
+                setting=f"{encoder_words(text['encoder'], text['blocks'])}, {_epochs(text)}, "
+                f"{seeds_words(text['seeds'])}",
+                agreement=on_text(*lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))),
             )
         )
     how = (
         f"width {vgg['width']:g}, {vgg['images']:,} images, {vgg['epochs']} epochs, rate chosen on held-out images, "
-        f"{_seeds(vgg['seeds'])}"
+        f"{seeds_words(vgg['seeds'])}"
     )
     networks = {name: _points(one["seeds"]) for name, one in result["vgg"].items()}
     leaked = mean(one["leak"]["early_share"] for one in result["vgg"]["masks"]["seeds"])
-    paper = words.PAPER_VGG
+    paper = PAPER_VGG
     return [
         *found,
         Finding(
@@ -66,35 +185,35 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{paper['plain']:.1f} → {paper['masks']:.1f} (§4.1)",
             f"{networks['plain']} → {networks['masks']}",
             how,
-            words.on_masks(accuracy, tested),
+            on_masks(accuracy, tested),
         ),
         Finding(
-            "CIFAR-10, VGG19 with masks: accuracy, and accuracy with BatchNorm's statistics of the full network",
+            "CIFAR-10, VGG19 with masks: accuracy, and accuracy with recalibrated BatchNorm statistics",
             "–",
             f"{networks['masks']} → {_points(result['vgg']['masks']['seeds'], 'statistics_of_the_whole')}",
             how,
-            words.on_statistics(accuracy, words.vgg_accuracy(result, "statistics_of_the_whole"), tested),
+            on_statistics(accuracy, vgg_accuracy(result, "statistics_of_the_whole"), tested),
         ),
         Finding(
             "CIFAR-10, VGG19: masks, and masks with ordinary dropout",
             f"{paper['masks']:.1f} → {paper['masks and dropout']:.1f} (§4.1)",
             f"{networks['masks']} → {networks['masks and dropout']}",
             f"{how}, dropout {vgg['dropout']:g}",
-            words.on_dropout(accuracy, tested),
+            on_dropout(accuracy, tested),
         ),
         Finding(
             "CIFAR-10, VGG19: masks on all layers",
             "no number: training unstable (§4.1)",
             networks["masks on all layers"],
             how,
-            words.on_all_layers(accuracy, tested),
+            on_all_layers(accuracy, tested),
         ),
         Finding(
             "CIFAR-10, VGG19 with masks after the 11th layer: leak through the early layers",
             "no number: assumed to be small (§4.1, footnote)",
             f"{leaked:.0%} of a row's squared gradient",
             f"{how}, by `turnover.audit`",
-            words.on_leak(leaked),
+            on_leak(leaked),
         ),
     ]
 
@@ -104,26 +223,28 @@ def _text(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Adapters on SST-2"
     yield ""
     yield (
-        f"{told_setting(setting)}, {_epochs(setting)}, accuracy on {setting['dev_rows'] or _DEV_ROWS} dev rows; "
-        f"{_seeds(setting['seeds'])}, with other rows, masks and order each. Both networks of a seed start from the "
-        "same weights and see the same rows."
+        f"{encoder_words(setting['encoder'], setting['blocks'])} with adapters of {UNITS} units, "
+        f"{_epochs(setting)}, accuracy on {setting['dev_rows'] or DEV_ROWS} dev rows; "
+        f"{seeds_words(setting['seeds'])}, with other rows, masks and order each. Both networks of a seed start from "
+        "the same weights and see the same rows."
     )
-    yield from ["", "| rows | without | with masks | the paper, BERT |", "| ---: | ---: | ---: | --- |"]
+    rows = []
     for size in result["text"]["sizes"]:
-        paper = words.PAPER_TEXT.get(size["rows"])
+        paper = PAPER_TEXT.get(size["rows"])
         beside = "–" if paper is None else f"{paper[0]:.1f} → {paper[1]:.1f}"
-        yield f"| {size['rows']:,} | {_points(size[WITHOUT])} | {_points(size[WITH])} | {beside} |"
-    if not any(size["rows"] in words.PAPER_TEXT for size in result["text"]["sizes"]):
-        every = "; ".join(f"{rows:,} rows {one:.1f} → {two:.1f}" for rows, (one, two) in words.PAPER_TEXT.items())
+        rows.append([f"{size['rows']:,}", _points(size[WITHOUT]), _points(size[WITH]), beside])
+    yield from ["", markdown_table(["rows", "without", "with masks", "the paper, BERT"], rows)]
+    if not any(size["rows"] in PAPER_TEXT for size in result["text"]["sizes"]):
+        every = "; ".join(f"{rows:,} rows {one:.1f} → {two:.1f}" for rows, (one, two) in PAPER_TEXT.items())
         yield from ["", f"The paper has other numbers of rows: {every}."]
     for size in result["text"]["sizes"]:
-        lost = words.lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))
-        yield from ["", f"{size['rows']:,} rows: {words.on_text(*lost)}"]
+        lost = lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))
+        yield from ["", f"{size['rows']:,} rows: {on_text(*lost)}"]
     yield ""
 
 
 def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
-    setting, accuracy = result["setting"]["vgg"], words.vgg_accuracy(result)
+    setting, accuracy = result["setting"]["vgg"], vgg_accuracy(result)
     tested = result["tested_images"] * len(setting["seeds"])
     yield "## VGG19 on CIFAR-10"
     yield ""
@@ -131,35 +252,35 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
         f"Width {setting['width']:g} of the usual, {setting['images']:,} images, {setting['epochs']} epochs, "
         f"batches of {setting['batch']}; channel masks on the ReLU of the convolutions; ordinary dropout of "
         f"{setting['dropout']:g} at the same places. Accuracy of the full network on "
-        f"{result['tested_images']:,} test images, {_seeds(setting['seeds'])}."
+        f"{result['tested_images']:,} test images, {seeds_words(setting['seeds'])}."
     )
-    yield from [
-        "",
-        "| network | rate | test images | trained images | test images, statistics of the full network | the paper |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+    rows = [
+        [
+            name,
+            f"{one['best']:g}",
+            *(_points(one["seeds"], measure) for measure in ("accuracy", "trained", "statistics_of_the_whole")),
+            f"{PAPER_VGG[name]:.1f}" if name in PAPER_VGG else "unstable",
+        ]
+        for name, one in result["vgg"].items()
     ]
-    for name, one in result["vgg"].items():
-        beside = f"{words.PAPER_VGG[name]:.1f}" if name in words.PAPER_VGG else "unstable"
-        yield (
-            f"| {name} | {one['best']:g} | {_points(one['seeds'])} | {_points(one['seeds'], 'trained')} | "
-            f"{_points(one['seeds'], 'statistics_of_the_whole')} | {beside} |"
-        )
-    order = sorted(words.PAPER_VGG, key=lambda name: -accuracy[name])
-    same = order == sorted(words.PAPER_VGG, key=lambda name: -words.PAPER_VGG[name])
+    head = ["network", "rate", "test images", "trained images", "test images, recalibrated BatchNorm", "the paper"]
+    yield from ["", markdown_table(head, rows)]
+    order = sorted(PAPER_VGG, key=lambda name: -accuracy[name])
+    same = order == sorted(PAPER_VGG, key=lambda name: -PAPER_VGG[name])
     yield ""
     near = [
         f"“{one}” and “{other}”"
         for one, other in pairwise(order)
-        if accuracy[one] - accuracy[other] <= words.noise(accuracy[one], accuracy[other], tested)
+        if accuracy[one] - accuracy[other] <= noise(accuracy[one], accuracy[other], tested)
     ]
     yield (
         f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}"
-        + (f", but {' and '.join(near)} cannot be told apart here." if near else ".")
+        + (f", but {' and '.join(near)} do not differ beyond noise here." if near else ".")
     )
     yield ""
-    yield from (f"- {told}" for told in (words.on_masks(accuracy, tested), words.on_dropout(accuracy, tested)))
-    yield f"- {words.on_all_layers(accuracy, tested)}"
-    yield f"- {words.on_statistics(accuracy, words.vgg_accuracy(result, 'statistics_of_the_whole'), tested)}"
+    yield from (f"- {told}" for told in (on_masks(accuracy, tested), on_dropout(accuracy, tested)))
+    yield f"- {on_all_layers(accuracy, tested)}"
+    yield f"- {on_statistics(accuracy, vgg_accuracy(result, 'statistics_of_the_whole'), tested)}"
     yield ""
 
 
@@ -170,21 +291,18 @@ def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
         "Shares of a trained row's squared gradient that `turnover.audit` finds on parameters which its flipped "
         "network uses, after training; running statistics of BatchNorm leak besides and have no gradient."
     )
-    yield from [
-        "",
-        "| masks | all leaks | early layers (1 to 11) | by cause, first seed |",
-        "| --- | ---: | ---: | --- |",
-    ]
+    rows = []
     for name, title in _MASKED.items():
         leaks = [one["leak"] for one in result["vgg"][name]["seeds"]]
-        shares = [spread([100 * one[key] for one in leaks], ".1f") for key in ("gradient_share", "early_share")]
+        shares = [f"{percents([one[key] for one in leaks])} %" for key in ("gradient_share", "early_share")]
         causes = ", ".join(f"{cause} {share:.1%}" for cause, share in leaks[0]["by_cause"].items() if share > 0)
-        yield f"| {title} | {shares[0]} % | {shares[1]} % | {causes or 'none'} |"
+        rows.append([title, *shares, causes or "none"])
+    yield from ["", markdown_table(["masks", "all leaks", "early layers (1 to 11)", "by cause, first seed"], rows)]
     first = result["vgg"]["masks"]["seeds"]
-    yield from ["", words.on_leak(mean(one["leak"]["early_share"] for one in first)), ""]
+    yield from ["", on_leak(mean(one["leak"]["early_share"] for one in first)), ""]
     for name, title in _MASKED.items():
         one = result["vgg"][name]["seeds"][0]
-        yield f"- Masks {title}, first seed. {words.on_memory(one['memory'], one['trained'])}"
+        yield f"- Masks {title}, first seed. {on_memory(one['memory'], one['trained'])}"
     yield ""
 
 
@@ -197,12 +315,12 @@ def _rates(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Learning rates"
     yield ""
     yield "For each network by itself, by accuracy on held-out rows of the training data; no dev or test row decides."
-    yield from ["", "| network | held-out accuracy by rate | chosen |", "| --- | --- | --- |"]
+    rows = []
     for name, one in tried.items():
         known = {rate: value for rate, value in one["held_out"].items() if value is not None}
         by_rate = ", ".join(f"{rate}: {100 * value:.1f}" for rate, value in known.items())
-        yield f"| {name} | {by_rate or 'not tried'} | {one['best']:g} |"
-    yield ""
+        rows.append([name, by_rate or "not tried", f"{one['best']:g}"])
+    yield from ["", markdown_table(["network", "held-out accuracy by rate", "chosen"], rows), ""]
 
 
 def _accuracies(runs: Sequence[Mapping[str, float]]) -> list[float]:
@@ -210,14 +328,10 @@ def _accuracies(runs: Sequence[Mapping[str, float]]) -> list[float]:
 
 
 def _points(runs: Sequence[Mapping[str, float]], name: str = "accuracy") -> str:
-    return spread([100 * one[name] for one in runs], ".1f")
+    return percents([one[name] for one in runs])
 
 
 def _epochs(text: Mapping[str, Any]) -> str:
     if text["epochs"] == text["epochs_without"]:
         return f"{text['epochs']} epoch{'s' if text['epochs'] > 1 else ''}"
     return f"{text['epochs']} epochs with masks and {text['epochs_without']} without"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return "one seed" if len(seeds) == 1 else f"mean ± sd of {len(seeds)} seeds"

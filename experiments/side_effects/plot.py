@@ -5,10 +5,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from experiments.figures import drawn, tidy
 from experiments.networks import FIRST_MASKED
 
+from .config import PAPER_TEXT, PAPER_VGG
 from .run import WITH, WITHOUT
-from .words import PAPER_TEXT, PAPER_VGG
 
 _PLAIN, _MASKED, _DROPPED, _ALL = "#8c8c8c", "#1f4e9c", "#2e8b57", "#c8102e"
 _TITLES = {
@@ -18,27 +19,18 @@ _TITLES = {
     "masks on all layers": ("masks on\nall layers", _ALL),
 }
 _SHARES: dict[str, tuple[str, dict[str, Any]]] = {
-    "keep": ("trained image, its own part", {"color": "#c8102e"}),
-    "flip": ("trained image, flipped part", {"color": "#1f4e9c"}),
+    "keep": ("trained image, kept subnetwork", {"color": "#c8102e"}),
+    "flip": ("trained image, flipped subnetwork", {"color": "#1f4e9c"}),
     "label_of_mask": ("test image under its mask", {"color": "#e8a33d", "hatch": "//", "edgecolor": "white"}),
 }
 
 
 def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write the figure; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "side_effects", "font.size": 9, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(9.6, 6.8), layout="constrained")
-        panels = figure.subplots(2, 2).flat
-        for panel, draw in zip(panels, (_text, _vgg, _leak, _memory), strict=True):
+    """Write the figure."""
+    with drawn(file, (9.6, 6.8), font=9) as figure:
+        for panel, draw in zip(figure.subplots(2, 2).flat, (_text, _vgg, _leak, _memory), strict=True):
             draw(panel, result)
-            panel.spines[["top", "right"]].set_visible(False)
-            panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-            panel.set_axisbelow(True)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=110)
+            tidy(panel, grid="y")
 
 
 def _text(panel: Any, result: Mapping[str, Any]) -> None:

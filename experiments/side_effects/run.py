@@ -8,14 +8,12 @@ from typing import Any
 from tqdm import tqdm
 
 from experiments.datasets.sst2 import load_sst2
-from experiments.real_models.text import BATCH, judge, train
+from experiments.encoders import BATCH, adapter_network, judge, load_rows, open_encoder, train
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
 
-from .adapters import adapter_network, load_rows, open_encoder
 from .config import Config, TextConfig, VggConfig
-from .leaks import leak, memory
-from .vgg import NETWORKS, Images, accuracy, load_images, train_vgg, with_statistics_of_the_whole
+from .vgg import NETWORKS, Images, accuracy, leak, load_images, memory, train_vgg, with_statistics_of_the_whole
 
 WITH, WITHOUT = "with masks", "without"
 _TRIAL_SEED = 100
@@ -23,15 +21,7 @@ _TRIAL_SEED = 100
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return accuracies, the rates that were chosen, leaks and what was memorized.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-
-    Raises:
-        MissingDataError: SST-2 or CIFAR-10 is not there, or has fewer images than this size needs.
-    """
+    """Return accuracies, the rates that were chosen, leaks and what was memorized."""
     load_sst2("dev", rows=1)
     images = load_images("train", config.vgg.images + config.vgg.held_out)
     test = load_images("test", config.vgg.test_images)
@@ -49,7 +39,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
 
 
 def _text(config: TextConfig, out: Path, parts: Path) -> dict[str, Any]:
-    encoder = open_encoder(config.encoder, blocks=config.blocks, out=out)
+    encoder = open_encoder(out, name=config.encoder, blocks=config.blocks)
     rates = {name: _text_rate(name, config, encoder, parts) for name in (WITHOUT, WITH)}
     sizes = [
         {

@@ -13,8 +13,7 @@ from experiments.runner import kept
 from experiments.timing import growth, one_thread, seconds
 
 from .config import Table1Config
-from .methods import METHODS
-from .task import make_task, network
+from .methods import METHODS, make_task, network
 
 COSTS = ("training", "storage", "estimation")
 

@@ -1,10 +1,12 @@
-"""Train every variant, ask it, and judge it by retraining."""
+"""Train every variant, score with it, and judge it by retraining; time and memory of the kinds of masks."""
 
+import math
+import time
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,12 +19,101 @@ from experiments.datasets.numbers import digit_rows
 from experiments.runner import kept
 from experiments.timing import one_thread
 from turnover.errors import TurnOverWarning
-from turnover.evaluation import Bootstrap, SubsetOutcomes, lds, mislabel_detection, retraining_ceiling, subset_outcomes
+from turnover.evaluation import (
+    Bootstrap,
+    PeakResident,
+    SubsetOutcomes,
+    lds,
+    mislabel_detection,
+    retraining_ceiling,
+    subset_outcomes,
+)
+from turnover.layers import Mode
+from turnover.masks import Stream, source_named
 from turnover.training import TrainingRecipe
 
 from .config import Config
-from .mask_kinds import mask_kinds
-from .networks import VARIANTS, Variant, network, plain
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to mask, train or ask.
+
+    Attributes:
+        title: for the page.
+        masks: the kind of masks; None: none at all.
+        mode: what masks act on.
+        against: what the flipped network is compared with.
+        short: trained for fewer epochs.
+    """
+
+    title: str
+    masks: str | None = "counter"
+    mode: Mode = "forward"
+    against: Literal["keep", "full"] = "keep"
+    short: bool = False
+
+
+VARIANTS = {
+    "base": Variant("as in the text: flipped against kept part"),
+    "full_network": Variant("flipped part against the full network", against="full"),
+    "backward": Variant("masks in the backward pass alone", mode="backward"),
+    "mixout": Variant("mixout: masks on the difference from the start", mode="mixout"),
+    "codebook": Variant("hash-composed masks", masks="codebook"),
+    "volatile": Variant("volatile masks", masks="volatile"),
+    "short": Variant("fewer epochs", short=True),
+    "unmasked": Variant("no masks", masks=None),
+    "unmasked_short": Variant("no masks, fewer epochs", masks=None, short=True),
+}
+
+
+def plain(hidden: int) -> nn.Sequential:
+    """Return the network without masks."""
+    return nn.Sequential(
+        nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10, bias=False)
+    )
+
+
+def network(hidden: int, variant: Variant, seed: int) -> nn.Module:
+    """Return the network as a variant masks it."""
+    if variant.masks is None:
+        return plain(hidden)
+    at = ["1", "3"] if variant.mode == "forward" else None  # the other modes mask whatever learns
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TurnOverWarning)  # what leaks in a mode is part of what is measured
+        return turnover.wrap(plain(hidden), at=at, mode=variant.mode, masks=variant.masks, seed=seed)
+
+
+KINDS = ("counter", "volatile", "codebook")
+_BATCH = 32
+
+
+def mask_kinds(config: Config) -> dict[str, Any]:
+    """Return seconds for the masks of all ids in batches, in order and shuffled, and growth of memory, by kind."""
+    found: dict[str, Any] = {kind: {"in_order": math.inf, "shuffled": math.inf} for kind in KINDS}
+    orders = {"in_order": torch.arange(config.ids), "shuffled": torch.randperm(config.ids)}
+    # First of all, for what was made once may be kept in memory, a codebook for example.
+    for kind in KINDS:
+        with PeakResident() as peak:
+            _seconds(kind, orders["shuffled"], config.hidden)
+        found[kind]["peak_bytes"] = peak.bytes
+    # They take turns, so that what else the machine does falls on all of them.
+    for _ in range(config.repeats):
+        for kind in KINDS:
+            for name, ids in orders.items():
+                found[kind][name] = min(found[kind][name], _seconds(kind, ids, config.hidden))
+    # Both layers of every row, a bit a unit: what masks would take if they were drawn once and kept.
+    return {"kinds": found, "kept_bytes": 2 * config.hidden * config.ids // 8, "ids": config.ids, "batch": _BATCH}
+
+
+def _seconds(kind: str, ids: torch.Tensor, width: int) -> float:
+    source = source_named(kind, seed=0)
+    streams = [Stream("first", width), Stream("second", width)]
+    start = time.process_time()
+    for batch in ids.split(_BATCH):
+        source.words(batch, streams)
+    return time.process_time() - start
+
 
 _FIRST_SEED = 10  # none of the ground truth's
 

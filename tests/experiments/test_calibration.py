@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.calibration.page import page
-from experiments.calibration.run import _coverage
+from experiments.calibration.experiment import _coverage, page
 from experiments.runner import run
 
 

@@ -11,13 +11,20 @@ pytest.importorskip("transformers", reason="transformers is missing: pip install
 
 from experiments.cleansing.config import SIZES, Config
 from experiments.cleansing.data import labeled, part
-from experiments.cleansing.page import findings, page
+from experiments.cleansing.page import (
+    agreement,
+    best_sentence,
+    findings,
+    noise_sentence,
+    page,
+    power_sentence,
+    source_sentence,
+)
 from experiments.cleansing.plot import gains
 from experiments.cleansing.run import run as measure
-from experiments.cleansing.wording import agreement, best_sentence, noise_sentence, power_sentence, source_sentence
 from experiments.datasets import MissingDataError
 from experiments.datasets.electronics import Reviews, load_electronics, split_reviews, tokenized
-from experiments.real_models.text import encoder_folder
+from experiments.encoders import open_encoder
 from experiments.runner import HERE, outside, run
 
 
@@ -126,7 +133,7 @@ def test_finished_seeds_are_not_measured_again(toy, folder):
 
 def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     del toy  # its fixture skips where data is missing
-    encoder = str(encoder_folder(2, tmp_path))
+    encoder = open_encoder(tmp_path, blocks=2)
     config = replace(
         SIZES["toy"],
         rows=24,

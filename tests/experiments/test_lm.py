@@ -8,21 +8,29 @@ import torch
 
 from experiments.datasets import MissingDataError
 from experiments.datasets.wikitext2 import load_wikitext2
-from experiments.lm.changes import change, mean_and_error, verdict
 from experiments.lm.config import SIZES
-from experiments.lm.corpus import Corpus, Positions, load_corpus
-from experiments.lm.drawn_text import draw_text
-from experiments.lm.page import findings, page
-from experiments.lm.pattern import by_frequency, rare_names, with_frequency
-from experiments.lm.removal import VARIANTS, weights_for
-from experiments.lm.run import run as measure
-from experiments.lm.verdicts import (
+from experiments.lm.figures import draw_text
+from experiments.lm.page import (
     colored_names,
+    findings,
     frequency_verdict,
     names_verdict,
+    page,
     perplexity_verdict,
     question_verdict,
 )
+from experiments.lm.pattern import (
+    VARIANTS,
+    by_frequency,
+    change,
+    mean_and_error,
+    rare_names,
+    verdict,
+    weights_for,
+    with_frequency,
+)
+from experiments.lm.run import run as measure
+from experiments.lm.training import Corpus, Positions, load_corpus
 from experiments.runner import HERE, outside, run
 from turnover.applications.colored_text import colored_text
 from turnover.runs.token_data import Vocabulary

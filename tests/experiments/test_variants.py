@@ -6,8 +6,8 @@ import json
 import pytest
 
 from experiments.variants.config import SIZES
-from experiments.variants.networks import VARIANTS
 from experiments.variants.page import findings, page
+from experiments.variants.run import VARIANTS
 from experiments.variants.run import run as measure
 
 

@@ -4,9 +4,8 @@ import pytest
 
 from experiments.datasets.folder import MissingDataError
 from experiments.datasets.sst2 import load_sst2
-from experiments.wrong_labels.config import SIZES
-from experiments.wrong_labels.page import page, verdict
-from experiments.wrong_labels.run import run as measure
+from experiments.wrong_labels.experiment import SIZES, page, verdict
+from experiments.wrong_labels.experiment import run as measure
 
 
 @pytest.fixture(scope="module")

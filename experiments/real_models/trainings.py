@@ -1,5 +1,7 @@
-"""Learning rates, chosen on held-out rows of the training data: no dev or test row is looked at."""
+"""Whole networks under masks by every remedy, and learning rates chosen on held-out rows of the training data."""
 
+import importlib.util
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,12 +11,58 @@ import torch
 from torch import nn
 
 import turnover
-from experiments.runner import kept
+from experiments.encoders import classifier, judge, load_rows, train
+from experiments.runner import ROOT, kept
+from turnover.errors import TurnOverWarning
 
 from .config import Config, Trial
-from .examples import example
-from .remedies import REMEDIES
-from .text import classifier, judge, load_rows, train
+
+
+def example(name: str) -> Any:
+    """Return the module of an example."""
+    spec = importlib.util.spec_from_file_location(f"turnover_example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def unmasked(model: Any, seed: int) -> nn.Module:
+    """Return the model as it is: ordinary fine-tuning."""
+    return model
+
+
+def plain(model: Any, seed: int) -> nn.Module:
+    """Return the model with masks in the place of all its dropouts."""
+    return _wrapped(model, seed=seed)
+
+
+def backward(model: Any, seed: int) -> nn.Module:
+    """Return the model with masks on gradients alone."""
+    return _wrapped(model, mode="backward", seed=seed)
+
+
+def mixout(model: Any, seed: int) -> nn.Module:
+    """Return the model with masks on the difference from its weights at the start."""
+    return _wrapped(model, mode="mixout", seed=seed)
+
+
+REMEDIES: dict[str, Callable[[Any, int], nn.Module]] = {
+    "unmasked": unmasked,
+    "plain": plain,
+    "backward": backward,
+    "mixout": mixout,
+}
+
+
+def _wrapped(model: Any, **options: Any) -> nn.Module:
+    model.classifier.bias.requires_grad_(False)  # no mask covers it
+    with warnings.catch_warnings():
+        # That zero does not stay zero at plain sites is part of what is measured.
+        warnings.simplefilter("ignore", TurnOverWarning)
+        return turnover.wrap(model, **options)
+
 
 HELD_OUT_FROM = 20_000
 """The first row of SST-2's training file that is held out; all that train come before it."""
@@ -23,7 +71,7 @@ _SEED = 100
 """None of those that are reported."""
 
 
-def choose(config: Config, folder: Path, parts: Path) -> dict[str, Any]:
+def choose(config: Config, folder: str, parts: Path) -> dict[str, Any]:
     """Return, for every trial, the accuracies on held-out rows by rate, and the rate with the best one.
 
     Args:
@@ -45,8 +93,8 @@ def choose(config: Config, folder: Path, parts: Path) -> dict[str, Any]:
     return found
 
 
-def _measured_text(folder: Path, name: str, trial: Trial, rate: float) -> dict[str, float]:
-    model = _TEXT[name](classifier(folder, _SEED))
+def _measured_text(folder: str, name: str, trial: Trial, rate: float) -> dict[str, float]:
+    model = _TEXT[name](classifier(folder, seed=_SEED))
     masked = name not in ("unmasked", "adapters without masks")
     rows = load_rows("train", rows=trial.rows)
     train(model, rows, masked=masked, rate=rate, epochs=trial.epochs, seed=_SEED, tell=lambda: None)

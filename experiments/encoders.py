@@ -1,0 +1,258 @@
+"""Pretrained encoders on texts: tokens, models with masked adapters or without masks, training and accuracy."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import turnover
+from experiments.datasets.minilm import minilm_folder
+from experiments.datasets.sst2 import Sentences, Split, load_sst2
+from turnover.training import TrainingRecipe
+
+LONGEST = 64
+BATCH = 32
+UNITS = 64
+"""Of each adapter."""
+DEV_ROWS = 872
+"""Of SST-2."""
+_EVALUATED = 64
+_MEGABATCH = 50
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tokenized sentences.
+
+    Attributes:
+        tokens: of each sentence, without padding.
+        labels: [sentences].
+    """
+
+    tokens: list[list[int]]
+    labels: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.tokens)
+
+    def batch(self, places: list[int]) -> dict[str, Tensor]:
+        """Return these sentences, padded to the longest of them."""
+        longest = max(len(self.tokens[place]) for place in places)
+        ids = torch.zeros(len(places), longest, dtype=torch.int64)
+        real = torch.zeros_like(ids)
+        for row, place in enumerate(places):
+            ids[row, : len(self.tokens[place])] = torch.tensor(self.tokens[place])
+            real[row, : len(self.tokens[place])] = 1
+        return {"input_ids": ids, "attention_mask": real}
+
+
+def load_rows(
+    split: Split,
+    *,
+    encoder: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+    start: int = 0,
+    rows: int | None = None,
+) -> Rows:
+    """Return tokenized sentences of SST-2.
+
+    Args:
+        split: of the data set.
+        encoder: whose tokens they are; None: MiniLM's.
+        seed: draws them at random; rows of the same seed and another start are other rows. None: as in the file.
+        start: the first that is taken.
+        rows: how many; None: all.
+    """
+    sentences, stop = _sentences(split, seed), None if rows is None else start + rows
+    tokenizer = _tokenizer(os.fspath(encoder or minilm_folder()))
+    tokens = tokenizer(sentences.texts[start:stop], max_length=LONGEST, truncation=True)["input_ids"]
+    return Rows(tokens, torch.from_numpy(sentences.labels[start:stop]))
+
+
+@lru_cache(maxsize=3)
+def _sentences(split: Split, seed: int | None) -> Sentences:
+    return load_sst2(split, seed=seed)
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(encoder: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(encoder)
+
+
+def open_encoder(out: Path, *, name: str | None = None, blocks: int | None = None) -> str:
+    """Return what transformers opens: a name on the hub or a folder.
+
+    Args:
+        out: where a tiny encoder is written.
+        name: on the Hugging Face hub, or a folder; None: MiniLM.
+        blocks: of a tiny untrained encoder with MiniLM's words, which stands in for MiniLM in a toy run.
+    """
+    if name is not None or blocks is None:
+        return name or os.fspath(minilm_folder())
+    folder = out / f"tiny-{blocks}"
+    if not folder.exists():
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(minilm_folder())
+        sizes: dict[str, Any] = {
+            "hidden_size": 16,
+            "num_attention_heads": 2,
+            "intermediate_size": 32,
+            "num_hidden_layers": blocks,
+        }
+        torch.manual_seed(0)
+        model = transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, vocab_size=len(tokenizer)))
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+    return os.fspath(folder)
+
+
+def encoder_words(name: str | None, blocks: int | None) -> str:
+    """Return what a page calls the encoder."""
+    if name is not None:
+        return name
+    return "MiniLM" if blocks is None else f"An untrained encoder of {blocks} blocks"
+
+
+def classifier(encoder: str | os.PathLike[str], *, seed: int | None = None, classes: int = 2) -> Any:
+    """Return an encoder with a new output layer, drawn from a seed, or from torch's present one."""
+    from transformers import AutoModelForSequenceClassification
+
+    if seed is not None:
+        torch.manual_seed(seed)
+    options: dict[str, Any] = {"num_labels": classes, "ignore_mismatched_sizes": True}
+    return AutoModelForSequenceClassification.from_pretrained(encoder, **options)
+
+
+def adapter_network(encoder: str | os.PathLike[str], *, masked: bool, seed: int) -> nn.Module:
+    """Return a frozen encoder with adapters and a new output layer, both under masks or both without.
+
+    Both start from the same weights.
+    """
+    wrapped = turnover.wrap(classifier(encoder, seed=seed), adapters=UNITS, seed=seed)
+    return wrapped if masked else turnover.unwrap(wrapped)
+
+
+def train(
+    model: nn.Module, rows: Rows, *, masked: bool, rate: float, epochs: int, seed: int, tell: Callable[[], object]
+) -> None:
+    """Train as the Trainer of Hugging Face does by default: AdamW without decay, a rate that falls to zero.
+
+    Args:
+        model: is trained in place.
+        rows: place in `rows` is the instance id.
+        masked: run within `turnover.instances`.
+        rate: at the start.
+        epochs: passes over the rows.
+        seed: of the order and of ordinary dropout.
+        tell: called after every step.
+    """
+    torch.manual_seed(seed)
+    order = torch.Generator().manual_seed(seed)
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=rate, weight_decay=0.0)
+    steps = epochs * -(-len(rows) // BATCH)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
+    model.train()
+    for _ in range(epochs):
+        for places in batches(rows, order):
+            with turnover.instances(places) if masked else nullcontext():
+                logits = model(**rows.batch(places)).logits
+            loss = functional.cross_entropy(logits, rows.labels[places])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            tell()
+    model.eval()
+
+
+def batches(rows: Rows, order: torch.Generator) -> Iterator[list[int]]:
+    """Yield all places in random batches of sentences of like length, so that little padding is computed."""
+    places = torch.randperm(len(rows), generator=order).tolist()
+    found: list[list[int]] = []
+    for start in range(0, len(places), _MEGABATCH * BATCH):
+        part = sorted(places[start : start + _MEGABATCH * BATCH], key=lambda place: len(rows.tokens[place]))
+        found += [part[first : first + BATCH] for first in range(0, len(part), BATCH)]
+    for place in torch.randperm(len(found), generator=order).tolist():
+        yield found[place]
+
+
+@torch.no_grad()
+def judge(model: nn.Module, rows: Rows) -> dict[str, float]:
+    """Return accuracy and mean loss of the full network."""
+    model.eval()
+    right = loss = 0.0
+    places = sorted(range(len(rows)), key=lambda place: len(rows.tokens[place]))
+    for start in range(0, len(places), _EVALUATED):
+        some = places[start : start + _EVALUATED]
+        logits, labels = model(**rows.batch(some)).logits, rows.labels[some]
+        right += float((logits.argmax(1) == labels).sum())
+        loss += float(functional.cross_entropy(logits, labels, reduction="sum"))
+    return {"accuracy": right / len(rows), "loss": loss / len(rows)}
+
+
+def encoder_inputs(encoder: str | os.PathLike[str], texts: Sequence[str], *, longest: int = 64) -> dict[str, Tensor]:
+    """Return the tokens of texts as an encoder takes them, all padded to the longest.
+
+    Args:
+        encoder: a folder or a name on the hub.
+        texts: any number.
+        longest: tokens of a text that are read.
+    """
+    tokenizer = _tokenizer(os.fspath(encoder))
+    # To the same length for training and query rows alike: scoring compares batches of both.
+    found = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
+    return {name: found[name] for name in ("input_ids", "attention_mask")}
+
+
+def encoder_recipe(
+    encoder: str | os.PathLike[str],
+    inputs: Mapping[str, Tensor],
+    labels: Tensor,
+    *,
+    masked: bool,
+    rate: float,
+    epochs: int,
+    batch_size: int = 32,
+    replicas: int = 1,
+    seed: int = 0,
+) -> TrainingRecipe:
+    """Return how an encoder with an output layer is trained: AdamW, a rate that falls to zero.
+
+    Args:
+        encoder: a folder or a name on the hub.
+        inputs: tokens of the rows.
+        labels: of the rows.
+        masked: train masked adapters in the frozen encoder; else fine-tune all of it without masks.
+        rate: at the start.
+        epochs: passes over the rows.
+        batch_size: rows of a batch.
+        replicas: masked parts in one training.
+        seed: of the masks.
+    """
+    steps = epochs * -(-len(labels) // batch_size)
+    plain = partial(classifier, encoder)
+    return TrainingRecipe(
+        partial(_masked, plain, seed, replicas) if masked else plain,
+        inputs,
+        labels,
+        optimizer=partial(torch.optim.AdamW, lr=rate, weight_decay=0.0),
+        schedule=partial(torch.optim.lr_scheduler.LinearLR, start_factor=1.0, end_factor=0.0, total_iters=steps),
+        epochs=epochs,
+        batch_size=batch_size,
+    )
+
+
+def _masked(build: Callable[[], nn.Module], seed: int, replicas: int) -> nn.Module:
+    return turnover.wrap(build(), adapters=UNITS, seed=seed, replicas=replicas)
