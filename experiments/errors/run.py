@@ -16,7 +16,7 @@ from experiments.datasets.yahoo import TOPICS, load_yahoo
 from experiments.runner import kept
 from experiments.timing import one_thread
 from turnover.applications import Tokenizer, explain, shared_tokens
-from turnover.evaluation import identity_of, over_queries, query_predictions
+from turnover.evaluation import identity_of, query_predictions
 from turnover.integrations import TextEncoder
 from turnover.runs import REPLICAS, Run, RunConfig, run_recipe, start_run
 from turnover.training import retrain
@@ -255,7 +255,7 @@ def _repair(run: Run, config: Config, errors: Errors, orders: dict[str, np.ndarr
         recipe,
         np.concatenate([chosen] * len(config.seeds)),
         seeds=[1000 + seed for seed in config.seeds for _ in chosen],
-        measure=partial(query_predictions, over_queries(recipe, queries)),
+        measure=partial(query_predictions, recipe.over(queries)),
         cache=cache,
         identity=identity_of(recipe, queries, "plain"),
         progress=True,

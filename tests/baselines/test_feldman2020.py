@@ -179,36 +179,35 @@ def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "error", "message"),
     [
-        (lambda: FeldmanZhang(recipe(), models=1), "at least 2 models"),
-        (lambda: FeldmanZhang(recipe(), seed=-1), "a seed from 0"),
-        (lambda: FeldmanZhang(recipe(), share=1.0), "share=1.0 of 12 rows is 12 rows"),
-        (lambda: FeldmanZhang(recipe(), measure="margin"), "Give one of loss, probability, accuracy"),
-        (lambda: FeldmanZhang(recipe(), cache="folder"), "needs identity="),
-        (lambda: FeldmanZhang(recipe(), models=30).pairwise(None), "tuple .inputs, targets."),
+        (lambda: FeldmanZhang(recipe(), models=1), BaselineError, "`models` must be >= 2"),
+        (lambda: FeldmanZhang(recipe(), seed=-1), BaselineError, "`seed` >= 0, got models=100, seed=-1"),
+        (lambda: FeldmanZhang(recipe(), share=1.0), BaselineError, "share=1.0 of 12 rows is 12 rows"),
+        (lambda: FeldmanZhang(recipe(), measure="margin"), BaselineError, "one of loss, probability, accuracy"),
+        (lambda: FeldmanZhang(recipe(), cache="folder"), BaselineError, "needs identity="),
+        # Before anything is trained.
+        (lambda: FeldmanZhang(recipe(), processes=999), TrainingError, "`processes` must be an integer from 1 to"),
+        (lambda: FeldmanZhang(recipe(), models=30).pairwise(None), TrainingError, "tuple .inputs, targets."),
         (
             lambda: FeldmanZhang(
                 recipe(build=partial(nn.Linear, 3, 1), targets=X[:, :1]), models=30, measure="accuracy"
             ).self_influence(),
+            TrainingError,
             "need class scores .* Use measure='loss'",
         ),
         (
             lambda: FeldmanZhang(
                 recipe(optimizer=partial(torch.optim.SGD, lr=float("inf"))), models=30
             ).self_influence(),
+            BaselineError,
             "30 of 30 models .* not finite. Lower the learning rate",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_cure(call, message):
-    with pytest.raises(BaselineError, match=message):
+def test_bad_input_is_rejected_with_the_cure(call, error, message):
+    with pytest.raises(error, match=message):
         call()
-
-
-def test_more_processes_than_cores_are_refused_before_anything_is_trained():
-    with pytest.raises(TrainingError, match=r"processes=999: this machine has \d+ cores"):
-        FeldmanZhang(recipe(), processes=999)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

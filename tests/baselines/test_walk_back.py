@@ -13,9 +13,9 @@ from torch.optim.lr_scheduler import OneCycleLR
 import turnover
 from tests.baselines.small_sgd import QUERIES, ROWS, X, build, cross_entropy, decaying, recipe, sgd
 from tests.reference.hara_twin import unrolled_scores
+from turnover.baselines._sgd_recording import record
+from turnover.baselines._walk_back import query_gradients, walk_back
 from turnover.baselines.hara2019 import SgdInfluence
-from turnover.baselines.recorded_training import record
-from turnover.baselines.walk_back import query_gradients, walk_back
 from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from turnover.training import TrainingRecipe
-from turnover.training.identity import data_digest, described, digest_of, ids_of, weights_digest
+from turnover.training import TrainingRecipe, digest_of, weights_digest
 
 X = torch.linspace(-2, 2, 60).view(20, 3)
 Y = (X[:, 0] > 0).long()
@@ -26,8 +25,8 @@ def from_a_checkpoint() -> nn.Module:
 
 
 def test_ids_are_the_recipes_or_row_numbers():
-    assert ids_of(recipe()).tolist() == list(range(20))
-    assert ids_of(recipe(ids=torch.arange(20) + 7)).tolist() == list(range(7, 27))
+    assert recipe().row_ids.tolist() == list(range(20))
+    assert recipe(ids=torch.arange(20) + 7).row_ids.tolist() == list(range(7, 27))
 
 
 @pytest.mark.parametrize(
@@ -46,16 +45,16 @@ def test_ids_are_the_recipes_or_row_numbers():
     ],
 )
 def test_each_change_of_a_recipe_shows_under_its_name(changes, named):
-    one, other = described(recipe()), described(recipe(**changes))
+    one, other = recipe().description(), recipe(**changes).description()
     assert [key for key in one if one[key] != other[key]] == [named]
 
 
 def test_the_description_leaves_the_callers_random_state_alone_and_does_not_depend_on_it():
     before = torch.get_rng_state()
-    one = described(recipe())
+    one = recipe().description()
     assert torch.equal(before, torch.get_rng_state())
     torch.manual_seed(5)
-    assert described(recipe()) == one
+    assert recipe().description() == one
 
 
 def test_digests_see_names_types_and_shapes_as_well_as_numbers():
@@ -63,13 +62,13 @@ def test_digests_see_names_types_and_shapes_as_well_as_numbers():
     different = [zeros, zeros.view(2, 2), zeros.int(), {"a": zeros}, {"b": zeros}, (zeros, zeros), zeros.bfloat16()]
     assert len({digest_of(value) for value in different}) == len(different)
     assert digest_of({"a": zeros, "b": zeros + 1}) == digest_of({"b": zeros + 1, "a": zeros.clone()})
-    assert data_digest(recipe()) != weights_digest(nn.Linear(3, 2))
+    assert recipe().data_digest() != weights_digest(nn.Linear(3, 2))
 
 
 def test_another_process_gives_the_same_description():
     code = (
-        "from tests.training.test_identity import recipe, from_a_checkpoint, described;"
-        "print(described(recipe(build=from_a_checkpoint, loss=from_a_checkpoint)))"
+        "from tests.training.test_identity import recipe, from_a_checkpoint;"
+        "print(recipe(build=from_a_checkpoint, loss=from_a_checkpoint).description())"
     )
     there = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert there.strip() == str(described(recipe(build=from_a_checkpoint, loss=from_a_checkpoint)))
+    assert there.strip() == str(recipe(build=from_a_checkpoint, loss=from_a_checkpoint).description())

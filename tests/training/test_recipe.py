@@ -132,16 +132,18 @@ def test_finished_trainings_are_cached_and_other_work_is_refused(tmp_path):
     ("call", "message"),
     [
         (lambda: recipe(targets=Y[:5]), r"inputs have \[20\] rows and targets 5"),
-        (lambda: recipe(epochs=0), "both must be at least 1"),
+        (lambda: recipe(epochs=0), "must be integers >= 1, got 0 and 6"),
         (lambda: recipe(ids=torch.arange(3)), "3 ids for 20 rows"),
         (lambda: recipe().fit([25]), "rows go from 25 to 25"),
         (lambda: recipe().fit(torch.ones(3, dtype=torch.bool)), "give a bool for each of 20 rows"),
         (lambda: recipe(loss=nn.CrossEntropyLoss()).fit(), r"the loss returned \[\] for 6 rows"),
+        (lambda: recipe().over(X), r"must be a tuple \(inputs, targets\), got a Tensor"),
+        (lambda: recipe().over((X[:0], Y[:0])), "there are no queries"),
         (lambda: retrain(recipe(), np.ones((2, 20)), seeds=[0, 1], measure=outputs), "give bool"),
         (lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0], measure=outputs), "1 seeds for 2 subsets"),
         (
             lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0, 1], measure=outputs, processes=999),
-            "processes=999: this machine has",
+            r"`processes` must be an integer from 1 to \d+, the cores of this machine, got 999",
         ),
         (
             lambda: retrain(recipe(), np.ones((2, 20), bool), seeds=[0, 1], measure=lambda m: m, processes=2),
@@ -149,6 +151,6 @@ def test_finished_trainings_are_cached_and_other_work_is_refused(tmp_path):
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_cure(call, message):
+def test_bad_input_is_rejected_with_the_cure(call, message):
     with pytest.raises(TrainingError, match=message):
         call()

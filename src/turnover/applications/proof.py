@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from turnover.errors import ApplicationError
-from turnover.evaluation import identity_of, in_view, over_queries, query_losses, query_predictions
+from turnover.evaluation import identity_of, in_view, query_losses, query_predictions
 from turnover.training import TrainingRecipe, retrain
 
 from .plain_data import table_of
@@ -240,7 +240,7 @@ def _retrained(
     progress: bool,
 ) -> tuple[NDArray[np.float32], int]:
     plain, view = in_view(recipe, "plain")
-    asked = over_queries(plain, test)
+    asked = plain.over(test)
     measured = retrain(
         plain,
         np.stack([kept for kept, _ in jobs]),

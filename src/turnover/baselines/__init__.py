@@ -1,12 +1,22 @@
-"""The compared methods, one file each, under the API of `Influence`.
+"""Other methods of data attribution, one file per method, with the API of `Influence`.
 
-Owns: other estimates of influence. Must not know: the engine, evaluation, reports.
+Owns: other estimates of influence. Offers: the methods, solvers of the inverse Hessian, and row gradients. Must not
+know: the engine, evaluation, reports.
+
+| file | content |
+| --- | --- |
+| `leave_one_out.py` | retraining without each row |
+| `feldman2020.py` | Feldman & Zhang: models on random subsets of the rows |
+| `koh2017.py`, `inverse_hessian.py` | Koh & Liang: influence functions; Hessian products and solvers |
+| `hara2019.py`, `_sgd_recording.py`, `_walk_back.py` | Hara et al.: SGD-influence; record a training, walk it back |
+| `pruthi2020.py` | Pruthi et al.: TracIn and its checkpoints |
+| `row_gradients.py` | losses as a function of parameters; gradients of every row |
+| `_questions.py` | what all share: the three questions, rows and queries, the cache folder, the progress bar |
 """
 
 from .feldman2020 import FeldmanZhang
 from .hara2019 import SgdInfluence
-from .hessian import Hessian
-from .inverse_hessian import ConjugateGradients, Exact, Lissa
+from .inverse_hessian import ConjugateGradients, Exact, Hessian, Lissa
 from .koh2017 import InfluenceFunctions
 from .leave_one_out import LeaveOneOut
 from .pruthi2020 import TracIn

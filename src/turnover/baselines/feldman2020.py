@@ -9,42 +9,40 @@ Feldman and Zhang, "What Neural Networks Memorize and Why: Discovering the Long 
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
-from turnover.training import TrainingRecipe, check_processes, data_digest, described, ids_of, retrain
+from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
 
-from .cached_parts import Cache
-from .progress_bar import shown
-from .row_measures import MeasureName, RowMeasure, all_rows
-from .rows_and_queries import recipe_of, rows_of
-from .welch import row_by_row, welch
+from ._questions import Baseline, Cache, Question, is_shown
 
+_Measure = Literal["loss", "probability", "accuracy"]
+_Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _BLOCK = 50
 _ROWS_AT_ONCE = 512
 _MOST_MODELS = 10_000
 
 
-class FeldmanZhang:
+class FeldmanZhang(Baseline):
     """Influence as the difference between models that were and were not trained on a row.
 
-    Standard errors come from the spread within both groups of models (Welch). A row that is in all subsets or in none
+    Standard errors come from the variance within both groups of models (Welch). A row that is in all subsets or in none
     has NaN, after a warning; one that is in all but one or in one only has a score without a standard error (NaN).
 
     Args:
         recipe: how a model is trained.
-        models: how many subsets; the first of them are the same for any number.
+        models: number of subsets; the first of them are the same for any number.
         share: of the rows in a subset.
         seed: of subsets and trainings.
-        measure: of a query: "loss" (without minus with the row); "probability" of the right label or "accuracy" (0 or
+        measure: of a query: "loss" (without minus with the row); "probability" of the given label or "accuracy" (0 or
             1, the authors' definition), both with minus without.
         processes: worker processes.
-        cache: a folder; what finished models say is kept there, in blocks, so that more models extend it.
+        cache: a folder in which measurements of finished models are kept, in blocks, so that more models extend it.
         identity: what a recipe cannot tell by itself, such as the version of your model and loss; needed with `cache`.
 
     Example:
@@ -66,23 +64,24 @@ class FeldmanZhang:
         models: int = 100,
         share: float = 0.7,
         seed: int = 0,
-        measure: MeasureName = "loss",
+        measure: Literal["loss", "probability", "accuracy"] = "loss",
         processes: int = 1,
         cache: str | os.PathLike[str] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(recipe)
         self._size = round(share * len(recipe))
         if models < 2 or seed < 0:
-            raise BaselineError(f"models={models}, seed={seed}: give at least 2 models and a seed from 0.")
+            raise BaselineError(f"`models` must be >= 2 and `seed` >= 0, got models={models}, seed={seed}.")
         if not 0 < self._size < len(recipe):
             raise BaselineError(
                 f"share={share} of {len(recipe)} rows is {self._size} rows; a subset needs from 1 to {len(recipe) - 1}."
             )
-        if measure not in get_args(MeasureName):
-            raise BaselineError(f"measure={measure!r} is unknown. Give one of {', '.join(get_args(MeasureName))}.")
-        self._recipe, self._models, self._share, self._seed = recipe, int(models), float(share), int(seed)
-        self._measure: MeasureName = measure
+        if measure not in get_args(_Measure):
+            raise BaselineError(f"`measure` must be one of {', '.join(get_args(_Measure))}, got {measure!r}.")
         check_processes(processes)
+        self._models, self._share, self._seed = int(models), float(share), int(seed)
+        self._measure: _Measure = measure
         self._processes = processes
         self._cache = Cache.of(cache, identity)
         self._last: tuple[dict[str, Any], np.ndarray] | None = None
@@ -97,32 +96,6 @@ class FeldmanZhang:
         drawn = [self._draw(model) for model in range(start, self._models if stop is None else stop)]
         return np.stack([rows for rows, _ in drawn]), [seed for _, seed in drawn]
 
-    def pairwise(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows, queries]: what each training row does to each query.
-
-        Args:
-            queries: a tuple (inputs, targets) in the form of the recipe's.
-            ids: which rows; None: all.
-            progress: show a bar; None: on a terminal.
-        """
-        rows = rows_of(self._recipe, ids).numpy()
-        inside, good, told = self._ask(recipe_of(queries, self._recipe), rows, progress)
-        parts = [welch(inside[:, part], good) for part in _split(rows)]
-        return self._scores(parts, rows, "", told)
-
-    def mean(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: the mean influence of each training row on a set of queries.
-
-        Args:
-            queries: as for `pairwise`, whose trainings are used.
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
-        rows = rows_of(self._recipe, ids).numpy()
-        inside, good, told = self._ask(recipe_of(queries, self._recipe), rows, progress)
-        values, stderr = welch(inside[:, rows], good.mean(1, keepdims=True))
-        return self._scores([(values[:, 0], stderr[:, 0])], rows, f"; mean of {good.shape[1]} queries", told)
-
     def self_influence(self, *, queries: Any = None, ids: Any = None, progress: bool | None = None) -> Scores:
         """Return Scores [rows]: what each training row does to itself, the authors' memorization.
 
@@ -132,88 +105,110 @@ class FeldmanZhang:
             ids: as for `pairwise`.
             progress: as for `pairwise`.
         """
-        rows = rows_of(self._recipe, ids).numpy()
-        asked = None if queries is None else recipe_of(queries, self._recipe)
-        inside, _, told = self._ask(asked, rows, progress)
-        assert self._last is not None  # just asked
-        good = self._signed(self._last[1][:, rows])
-        return self._scores(
-            [welch(inside[:, rows], good, row_by_row)], rows, "; each row on itself", {**told, "queries": None}
+        trained_for = None if queries is None else self._recipe.over(queries)
+        return self._score(self._question("self", ids), progress, trained_for)
+
+    def _score(self, question: Question, progress: bool | None, trained_for: TrainingRecipe | None = None) -> Scores:
+        """Return the scores of a question, from models that also measured the queries `trained_for`."""
+        rows = question.rows.numpy()
+        included, measured, identity = self._measurements(question.queries or trained_for, rows, progress)
+        # Larger is better, so that a score is always with minus without.
+        outcomes = measured.astype(np.float64) * (-1 if self._measure == "loss" else 1)
+        of_rows, of_queries = outcomes[:, : len(self._recipe)], outcomes[:, len(self._recipe) :]
+        if question.kind == "self":
+            values, stderr = welch(included[:, rows], of_rows[:, rows], _row_by_row)
+            identity = {**identity, "queries": None}
+        elif question.kind == "mean":
+            values, stderr = welch(included[:, rows], of_queries.mean(1, keepdims=True))
+        else:
+            # Some rows at a time: temporary matrices are no larger than the result.
+            chunks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
+            parts = [welch(included[:, chunk], of_queries) for chunk in chunks]
+            values, stderr = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Scores(
+            question.shaped(values),
+            ids=question.ids,
+            unit=self._measure,
+            stderr=question.shaped(stderr),
+            path=f"Feldman and Zhang 2020, {self._models} models on {self._share:g} of the rows{question.path}",
+            replicas=self._models,
+            provenance=identity,
         )
 
-    def _ask(
-        self, asked: TrainingRecipe | None, rows: np.ndarray, progress: bool | None
+    def _measurements(
+        self, queries: TrainingRecipe | None, rows: np.ndarray, progress: bool | None
     ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-        """Return who was trained on which row, how good each model is on each query, and what that depends on."""
-        inside, _ = self.plan()
-        self._warn_of_uncovered(inside[:, rows], rows)
-        told = {
+        """Return the subsets, [models, rows + queries] measured, and what that depends on."""
+        included, _ = self.plan()
+        self._warn_of_uncovered(included[:, rows], rows)
+        identity = {
             "method": "Feldman and Zhang 2020",
             "share": self._share,
             "seed": self._seed,
             "measure": self._measure,
-            **described(self._recipe),
-            "queries": None if asked is None else data_digest(asked),
+            **self._recipe.description(),
+            "queries": None if queries is None else queries.data_digest(),
             "identity": self._cache.identity,
         }
-        # What was measured on the rows does for any question about the rows alone.
-        enough = told if asked is not None else told.keys() - {"queries"}
-        if self._last is None or any(self._last[0][name] != told[name] for name in enough):
-            parts = tuple(all_rows(recipe) for recipe in (self._recipe, asked) if recipe is not None)
-            self._last = told, self._measured(RowMeasure(parts, self._measure), told, progress)
-        return inside, self._signed(self._last[1][:, len(self._recipe) :]), {**told, "models": self._models}
+        # Measurements of the rows serve any question about the rows alone.
+        needed = identity if queries is not None else identity.keys() - {"queries"}
+        if self._last is None or any(self._last[0][name] != identity[name] for name in needed):
+            self._last = identity, self._measured(queries, identity, progress)
+        return included, self._last[1], {**identity, "models": self._models}
 
-    def _measured(self, measure: RowMeasure, told: dict[str, Any], progress: bool | None) -> np.ndarray:
-        """Return what every model says about all rows and then all queries, [models, rows + queries]."""
-        found = []
-        key = f"{self._measure}-{'rows' if told['queries'] is None else told['queries'][:12]}"
-        for start, stop, folder in self._blocks(key):
+    def _measured(self, queries: TrainingRecipe | None, identity: dict[str, Any], progress: bool | None) -> np.ndarray:
+        """Return the measure of all rows and then all queries by every model, [models, rows + queries]."""
+        recipes = [self._recipe] if queries is None else [self._recipe, queries]
+        measure = RowMeasure(tuple((recipe, None) for recipe in recipes), self._measure)
+        blocks = []
+        for start, stop, folder in self._blocks(identity["queries"]):
             subsets, seeds = self.plan(start, stop)
-            part = retrain(
-                self._recipe,
-                subsets,
-                seeds=seeds,
-                measure=measure,
-                processes=self._processes,
-                cache=folder,
-                identity=told,
-                progress=shown(progress),
+            blocks.append(
+                retrain(
+                    self._recipe,
+                    subsets,
+                    seeds=seeds,
+                    measure=measure,
+                    processes=self._processes,
+                    cache=folder,
+                    identity=identity,
+                    progress=is_shown(progress),
+                )
             )
-            found.append(part)
-        result = np.concatenate(found)[: self._models]
-        failed = np.flatnonzero(~np.isfinite(result).all(1))
+        measured = np.concatenate(blocks)[: self._models]
+        failed = np.flatnonzero(~np.isfinite(measured).all(1))
         if len(failed):
             raise BaselineError(
                 f"{len(failed)} of {self._models} models (the first is model {failed[0]}) have a {self._measure} that "
                 "is not finite. Lower the learning rate of the recipe, clip its loss, or use measure='accuracy'."
             )
-        return result
+        return measured
 
-    def _blocks(self, key: str) -> Iterator[tuple[int, int, Path | None]]:
-        """Yield start, end and folder of blocks of models; those that lie in the cache stay as they were cut."""
-        folder = self._cache.at(key)
+    def _blocks(self, queries: str | None) -> Iterator[tuple[int, int, Path | None]]:
+        """Yield start, end and folder of blocks of models; those in the cache stay as they were cut."""
+        folder = self._cache.at(f"{self._measure}-{'rows' if queries is None else queries[:12]}")
         if folder is None:
             yield 0, self._models, None
             return
         start = 0
         while start < self._models:
-            there = [int(block.name.split("-")[2]) for block in folder.glob(f"models-{start:05d}-*")]
-            stop = max(there, default=min((start // _BLOCK + 1) * _BLOCK, self._models))
+            ends = [int(block.name.split("-")[2]) for block in folder.glob(f"models-{start:05d}-*")]
+            stop = max(ends, default=min((start // _BLOCK + 1) * _BLOCK, self._models))
             yield start, stop, folder / f"models-{start:05d}-{stop:05d}"
             start = stop
 
     def _draw(self, model: int) -> tuple[np.ndarray, int]:
         """Return subset and seed of one model; they depend on no other model, so that more can be added."""
-        random = np.random.default_rng([self._seed, model])
+        rng = np.random.default_rng([self._seed, model])
         rows = np.zeros(len(self._recipe), bool)
-        rows[random.permutation(len(rows))[: self._size]] = True
-        return rows, int(random.integers(2**31))
+        rows[rng.permutation(len(rows))[: self._size]] = True
+        return rows, int(rng.integers(2**31))
 
-    def _warn_of_uncovered(self, inside: np.ndarray, rows: np.ndarray) -> None:
+    def _warn_of_uncovered(self, included: np.ndarray, rows: np.ndarray) -> None:
         """Warn, before hours of training, of rows that all models have or none."""
-        have, lack = inside.any(0), (~inside).any(0)
-        failed = int((~(have & lack)).sum())
-        if not failed:
+        have, lack = included.any(0), (~included).any(0)
+        uncovered = int((~(have & lack)).sum())
+        if not uncovered:
             return
         needed = self._models
         while not (have & lack).all() and needed < _MOST_MODELS:
@@ -225,31 +220,41 @@ class FeldmanZhang:
             else f"even models={_MOST_MODELS} are not enough: bring share={self._share} nearer to 0.5"
         )
         warnings.warn(
-            f"{failed} of {len(rows)} rows are in all or in none of the {self._models} subsets; their scores are NaN. "
-            f"For a score of every row {cure}.",
+            f"{uncovered} of {len(rows)} rows are in all or in none of the {self._models} subsets; their scores are "
+            f"NaN. For a score of every row {cure}.",
             TurnOverWarning,
-            stacklevel=4,
-        )
-
-    def _signed(self, measured: np.ndarray) -> np.ndarray:
-        """Return it in float64, larger meaning better, so that a score is always with minus without."""
-        return measured.astype(np.float64) * (-1 if self._measure == "loss" else 1)
-
-    def _scores(
-        self, parts: list[tuple[np.ndarray, np.ndarray]], rows: np.ndarray, path: str, told: dict[str, Any]
-    ) -> Scores:
-        values, stderr = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-        return Scores(
-            values,
-            ids=ids_of(self._recipe)[rows],
-            unit=self._measure,
-            stderr=stderr,
-            path=f"Feldman and Zhang 2020, {self._models} models on {self._share:g} of the rows{path}",
-            replicas=self._models,
-            provenance=told,
+            stacklevel=5,
         )
 
 
-def _split(rows: np.ndarray) -> list[np.ndarray]:
-    """Return the rows some at a time: temporary matrices are no larger than the result."""
-    return [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
+def welch(included: np.ndarray, outcomes: np.ndarray, sums: _Sums = np.matmul) -> tuple[np.ndarray, np.ndarray]:
+    """Return the difference of group means and its standard error; NaN where a group is too small.
+
+    Args:
+        included: bool [models, rows].
+        outcomes: [models, queries].
+        sums: from weights [rows, models] and numbers [models, queries] to weighted sums.
+
+    Example:
+        >>> included = np.array([[True], [True], [False], [False]])
+        >>> difference, stderr = welch(included, np.array([[3.0], [5.0], [1.0], [1.0]]))
+        >>> float(difference[0, 0]), float(stderr[0, 0])
+        (3.0, 1.0)
+    """
+    # The difference does not change, and sums of squares lose no digits.
+    outcomes = outcomes - outcomes.mean(0)
+    means, variances = [], []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for group in (included, ~included):
+            weights = group.T.astype(np.float64)
+            count = sums(weights, np.ones_like(outcomes))
+            mean = sums(weights, outcomes) / count
+            variance = np.maximum(sums(weights, outcomes**2) - count * mean**2, 0) / (count - 1)
+            means.append(mean)
+            variances.append(np.where(count > 1, variance, np.nan) / count)
+    return means[0] - means[1], np.sqrt(variances[0] + variances[1])
+
+
+def _row_by_row(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the sums of each row's weights with its own numbers: each row as its own query."""
+    return (weights * numbers.T).sum(1)

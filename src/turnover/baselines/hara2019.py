@@ -1,8 +1,8 @@
 """SGD-influence (Hara, Nitanda & Maehara 2019, "Data Cleansing for Models Trained with SGD").
 
 Training is a chain of steps, so the derivative of a query's loss by the weight of a training row follows by walking the
-chain back, with a Hessian-vector product a step; see `walk_back.py`. A score is minus that derivative: to first order
-the query's loss without the row minus its loss with it, the row's place in its batches staying empty.
+chain back, with one Hessian-vector product per step; see `_walk_back.py`. A score is minus that derivative: to first
+order the query's loss without the row minus its loss with it, the row's place in its batches staying empty.
 """
 
 import copy
@@ -17,21 +17,17 @@ from torch import Tensor
 from turnover.errors import BaselineError
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
-from turnover.training import TrainingRecipe, data_digest, described, weights_digest
+from turnover.training import TrainingRecipe, weights_digest
 
-from .cached_parts import Cache, Part
-from .progress_bar import progress_bar
-from .questions import AnswersQuestions
-from .recorded_training import Recording, record, reopen
-from .rows_and_queries import Question, check_unchanged
-from .sgd_steps import built, first_step, place, trained_parameters
-from .walk_back import query_gradients, walk_back
+from ._questions import Baseline, Cache, Question, Tile, check_unchanged, progress_bar
+from ._sgd_recording import Recording, build_checked, first_step, place_parameters, record, reopen, trained_parameters
+from ._walk_back import query_gradients, walk_back
 
 _MOST_AT_ONCE = 64
 _BYTES_AT_ONCE = 1 << 28
 
 
-class SgdInfluence(AnswersQuestions):
+class SgdInfluence(Baseline):
     """Influence of training rows by walking back a recorded training; made by `train` or `open`.
 
     Exact to first order in the row's weight for SGD with weight decay, momentum, nesterov and any learning-rate
@@ -69,18 +65,18 @@ class SgdInfluence(AnswersQuestions):
         identity: Mapping[str, Any] | None = None,
     ) -> None:
         if at_once is not None and at_once < 1:
-            raise BaselineError(f"at_once={at_once}: give how many queries share a walk, from 1; None: chosen by size.")
+            raise BaselineError(f"`at_once` must be an integer >= 1, or None to choose it by size, got {at_once}.")
         super().__init__(recipe)
         self.recipe = recipe
-        self.model = built(recipe, recording.seed).eval()
+        self.model = build_checked(recipe, recording.seed).eval()
         self.seed = recording.seed
         self.storage_bytes = recording.parameters.nbytes
         self._recording = recording
         self._first = recording.first
         self._at_once = at_once
         self._cache = Cache.of(cache, identity)
-        self._data = data_digest(recipe)
-        place(trained_parameters(recipe, self.model)[0], recording.before(len(recording.batches)))
+        self._data = recipe.data_digest()
+        place_parameters(trained_parameters(recipe, self.model)[0], recording.before(len(recording.batches)))
 
     @classmethod
     def train(
@@ -101,11 +97,11 @@ class SgdInfluence(AnswersQuestions):
             recipe: how to train; its optimizer must be torch.optim.SGD.
             seed: of the training.
             folder: where to record, new or empty; needs zarr: pip install 'turnover[store]'. A finished recording of
-                the same recipe is opened instead, one that was cut off is made anew. None: in memory.
+                the same recipe is opened instead, an interrupted one is made anew. None: in memory.
             last_epochs: record, and walk back, only so many epochs at the end, as in the paper; None: all.
             at_once: queries that share a walk; None: what 256 MB hold, at most 64.
-            cache: a folder; the scores of finished walks are kept there, a sub-folder a question, and an interrupted
-                run goes on from them.
+            cache: a folder in which the scores of finished walks are kept, one sub-folder per question, and from which
+                an interrupted run resumes.
             identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
             progress: show a bar of the training; None: on a terminal.
 
@@ -121,7 +117,7 @@ class SgdInfluence(AnswersQuestions):
             >>> SgdInfluence.train(recipe, last_epochs=1).storage_bytes
             64
         """
-        Cache.of(cache, identity)  # what does not fit is said before the training
+        Cache.of(cache, identity)  # checked before the training
         recording = record(recipe, seed=seed, folder=folder, last_epochs=last_epochs, progress=progress)
         return cls(recipe, recording=recording, at_once=at_once, cache=cache, identity=identity)
 
@@ -140,13 +136,12 @@ class SgdInfluence(AnswersQuestions):
         Args:
             recipe: that of the training.
             folder: of the training.
-            at_once: queries that share a walk; None: what 256 MB hold, at most 64.
-            cache: a folder; the scores of finished walks are kept there, a sub-folder a question, and an interrupted
-                run goes on from them.
-            identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
+            at_once: as for `train`.
+            cache: as for `train`.
+            identity: as for `train`.
 
         Raises:
-            BaselineError: the training was cut off.
+            BaselineError: the training was interrupted.
             StoreMismatchError: it was recorded with another recipe or other data; the message says what differs.
             StoreDamagedError: steps are missing.
 
@@ -174,9 +169,9 @@ class SgdInfluence(AnswersQuestions):
         """
         first = first_step(self.recipe, epochs)
         if first < self._recording.first:
-            kept = self.steps_recorded
+            steps, recorded = (len(self._recording.batches) - start for start in (first, self._recording.first))
             raise BaselineError(
-                f"last({epochs}) needs {len(self._recording.batches) - first} steps and {kept} were recorded. "
+                f"last({epochs}) needs {steps} steps and {recorded} were recorded. "
                 f"Record again with last_epochs={epochs} or more."
             )
         other = copy.copy(self)
@@ -188,53 +183,42 @@ class SgdInfluence(AnswersQuestions):
         """How many steps are walked back."""
         return len(self._recording.batches) - self._first
 
-    @property
-    def steps_recorded(self) -> int:
-        """How many steps are recorded."""
-        return len(self._recording.batches) - self._recording.first
-
-    def _answer(self, question: Question, progress: bool | None) -> Scores:
-        """Return the scores of a question; queries that share a walk are a part."""
+    def _score(self, question: Question, progress: bool | None) -> Scores:
+        """Return the scores of a question; queries that share a walk are a tile."""
         check_unchanged(self.recipe, self._data, "SgdInfluence.train(recipe)")
-        block = min(self._queries_at_once(), question.columns)
-        spec = ArraySpec((question.lines, question.columns), "float32", (question.lines, block))
+        lines, columns = question.shape
+        spec = ArraySpec((lines, columns), "float32", (lines, min(self._queries_at_once(), columns)))
         values = np.empty(spec.shape, np.float32)
 
-        def width(tile: int) -> int:
+        def on_cached(tile: int) -> None:
             places = spec.region(tile)[1]
-            return places.stop - places.start
+            bar.update((places.stop - places.start) * self.steps)
 
-        def compute(tile: int) -> Part:
+        def compute(tile: int) -> Tile:
             places = spec.region(tile)[1]
             starts = self._starts(question, torch.arange(places.start, places.stop))
-            found = walk_back(self.recipe, self._recording, starts, first=self._first, on_step=bar.update).numpy()
+            scores = walk_back(self.recipe, self._recording, starts, first=self._first, on_step=bar.update).numpy()
             if question.kind == "self":
                 own = question.rows[places].numpy()
-                return {"scores": found[own, np.arange(len(own))][None].astype(np.float32)}
-            return {"scores": found[question.rows.numpy()].astype(np.float32)}
+                return {"scores": scores[own, np.arange(len(own))][None].astype(np.float32)}
+            return {"scores": scores[question.rows.numpy()].astype(np.float32)}
 
-        with progress_bar(progress, unit="steps", total=question.columns * self.steps) as bar:
-            parts = self._cache.parts(
-                question,
-                self._depends_on,
-                {"scores": spec},
-                compute,
-                found=lambda tile: bar.update(width(tile) * self.steps),
-            )
-            for tile, found in enumerate(parts):
-                values[spec.region(tile)] = found["scores"]
+        with progress_bar(progress, unit="steps", total=columns * self.steps) as bar:
+            tiles = self._cache.tiles(question, self._identity, {"scores": spec}, compute, on_cached=on_cached)
+            for tile, arrays in enumerate(tiles):
+                values[spec.region(tile)] = arrays["scores"]
         return self._scores(question.shaped(values), question)
 
     def _starts(self, question: Question, places: Tensor) -> Tensor:
         """Return the gradients from which some columns of a question are walked back."""
-        if question.asked is None:
+        if question.queries is None:
             return query_gradients(self.recipe, self._recording, self.recipe, question.rows[places])
         if question.kind == "pairs":
-            return query_gradients(self.recipe, self._recording, question.asked, places)
+            return query_gradients(self.recipe, self._recording, question.queries, places)
         total = torch.zeros(())
-        for rows in torch.arange(len(question.asked)).split(self._queries_at_once()):
-            found = query_gradients(self.recipe, self._recording, question.asked, rows)
-            total = total + found.sum(0) / len(question.asked)
+        for rows in torch.arange(len(question.queries)).split(self._queries_at_once()):
+            gradients = query_gradients(self.recipe, self._recording, question.queries, rows)
+            total = total + gradients.sum(0) / len(question.queries)
         return total[None]
 
     def _queries_at_once(self) -> int:
@@ -242,10 +226,10 @@ class SgdInfluence(AnswersQuestions):
         size = 6 * self._recording.before(self._first).nbytes
         return self._at_once or max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, size)))
 
-    def _depends_on(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         return {
             "method": "hara2019",
-            **described(self.recipe),
+            **self.recipe.description(),
             "trained": weights_digest(self.model),
             "seed": self.seed,
             "first step": self._first,
@@ -263,7 +247,7 @@ class SgdInfluence(AnswersQuestions):
             "rows": len(self.recipe),
             "storage_bytes": self.storage_bytes,
             "data": self._data,
-            "queries": question.depends_on()["queries"],
+            "queries": question.identity()["queries"],
         }
         walked = f"{self.steps} of {len(self._recording.batches)} steps"
         return Scores(

@@ -1,5 +1,10 @@
-"""Three ways to apply the inverse of a Hessian to vectors: conjugate gradients, the recursion LiSSA, and exact."""
+"""The Hessian of a mean loss, by differentiating twice, and three ways to apply its inverse to vectors.
 
+The ways: conjugate gradients, the recursion LiSSA, and the whole matrix.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,11 +13,75 @@ from torch import Tensor
 
 from turnover.errors import BaselineError
 
-from .hessian import Hessian
+from ._questions import progress_bar
+from .row_gradients import RowLosses, vector_products
 
 _EXACT_LIMIT = 5000
 # Noise of the batches alone leaves about 0.2 where scores still agree with retraining.
 _FAR = 0.5
+_ROWS_AT_ONCE = 256
+_VECTORS_AT_ONCE = 32
+_UNIT = "Hessian products"
+
+
+class Hessian:
+    """The Hessian of the mean loss of all rows, plus `shift` times the identity.
+
+    Args:
+        losses: the rows and the parameters.
+        shift: what is added to the diagonal: L2 penalty and damping.
+    """
+
+    def __init__(self, losses: RowLosses, shift: float) -> None:
+        self.losses = losses
+        self.shift = shift
+        self.rows = torch.arange(len(losses.recipe))
+        self.size = losses.size
+        self.like = losses.like
+        self._batched = True
+        self._bar = progress_bar(False, unit=_UNIT)
+
+    @contextmanager
+    def shown(self, progress: bool | None) -> Iterator[None]:
+        """Count the products on a bar; None: on a terminal only."""
+        with progress_bar(progress, unit=_UNIT) as self._bar:
+            yield
+
+    def times(self, vectors: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the products [k, parameters] with vectors [k, parameters]; `rows`: of the mean loss of these only."""
+        rows = self.rows if rows is None else rows
+        total = torch.zeros_like(vectors)
+        for part in rows.split(_ROWS_AT_ONCE):
+            products = self._of_sum(vectors, part)
+            if not bool(products.isfinite().all()):
+                raise BaselineError(
+                    f"Hessian products are not finite on rows {int(part[0])} to {int(part[-1])}: the loss has no "
+                    "finite second derivative there (NaN weights, log or sqrt of zero). Check these rows and the "
+                    "trained model, or choose parameters=."
+                )
+            total += products
+        self._bar.update(len(vectors))
+        return total / len(rows) + self.shift * vectors
+
+    def _of_sum(self, vectors: Tensor, rows: Tensor) -> Tensor:
+        """Return products with the Hessian of the rows' summed loss; the first derivative serves all vectors."""
+        leaves = [value.requires_grad_() for value in self.losses.parameters().values()]
+        named = dict(zip(self.losses.names, leaves, strict=True))
+        loss = self.losses.losses(named, rows).sum()
+        first = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True, materialize_grads=True)
+        # A parameter in which the loss is linear has a first derivative without a history.
+        curved = [place for place, gradient in enumerate(first) if gradient.requires_grad]
+        if not curved:
+            return torch.zeros_like(vectors)
+        outputs = [first[place] for place in curved]
+        products: list[Tensor] = []
+        for chunk in vectors.split(_VECTORS_AT_ONCE):
+            factors = self.losses.split(chunk)
+            parts, self._batched = vector_products(
+                outputs, leaves, [factors[place] for place in curved], batched=self._batched
+            )
+            products.append(torch.cat([part.reshape(len(chunk), -1) for part in parts], dim=1).detach())
+        return torch.cat(products)
 
 
 class Solve(Protocol):
@@ -30,7 +99,7 @@ class Solver(Protocol):
         """Do once what all right-hand sides share."""
         ...
 
-    def doubts(self, residual: float, /) -> str | None:
+    def warning_for(self, residual: float, /) -> str | None:
         """Return what to warn of where this is the largest residual, or None."""
         ...
 
@@ -52,11 +121,11 @@ class ConjugateGradients:
     max_iterations: int = 1000
 
     def __post_init__(self) -> None:
-        """Refuse numbers that cannot work."""
+        """Reject numbers that cannot work."""
         if not 0 < self.tolerance < 1 or self.max_iterations < 1:
             raise BaselineError(
-                f"tolerance={self.tolerance}, max_iterations={self.max_iterations}: give a tolerance in (0, 1) and at "
-                "least one iteration."
+                f"`tolerance` must be in (0, 1) and `max_iterations` >= 1, got tolerance={self.tolerance}, "
+                f"max_iterations={self.max_iterations}."
             )
 
     def prepare(self, hessian: Hessian, /) -> Solve:
@@ -84,13 +153,13 @@ class ConjugateGradients:
             step = (left[at] / curvature)[:, None]
             solution[at] += step * along
             residual[at] -= step * product
-            now = residual[at].square().sum(1)
-            direction[at] = residual[at] + (now / left[at])[:, None] * along
-            left[at] = now
+            remaining = residual[at].square().sum(1)
+            direction[at] = residual[at] + (remaining / left[at])[:, None] * along
+            left[at] = remaining
         worst = _largest(torch.where(whole > 0, left / whole, left).sqrt())
         return solution, worst
 
-    def doubts(self, residual: float, /) -> str | None:
+    def warning_for(self, residual: float, /) -> str | None:
         """Return a warning where the iterations did not suffice."""
         if residual <= self.tolerance:
             return None
@@ -127,9 +196,9 @@ class Lissa:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse numbers that cannot work."""
+        """Reject numbers that cannot work."""
         if min(self.depth, self.repeats, self.batch_size) < 1 or (self.scale is not None and self.scale <= 0):
-            raise BaselineError(f"{self}: depth, repeats and batch_size must be at least 1, scale above 0 or None.")
+            raise BaselineError(f"`depth`, `repeats` and `batch_size` must be >= 1, `scale` > 0 or None, got {self}.")
 
     def prepare(self, hessian: Hessian, /) -> Solve:
         """Return the solver of one Hessian, its scale settled."""
@@ -146,21 +215,21 @@ class Lissa:
         bound = 10 * (self.depth + 1) * vectors.norm(dim=1)
         mean = torch.zeros_like(vectors)
         for _ in range(self.repeats):
-            now = vectors
+            estimate = vectors
             for step in range(self.depth):
-                now = vectors + now - hessian.times(now, self._batch(hessian, generator)) / scale
-                if not bool((now.norm(dim=1) <= bound).all()):
+                estimate = vectors + estimate - hessian.times(estimate, self._batch(hessian, generator)) / scale
+                if not bool((estimate.norm(dim=1) <= bound).all()):
                     raise BaselineError(
                         f"LiSSA diverges at step {step} of {self.depth}: scale={scale:.3g} is too small for some "
                         f"batch, or the Hessian is indefinite. Give solver=Lissa(scale={10 * scale:.1g}), a larger "
                         "batch_size=, or a larger damping=."
                     )
-            mean += now / (scale * self.repeats)
+            mean += estimate / (scale * self.repeats)
         residual = (hessian.times(mean) - vectors).norm(dim=1)
         sizes = vectors.norm(dim=1)
         return mean, _largest(torch.where(sizes > 0, residual / sizes, residual))
 
-    def doubts(self, residual: float, /) -> str | None:
+    def warning_for(self, residual: float, /) -> str | None:
         """Return a warning where the recursion ended far from the solution."""
         if residual <= _FAR:
             return None
@@ -214,31 +283,33 @@ class Exact:
             raise _indefinite(float(values[0]), float(values[-1]), "smallest eigenvalue")
 
         def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
-            found = torch.cholesky_solve(vectors.double().T, factor).T
+            solution = torch.cholesky_solve(vectors.double().T, factor).T
             sizes = vectors.double().norm(dim=1).clamp_min(1e-300)
-            return found.to(vectors.dtype), _largest((found @ matrix - vectors.double()).norm(dim=1) / sizes)
+            return solution.to(vectors.dtype), _largest((solution @ matrix - vectors.double()).norm(dim=1) / sizes)
 
         return solve
 
-    def doubts(self, residual: float, /) -> str | None:
+    def warning_for(self, residual: float, /) -> str | None:
         """Return None: what cannot be factored is an error before."""
         return None
 
 
-SOLVERS: dict[str, Solver] = {"cg": ConjugateGradients(), "lissa": Lissa(), "exact": Exact()}
+_SOLVERS: dict[str, Solver] = {"cg": ConjugateGradients(), "lissa": Lissa(), "exact": Exact()}
 
 
-def solver_of(given: str | Solver) -> Solver:
+def solver_of(solver: str | Solver) -> Solver:
     """Return a solver by its name, or the one given."""
-    if isinstance(given, str):
-        if given not in SOLVERS:
-            raise BaselineError(f"solver={given!r} is unknown. Give {', '.join(map(repr, SOLVERS))}, or an object.")
-        return SOLVERS[given]
-    if not (hasattr(given, "prepare") and hasattr(given, "doubts")):
+    if isinstance(solver, str):
+        if solver not in _SOLVERS:
+            names = ", ".join(map(repr, _SOLVERS))
+            raise BaselineError(f"`solver` must be one of {names}, or an object, got {solver!r}.")
+        return _SOLVERS[solver]
+    if not (hasattr(solver, "prepare") and hasattr(solver, "warning_for")):
         raise BaselineError(
-            f"solver is a {type(given).__name__}. Give 'cg', 'lissa', 'exact', ConjugateGradients(...) or Lissa(...)."
+            "`solver` must be 'cg', 'lissa', 'exact', ConjugateGradients(...) or Lissa(...), got a "
+            f"{type(solver).__name__}."
         )
-    return given
+    return solver
 
 
 def _check_curvature(curvatures: Tensor, largest: float) -> float:

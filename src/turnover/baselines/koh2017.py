@@ -23,20 +23,17 @@ from torch import Tensor, nn
 from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
-from turnover.training import TrainingRecipe, data_digest, plain_text, weights_digest
+from turnover.training import TrainingRecipe, plain_text, weights_digest
 
-from .cached_parts import Cache, Part
-from .hessian import Hessian
-from .inverse_hessian import Solve, Solver, solver_of
-from .questions import AnswersQuestions
+from ._questions import Baseline, Cache, Question, Tile, check_unchanged
+from .inverse_hessian import Hessian, Solve, Solver, solver_of
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
-from .rows_and_queries import Question, check_unchanged
 
-# Queries that are solved together, and of which an interrupted run loses at most so many.
-_TOGETHER = 256
+# Queries that are solved together; an interrupted run loses at most so many.
+_QUERIES_AT_ONCE = 256
 
 
-class InfluenceFunctions(AnswersQuestions):
+class InfluenceFunctions(Baseline):
     """Influence of training rows on a finished model, to first order in their weight.
 
     A score predicts the query's loss without the row minus its loss with it, as leave-one-out retraining measures it.
@@ -54,8 +51,8 @@ class InfluenceFunctions(AnswersQuestions):
         parameters: names or globs of parameters or modules to which the influence is restricted, such as the last
             layer; None: all trainable ones.
         memory: bytes that a block of gradients may take; a few such blocks are held at once.
-        cache: a folder; scores of up to 256 queries at a time are kept there, a sub-folder a question, and an
-            interrupted run goes on from them. Needs zarr: pip install 'turnover[store]'.
+        cache: a folder in which scores of up to 256 queries at a time are kept, one sub-folder per question, and from
+            which an interrupted run resumes. Needs zarr: pip install 'turnover[store]'.
         identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
 
     Example:
@@ -86,7 +83,7 @@ class InfluenceFunctions(AnswersQuestions):
     ) -> None:
         if damping < 0 or l2 < 0 or memory < 1:
             raise BaselineError(
-                f"damping={damping}, l2={l2}, memory={memory}: give damping and l2 from 0, memory above."
+                f"`damping` and `l2` must be >= 0 and `memory` >= 1, got damping={damping}, l2={l2}, memory={memory}."
             )
         super().__init__(recipe)
         self._solver = solver_of(solver)
@@ -97,39 +94,40 @@ class InfluenceFunctions(AnswersQuestions):
         self._prepared: Solve | None = None
         self._options = {"damping": damping, "l2": l2}
         self._cache = Cache.of(cache, identity)
-        self._data = data_digest(recipe)
+        self._data = recipe.data_digest()
         if l2 == 0:
             _warn_of_weight_decay(recipe, self._model)
 
-    def _answer(self, question: Question, progress: bool | None) -> Scores:
-        """Return the scores of a question, worked through in parts."""
+    def _score(self, question: Question, progress: bool | None) -> Scores:
+        """Return the scores of a question, computed block by block."""
         check_unchanged(self._recipe, self._data, "InfluenceFunctions(recipe, model)")
-        block = min(self._losses.block, _TOGETHER, question.columns)
-        spec = ArraySpec((question.lines, question.columns), "float32", (question.lines, block))
+        lines, columns = question.shape
+        block = min(self._losses.block, _QUERIES_AT_ONCE, columns)
+        spec = ArraySpec((lines, columns), "float32", (lines, block))
         arrays = {"scores": spec, "residual": ArraySpec((1, spec.tiles), "float64", (1, 1))}
 
-        def compute(tile: int) -> Part:
+        def compute(tile: int) -> Tile:
             places = spec.region(tile)[1]
-            values, residual = self._part(question, torch.arange(places.start, places.stop))
+            values, residual = self._block(question, torch.arange(places.start, places.stop))
             return {"scores": (values / len(self._recipe)).astype(np.float32), "residual": np.full((1, 1), residual)}
 
         values, worst = np.empty(spec.shape, np.float32), 0.0
         with self._hessian.shown(progress):
-            for tile, found in enumerate(self._cache.parts(question, self._depends_on, arrays, compute)):
-                values[spec.region(tile)] = found["scores"]
-                worst = max(worst, float(found["residual"][0, 0]))
-        doubts = self._solver.doubts(worst)
-        if doubts:
-            warnings.warn(doubts, TurnOverWarning, stacklevel=3)
+            for tile, arrays_of_tile in enumerate(self._cache.tiles(question, self._identity, arrays, compute)):
+                values[spec.region(tile)] = arrays_of_tile["scores"]
+                worst = max(worst, float(arrays_of_tile["residual"][0, 0]))
+        warning = self._solver.warning_for(worst)
+        if warning:
+            warnings.warn(warning, TurnOverWarning, stacklevel=3)
         return self._scores(question.shaped(values), worst, question)
 
-    def _part(self, question: Question, places: Tensor) -> tuple[np.ndarray, float]:
+    def _block(self, question: Question, places: Tensor) -> tuple[np.ndarray, float]:
         """Return n times the scores of some columns of a question, and the residual of their solution."""
-        if question.asked is None:
+        if question.queries is None:
             gradients = self._losses.stacked(question.rows[places])
             solved, residual = self._solve(gradients)
             return as_numpy((gradients * solved).sum(1))[None], residual
-        of_queries = self._losses.over(question.asked)
+        of_queries = self._losses.over(question.queries)
         # The mean needs one solution, that of the mean gradient.
         gradients = of_queries.stacked(places) if question.kind == "pairs" else of_queries.mean_gradient()[None]
         solved, residual = self._solve(gradients)
@@ -140,7 +138,7 @@ class InfluenceFunctions(AnswersQuestions):
             self._prepared = self._solver.prepare(self._hessian)
         return self._prepared(vectors)
 
-    def _told(self) -> dict[str, Any]:
+    def _provenance(self) -> dict[str, Any]:
         options = dataclasses.asdict(self._solver) if dataclasses.is_dataclass(self._solver) else {}  # pyright: ignore
         return {
             "method": "influence functions",
@@ -151,9 +149,9 @@ class InfluenceFunctions(AnswersQuestions):
             "data": self._data,
         }
 
-    def _depends_on(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         return {
-            **self._told(),
+            **self._provenance(),
             "architecture": plain_text(self._model),
             "loss": plain_text(self._recipe.loss),
             "memory": self._losses.memory,
@@ -161,12 +159,12 @@ class InfluenceFunctions(AnswersQuestions):
 
     def _scores(self, values: np.ndarray, residual: float, question: Question) -> Scores:
         name = type(self._solver).__name__
-        said = ", ".join(f"{key}={value:g}" for key, value in self._options.items())
+        options = ", ".join(f"{key}={value:g}" for key, value in self._options.items())
         return Scores(
             values,
             ids=question.ids,
-            path=f"influence functions (Koh & Liang 2017), {name}, {said}, residual {residual:.1e}{question.path}",
-            provenance={**self._told(), "queries": question.depends_on()["queries"]},
+            path=f"influence functions (Koh & Liang 2017), {name}, {options}, residual {residual:.1e}{question.path}",
+            provenance={**self._provenance(), "queries": question.identity()["queries"]},
         )
 
 

@@ -6,8 +6,11 @@ rate times the product of both gradients. TracIn is the sum of these over the ch
     score(i, q) = Σ_c η_c ∇L(z_i, θ_c) · ∇L(q, θ_c)
 """
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,18 +19,94 @@ from torch import Tensor, nn
 
 from turnover.errors import BaselineError
 from turnover.scores import Scores
-from turnover.storage import ArraySpec
-from turnover.training import Step, TrainingRecipe, data_digest, digest_of, plain_text
+from turnover.storage import ArraySpec, write_atomically
+from turnover.training import Step, TrainingRecipe, digest_of, plain_text
 
-from .cached_parts import Cache, Part
-from .checkpoints import Checkpoints, Recorder, new_folder, open_folder, write_index
-from .progress_bar import progress_bar
-from .questions import AnswersQuestions
+from ._questions import Baseline, Cache, Question, Tile, check_unchanged, progress_bar
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
-from .rows_and_queries import Question
+
+_INDEX = "checkpoints.json"
+_FORMAT = 1
 
 
-class TracIn(AnswersQuestions):
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model before one step of its training.
+
+    Attributes:
+        step: number of the step, from 0.
+        rates: learning rate of every trainable parameter at that step, by its name.
+        weights: the state dict, or the file that holds it.
+    """
+
+    step: int
+    rates: dict[str, float]
+    weights: dict[str, Tensor] | Path
+
+    def load(self, model: nn.Module) -> None:
+        """Give a model these weights."""
+        model.load_state_dict(self.read())
+
+    def read(self) -> dict[str, Tensor]:
+        """Return the state dict."""
+        if not isinstance(self.weights, Path):
+            return self.weights
+        if not self.weights.is_file():
+            raise BaselineError(
+                f"the checkpoint {self.weights} is missing. Record the training again: "
+                "TracIn.train(recipe, folder=...)."
+            )
+        return torch.load(self.weights, weights_only=True)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Checkpoints of one training.
+
+    Attributes:
+        data: checksum of the rows that were trained on.
+        items: the checkpoints, in the order of the training.
+    """
+
+    data: str
+    items: list[Checkpoint]
+
+    def check(self, recipe: TrainingRecipe) -> None:
+        """Raise where there are none, or where they come from other rows."""
+        if not self.items:
+            raise BaselineError(
+                "there are no checkpoints. Record some: TracIn.train(recipe, checkpoints=3), or a smaller every=."
+            )
+        check_unchanged(recipe, self.data, "TracIn.train(recipe)")
+
+
+@dataclass
+class _Recorder:
+    """Takes checkpoints at chosen steps, as the `on_step` of a training."""
+
+    steps: Collection[int]
+    folder: Path | None = None
+    items: list[Checkpoint] = field(default_factory=list)
+
+    def __call__(self, step: Step) -> None:
+        """Keep the weights if this step was chosen."""
+        if step.number not in self.steps:
+            return
+        names = {id(parameter): name for name, parameter in step.model.named_parameters()}
+        rates = {
+            names[id(parameter)]: float(group["lr"])
+            for group in step.optimizer.param_groups
+            for parameter in group["params"]
+        }
+        weights: Any = {name: value.detach().clone() for name, value in step.model.state_dict().items()}
+        if self.folder is not None:
+            path = self.folder / f"step-{step.number:08d}.pt"
+            torch.save(weights, path)
+            weights = path
+        self.items.append(Checkpoint(step.number, rates, weights))
+
+
+class TracIn(Baseline):
     """Influence of training rows by gradient products over checkpoints; `TracIn.train` makes one.
 
     Positive: a step on the row lowers the query's loss. The unit is the loss, of one such step at each checkpoint; a
@@ -40,8 +119,8 @@ class TracIn(AnswersQuestions):
         checkpoints: a folder that `TracIn.train(folder=...)` wrote, or `Checkpoints` in memory.
         parameters: names or globs of parameters or modules to restrict the gradients to; None: all trainable ones.
         memory: bytes that a block of gradients may take; a few such blocks are held at once.
-        cache: a folder; the products of a checkpoint and a block of queries are kept there, a sub-folder a question,
-            4 bytes a row, query and checkpoint, and an interrupted run goes on from them. Needs zarr:
+        cache: a folder in which the products of each checkpoint and block of queries are kept, one sub-folder per
+            question, 4 bytes per row, query and checkpoint, and from which an interrupted run resumes. Needs zarr:
             pip install 'turnover[store]'.
         identity: what a recipe cannot tell by itself, such as the version of your loss; needed with `cache`.
 
@@ -72,7 +151,7 @@ class TracIn(AnswersQuestions):
     ) -> None:
         super().__init__(recipe)
         self.model: nn.Module | None = None
-        self._checkpoints = checkpoints if isinstance(checkpoints, Checkpoints) else open_folder(checkpoints)
+        self._checkpoints = checkpoints if isinstance(checkpoints, Checkpoints) else _open_folder(checkpoints)
         self._checkpoints.check(recipe)
         with torch.random.fork_rng(devices=[]):
             self._model = recipe.build().eval()
@@ -108,10 +187,10 @@ class TracIn(AnswersQuestions):
             identity: as for the class.
             progress: show a bar of the training; None: on a terminal.
         """
-        Cache.of(cache, identity)  # what does not fit is said before the training
+        Cache.of(cache, identity)  # checked before the training
         total = len(recipe.batches(seed))
-        chosen = _chosen(total, checkpoints, every)
-        recorder = Recorder(chosen, None if folder is None else new_folder(folder))
+        steps = _checkpoint_steps(total, checkpoints, every)
+        recorder = _Recorder(steps, None if folder is None else _new_folder(folder))
 
         def on_step(step: Step) -> None:
             recorder(step)
@@ -119,46 +198,46 @@ class TracIn(AnswersQuestions):
 
         with progress_bar(progress, unit="steps", total=total) as bar:
             model = recipe.fit(seed=seed, on_step=on_step)
-        found = Checkpoints(data_digest(recipe), recorder.items)
+        recorded = Checkpoints(recipe.data_digest(), recorder.items)
         if recorder.folder is not None:
-            write_index(recorder.folder, found)
-        made = cls(recipe, checkpoints=found, parameters=parameters, memory=memory, cache=cache, identity=identity)
-        made.model = model
-        return made
+            _write_index(recorder.folder, recorded)
+        tracin = cls(recipe, checkpoints=recorded, parameters=parameters, memory=memory, cache=cache, identity=identity)
+        tracin.model = model
+        return tracin
 
-    def _answer(self, question: Question, progress: bool | None) -> Scores:
+    def _score(self, question: Question, progress: bool | None) -> Scores:
         """Return the sum of products over the checkpoints."""
         self._checkpoints.check(self._recipe)
-        steps = len(self._checkpoints.items)
+        lines, columns = question.shape
         # A row alone needs no room beside itself.
-        block = question.columns if question.kind == "self" else min(self._losses.block, question.columns)
-        spec = ArraySpec((steps, question.lines, question.columns), "float32", (1, question.lines, block))
-        at: tuple[int, Tensor] | None = None
+        block = columns if question.kind == "self" else min(self._losses.block, columns)
+        spec = ArraySpec((len(self._checkpoints.items), lines, columns), "float32", (1, lines, block))
+        loaded: tuple[int, Tensor] | None = None
 
-        def compute(tile: int) -> Part:
-            nonlocal at
+        def compute(tile: int) -> Tile:
+            nonlocal loaded
             step, _, places = spec.region(tile)
-            if at is None or at[0] != step.start:
-                at = step.start, self._load(step.start)
-            found = self._products(question, torch.arange(places.start, places.stop), at[1])
+            if loaded is None or loaded[0] != step.start:
+                loaded = step.start, self._load(step.start)
+            products = self._products(question, torch.arange(places.start, places.stop), loaded[1])
             bar.update()
-            return {"products": found.astype(np.float32)[None]}
+            return {"products": products.astype(np.float32)[None]}
 
         values = np.zeros(spec.shape[1:])
         with progress_bar(progress, unit="parts", total=spec.tiles) as bar:
-            parts = self._cache.parts(
-                question, self._depends_on, {"products": spec}, compute, found=lambda _: bar.update()
+            tiles = self._cache.tiles(
+                question, self._identity, {"products": spec}, compute, on_cached=lambda _: bar.update()
             )
-            for tile, found in enumerate(parts):
-                values[spec.region(tile)[1:]] += found["products"][0]
+            for tile, arrays in enumerate(tiles):
+                values[spec.region(tile)[1:]] += arrays["products"][0]
         return self._scores(question.shaped(values), question)
 
     def _products(self, question: Question, places: Tensor, rates: Tensor) -> np.ndarray:
         """Return the products of some columns of a question at the weights that are loaded."""
-        if question.asked is None:
-            found = self._losses.gradients(question.rows[places])
-            return np.concatenate([as_numpy((part.square() * rates).sum(1)) for _, part in found])[None]
-        of_queries = self._losses.over(question.asked)
+        if question.queries is None:
+            gradients = self._losses.gradients(question.rows[places])
+            return np.concatenate([as_numpy((part.square() * rates).sum(1)) for part in gradients])[None]
+        of_queries = self._losses.over(question.queries)
         gradients = of_queries.stacked(places) if question.kind == "pairs" else of_queries.mean_gradient()[None]
         return self._losses.products(question.rows, gradients * rates)
 
@@ -172,7 +251,7 @@ class TracIn(AnswersQuestions):
         ]
         return torch.cat(rates)
 
-    def _told(self) -> dict[str, Any]:
+    def _provenance(self) -> dict[str, Any]:
         return {
             "method": "TracIn",
             "steps": [checkpoint.step for checkpoint in self._checkpoints.items],
@@ -181,9 +260,9 @@ class TracIn(AnswersQuestions):
             "data": self._checkpoints.data,
         }
 
-    def _depends_on(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         return {
-            **self._told(),
+            **self._provenance(),
             "rates": [checkpoint.rates for checkpoint in self._checkpoints.items],
             "checkpoints": [digest_of(checkpoint.read()) for checkpoint in self._checkpoints.items],
             "architecture": plain_text(self._model),
@@ -197,18 +276,64 @@ class TracIn(AnswersQuestions):
             values,
             ids=question.ids,
             path=f"TracIn (Pruthi et al. 2020), {count} checkpoint{'s' if count > 1 else ''}{question.path}",
-            provenance={**self._told(), "queries": question.depends_on()["queries"]},
+            provenance={**self._provenance(), "queries": question.identity()["queries"]},
         )
 
 
-def _chosen(total: int, checkpoints: int, every: int | None) -> list[int]:
+def _checkpoint_steps(total: int, checkpoints: int, every: int | None) -> list[int]:
     """Return the steps before which a checkpoint is taken: the last of each of equal parts of the training."""
+    name, count = ("checkpoints", checkpoints) if every is None else ("every", every)
+    if not 1 <= count <= total:
+        raise BaselineError(f"`{name}` must be an integer from 1 to {total}, the steps of the training, got {count}.")
     if every is not None:
-        if not 1 <= every <= total:
-            raise BaselineError(f"every={every}: the training has {total} steps. Give a number from 1 to {total}.")
         return list(range(every - 1, total, every))
-    if not 1 <= checkpoints <= total:
-        raise BaselineError(
-            f"checkpoints={checkpoints}: the training has {total} steps. Give a number from 1 to {total}."
-        )
     return [(place + 1) * total // checkpoints - 1 for place in range(checkpoints)]
+
+
+def _write_index(folder: Path, checkpoints: Checkpoints) -> None:
+    """Write what `_open_folder` reads; last, so that a folder without it is known to be unfinished."""
+    items = [{"step": item.step, "rates": item.rates} for item in checkpoints.items]
+    text = json.dumps({"format": _FORMAT, "data": checkpoints.data, "checkpoints": items}, indent=1)
+    write_atomically(folder / _INDEX, text)
+
+
+def _open_folder(folder: str | os.PathLike[str]) -> Checkpoints:
+    """Return the checkpoints in a folder; their weights stay on disk."""
+    index = Path(folder) / _INDEX
+    if not index.is_file():
+        raise BaselineError(
+            f"{os.fspath(folder)!r} holds no finished recording ({_INDEX} is missing). Record a training: "
+            "TracIn.train(recipe, folder=...)."
+        )
+    content = json.loads(index.read_text(encoding="utf-8"))
+    if content.get("format") != _FORMAT:
+        raise BaselineError(
+            f"{index} has format {content.get('format')!r}; this version reads {_FORMAT}. Record the training again."
+        )
+    items = [
+        Checkpoint(item["step"], item["rates"], Path(folder) / f"step-{item['step']:08d}.pt")
+        for item in content["checkpoints"]
+    ]
+    missing = [str(item.weights) for item in items if isinstance(item.weights, Path) and not item.weights.is_file()]
+    if missing:
+        raise BaselineError(
+            f"{len(missing)} of {len(items)} checkpoints are missing: {', '.join(missing[:3])}. Record the training "
+            "again into an empty folder: TracIn.train(recipe, folder=...)."
+        )
+    return Checkpoints(content["data"], items)
+
+
+def _new_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return an empty folder, made if need be."""
+    path, name = Path(folder), repr(os.fspath(folder))
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / _INDEX).is_file():
+        raise BaselineError(
+            f"{name} is not empty. Give another folder, or use what this one holds: TracIn(recipe, checkpoints={name})."
+        )
+    if any(path.iterdir()):
+        raise BaselineError(
+            f"{name} is not empty and holds no finished recording: a training was cut off, or it is a folder of "
+            "something else. Give another folder, or empty this one."
+        )
+    return path

@@ -32,16 +32,16 @@ def parameter_names(model: nn.Module, patterns: str | Sequence[str] | None) -> l
         raise BaselineError("the model has no parameter that requires a gradient. Call model.requires_grad_(True).")
     if patterns is None:
         return names
-    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    globs = [patterns] if isinstance(patterns, str) else list(patterns)
     problems = [
-        f"{pattern!r}{_near(pattern, names)}" for pattern in given if not any(_matches(name, pattern) for name in names)
+        f"{pattern!r}{_near(pattern, names)}" for pattern in globs if not any(_matches(name, pattern) for name in names)
     ]
-    if problems or not given:
+    if problems or not globs:
         raise BaselineError(
             f"parameters= matches no trainable parameter: {', '.join(problems) or 'it is empty'}. Give names or globs "
             f"of parameters or modules; there are {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}."
         )
-    return [name for name in names if any(_matches(name, pattern) for pattern in given)]
+    return [name for name in names if any(_matches(name, pattern) for pattern in globs)]
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -98,27 +98,25 @@ class RowLosses:
                 self._module, {f"model.{name}": value for name, value in parameters.items()}, (rows,)
             )
 
-    def gradients(self, rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the gradients [chunk, parameters] of the rows' losses, with their places among the rows."""
-        step = min(_ROWS_AT_ONCE, self.block)
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            found = self._gradients(part)
-            bad = part[~found.isfinite().all(1)]
+    def gradients(self, rows: Tensor) -> Iterator[Tensor]:
+        """Yield the gradients [chunk, parameters] of the rows' losses, chunk by chunk."""
+        for chunk in rows.split(min(_ROWS_AT_ONCE, self.block)):
+            gradients = self._gradients(chunk)
+            bad = chunk[~gradients.isfinite().all(1)]
             if len(bad):
                 raise BaselineError(
                     f"the gradients of {len(bad)} rows are not finite (rows {bad[:_SHOWN].tolist()}): the loss or the "
                     "weights are NaN or infinite there. Check these rows and the trained model."
                 )
-            yield slice(start, start + len(part)), found
+            yield gradients
 
     def stacked(self, rows: Tensor) -> Tensor:
         """Return the gradients of some rows at once, [rows, parameters]."""
-        return torch.cat([found for _, found in self.gradients(rows)])
+        return torch.cat(list(self.gradients(rows)))
 
     def products(self, rows: Tensor, vectors: Tensor) -> np.ndarray:
         """Return the products of the rows' gradients with vectors [k, parameters], float64 [rows, k]."""
-        return np.concatenate([as_numpy(found @ vectors.T) for _, found in self.gradients(rows)])
+        return np.concatenate([as_numpy(gradients @ vectors.T) for gradients in self.gradients(rows)])
 
     def mean_gradient(self, rows: Tensor | None = None) -> Tensor:
         """Return the gradient of the mean loss of rows; None: of all."""
@@ -126,10 +124,10 @@ class RowLosses:
         total = torch.zeros(self.size, dtype=self.like.dtype, device=self.like.device)
         for part in rows.split(_ROWS_AT_ONCE):
             leaves = {name: value.requires_grad_() for name, value in self.parameters().items()}
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 self.losses(leaves, part).sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
             )
-            total += torch.cat([one.reshape(-1) for one in found])
+            total += torch.cat([gradient.reshape(-1) for gradient in gradients])
         return total / len(rows)
 
     def split(self, vectors: Tensor) -> list[Tensor]:
@@ -154,9 +152,51 @@ class RowLosses:
         def loss_of(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
             return self.losses(parameters, row[None])[0]
 
-        with no_vmap_warnings():
-            found = vmap(grad(loss_of), in_dims=(None, 0))(self.parameters(), rows)
-        return torch.cat([found[name].reshape(len(rows), -1) for name in self.names], dim=1).detach()
+        with _no_vmap_warnings():
+            gradients = vmap(grad(loss_of), in_dims=(None, 0))(self.parameters(), rows)
+        return torch.cat([gradients[name].reshape(len(rows), -1) for name in self.names], dim=1).detach()
+
+
+def vector_products(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor], *, batched: bool
+) -> tuple[list[Tensor], bool]:
+    """Return the products of k vectors with the Jacobian of outputs by inputs, [k, ...] for each input.
+
+    Args:
+        outputs: differentiable in the inputs; the graph is kept.
+        inputs: by which to differentiate; zeros for those that play no part.
+        vectors: [k, ...] for each output.
+        batched: try all vectors at once.
+
+    Returns:
+        The products, and whether to try all at once the next time: not where an operator has no rule for vmap.
+    """
+    count = len(vectors[0])
+    if batched and count > 1:
+        try:
+            with _no_vmap_warnings():
+                products = torch.autograd.grad(
+                    outputs, inputs, vectors, retain_graph=True, allow_unused=True, is_grads_batched=True
+                )
+            filled = [
+                value.new_zeros(count, *value.shape) if product is None else product
+                for value, product in zip(inputs, products, strict=True)
+            ]
+            return filled, True
+        except RuntimeError:  # what else is wrong shows below
+            batched = False
+    one_by_one = [
+        torch.autograd.grad(
+            outputs,
+            inputs,
+            [vector[place] for vector in vectors],
+            retain_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        for place in range(count)
+    ]
+    return [torch.stack(products) for products in zip(*one_by_one, strict=True)], batched
 
 
 def as_numpy(values: Tensor) -> np.ndarray:
@@ -165,7 +205,7 @@ def as_numpy(values: Tensor) -> np.ndarray:
 
 
 @contextmanager
-def no_vmap_warnings() -> Iterator[None]:
+def _no_vmap_warnings() -> Iterator[None]:
     """Keep torch from telling users that an operator without a rule for vmap runs in a loop."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")

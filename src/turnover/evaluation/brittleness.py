@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import ScoresError
-from turnover.training import TrainingRecipe, ids_of, retrain
+from turnover.training import TrainingRecipe, retrain
 
 from .correlation import Floats
-from .ground_truth import Queries, View, identity_of, in_view, over_queries, query_predictions
+from .ground_truth import Queries, View, identity_of, in_view, query_predictions
 from .intervals import Bootstrap, Interval, mean_interval
 from .matrix import AnyScores, matrix_of
 
@@ -89,9 +89,9 @@ def brittleness(
         >>> brittleness(scores, recipe, (x[:1], y[:1]), ks=(1, 6)).share
         array([0., 1.])
     """
-    values = matrix_of(scores, ids=ids_of(recipe))
+    values = matrix_of(scores, ids=recipe.row_ids)
     recipe, seen = in_view(recipe, view)
-    asked = over_queries(recipe, queries)
+    asked = recipe.over(queries)
     if values.shape != (len(recipe), len(asked)):
         raise ScoresError(
             f"scores are {list(values.shape)} for {len(recipe)} rows and {len(asked)} queries. Give [rows, queries]."

@@ -12,7 +12,7 @@ from turnover.baselines import LeaveOneOut
 from turnover.errors import ScoresError
 from turnover.influence import fingerprint_of
 from turnover.scores import Scores
-from turnover.training import TrainingRecipe, ids_of
+from turnover.training import TrainingRecipe
 
 from .agreement import agreement
 from .brittleness import Brittleness, brittleness
@@ -24,7 +24,6 @@ from .ground_truth import (
     first_queries,
     identity_of,
     in_view,
-    over_queries,
     subset_outcomes,
 )
 from .intervals import Bootstrap
@@ -168,8 +167,8 @@ class _Judge:
         self.recipe: TrainingRecipe
         self.view: View
         self.recipe, self.view = in_view(task.recipe, how.view)
-        self.ids = ids_of(task.recipe)
-        self.queries = len(over_queries(task.recipe, task.queries))
+        self.ids = task.recipe.row_ids
+        self.queries = len(task.recipe.over(task.queries))
         self.random_brittleness: dict[int, float] | None = None
         known = metrics if task.wrong is not None else metrics - {"mislabels", "self"}
         self.metrics: list[Metric] = [metric for metric in METRICS if metric in known and metric != "agreement"]

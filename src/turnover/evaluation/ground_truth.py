@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from turnover.errors import TrainingError
 from turnover.influence import fingerprint_of
 from turnover.layers import find_root
-from turnover.training import Inputs, TrainingRecipe, described, ids_of, retrain
+from turnover.training import Inputs, RowMeasure, TrainingRecipe, retrain
 from turnover.wrapping import unwrap
 
 View = Literal["plain", "full"]
@@ -22,7 +22,6 @@ Queries = tuple[Inputs, Tensor]
 
 # Ground truth must not share initial parameters with a method's own model, which usually has a small seed.
 _FIRST_SEED = 1_000_000
-_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -90,13 +89,13 @@ def subset_outcomes(
         recipe,
         np.concatenate([chosen] * len(runs)),
         seeds=[_FIRST_SEED + run * count + place for run in runs for place in range(count)],
-        measure=partial(query_losses, over_queries(recipe, queries)),
+        measure=partial(query_losses, recipe.over(queries)),
         processes=processes,
         cache=cache,
         identity=identity_of(recipe, queries, seen) if cache is not None else None,
         progress=progress,
     )
-    return SubsetOutcomes(chosen, losses.reshape(len(runs), count, -1), ids_of(recipe), seen)
+    return SubsetOutcomes(chosen, losses.reshape(len(runs), count, -1), recipe.row_ids, seen)
 
 
 def in_view(recipe: TrainingRecipe, view: View | None) -> tuple[TrainingRecipe, View]:
@@ -114,21 +113,14 @@ def in_view(recipe: TrainingRecipe, view: View | None) -> tuple[TrainingRecipe, 
     return recipe, "full" if wrapped else "plain"
 
 
-def over_queries(recipe: TrainingRecipe, queries: Queries) -> TrainingRecipe:
-    """Return the recipe with the queries as its rows."""
-    if not isinstance(queries, tuple | list) or len(queries) != 2 or not isinstance(queries[1], Tensor):
-        raise TrainingError("queries must be a tuple (inputs, targets), with a tensor of targets.")
-    return replace(recipe, inputs=queries[0], targets=queries[1], ids=None)
-
-
-def query_losses(asked: TrainingRecipe, model: nn.Module) -> np.ndarray:
+def query_losses(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
     """Return the loss of every query; a wrapped model in eval mode answers in full view."""
-    return np.concatenate([asked.losses(model, rows).float().cpu().numpy() for rows in _parts(asked)])
+    return RowMeasure(((queries, None),), "loss")(model)
 
 
-def query_predictions(asked: TrainingRecipe, model: nn.Module) -> np.ndarray:
-    """Return the predicted class of every query; outputs of one number are told by their sign."""
-    return np.concatenate([_classes(asked.outputs(model, rows)).cpu().numpy() for rows in _parts(asked)])
+def query_predictions(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
+    """Return the predicted class of every query; of outputs with a single number, by its sign."""
+    return RowMeasure(((queries, None),), "prediction")(model)
 
 
 def first_queries(queries: Queries, count: int) -> Queries:
@@ -144,7 +136,7 @@ def first_queries(queries: Queries, count: int) -> Queries:
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:
     """Return what retrained numbers depend on: rows, model, loss, optimizer, queries; functions by their code."""
     return {
-        **described(recipe),
+        **recipe.description(),
         "loss": fingerprint_of(recipe.loss),
         "optimizer": fingerprint_of([recipe.optimizer, recipe.schedule]),
         "queries": fingerprint_of(list(queries)),
@@ -168,12 +160,3 @@ def _drawn_subsets(rows: int, count: int, share: float) -> NDArray[np.bool_]:
 
 def _build_plain(recipe: TrainingRecipe) -> nn.Module:
     return unwrap(recipe.build(), in_place=True)
-
-
-def _parts(asked: TrainingRecipe) -> Sequence[Tensor]:
-    return torch.arange(len(asked)).split(_AT_ONCE)
-
-
-def _classes(outputs: Tensor) -> Tensor:
-    single = outputs.dim() == 1 or outputs.shape[-1] == 1
-    return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)

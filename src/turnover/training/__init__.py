@@ -1,22 +1,25 @@
 """One training recipe, and many trainings of it on subsets of the rows.
 
-Owns: how a model is trained from a seed on chosen rows, bit for bit the same each time, and retraining in worker
-processes. Must not know: scores, or what the trained models are asked.
+Owns: how a model is trained from a seed on chosen rows, bit for bit the same each time; what results of a recipe depend
+on; retraining in worker processes, cached. Must not know: scores, or how methods use the trained models.
+
+| file | content |
+| --- | --- |
+| `recipe.py` | `TrainingRecipe`: training as a function of rows and seed; digests of rows and weights |
+| `retrain.py` | `retrain`: many trainings in processes, cached; `RowMeasure`: losses and predictions of rows |
 """
 
-from .identity import data_digest, described, digest_of, ids_of, plain_text, weights_digest
-from .recipe import Inputs, Step, TrainingRecipe, seed_step
-from .retrain import check_processes, retrain
+from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, seed_step, weights_digest
+from .retrain import MeasureName, RowMeasure, check_processes, retrain
 
 __all__ = [
     "Inputs",
+    "MeasureName",
+    "RowMeasure",
     "Step",
     "TrainingRecipe",
     "check_processes",
-    "data_digest",
-    "described",
     "digest_of",
-    "ids_of",
     "plain_text",
     "retrain",
     "seed_step",

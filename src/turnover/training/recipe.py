@@ -1,26 +1,30 @@
 """A training recipe: model, rows, loss, optimizer and batches, so that `fit(rows, seed)` is a function.
 
+What its results depend on can be told in plain data, the same in every process: `description` and the digests.
+
 A row that is left out leaves its place in the batch empty (the paper's footnote to Eq. 1): the other rows meet in the
 same batches from the same initial parameters, the row is not fed to the model, and the divisor of the mean stays the
 size of the full batch. A batch that loses all its rows is still a step, with gradients of zero, so that momentum,
 weight decay and schedules go on as they would.
 """
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, logits_of
 from turnover.errors import TrainingError
-from turnover.layers import find_root, instances
+from turnover.layers import as_ids, find_root, instances, tensors_in
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
-OnStep = Callable[["Step"], None]
-
 
 _SGD = partial(torch.optim.SGD, lr=0.1)
 
@@ -31,7 +35,7 @@ class Step:
 
     Attributes:
         number: from 0.
-        batch: rows of the batch, those that were left out included.
+        batch: rows of the batch, including those that are left out of the training.
         present: rows that were fed to the model.
         model: the model before the step; its gradients are those of the step.
         optimizer: the optimizer before the step.
@@ -77,23 +81,66 @@ class TrainingRecipe:
     schedule: Callable[[torch.optim.Optimizer], Any] | None = None
     epochs: int = 10
     batch_size: int = 32
-    ids: Tensor | None = field(default=None)
+    ids: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Refuse rows and numbers that do not fit together."""
-        rows = {len(tensor) for tensor in _tensors(self.inputs)}
+        """Reject rows and numbers that do not fit together."""
+        rows = {len(tensor) for tensor in tensors_in(self.inputs)}
         if rows != {len(self.targets)}:
             raise TrainingError(
-                f"inputs have {sorted(rows)} rows and targets {len(self.targets)}. Give one target a row."
+                f"inputs have {sorted(rows)} rows and targets {len(self.targets)}. Give one target per row."
             )
         if self.ids is not None and len(self.ids) != len(self.targets):
-            raise TrainingError(f"{len(self.ids)} ids for {len(self.targets)} rows. Give one id a row.")
+            raise TrainingError(f"{len(self.ids)} ids for {len(self.targets)} rows. Give one id per row.")
         if self.epochs < 1 or self.batch_size < 1:
-            raise TrainingError(f"epochs={self.epochs}, batch_size={self.batch_size}: both must be at least 1.")
+            raise TrainingError(
+                f"`epochs` and `batch_size` must be integers >= 1, got {self.epochs} and {self.batch_size}."
+            )
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.targets)
+
+    @property
+    def row_ids(self) -> NDArray[np.int64]:
+        """The instance id of every row: `ids`, else row numbers."""
+        return np.arange(len(self)) if self.ids is None else as_ids(self.ids).cpu().numpy()
+
+    def over(self, queries: Any) -> "TrainingRecipe":
+        """Return the recipe with queries as its rows, for their losses and outputs.
+
+        Args:
+            queries: a tuple (inputs, targets), inputs in the form of the recipe's.
+        """
+        if not isinstance(queries, tuple | list) or len(queries) != 2 or not isinstance(queries[1], Tensor):
+            raise TrainingError(
+                f"`queries` must be a tuple (inputs, targets), got a {type(queries).__name__}. Give inputs in the form "
+                "of the recipe's, and targets as a tensor."
+            )
+        inputs, targets = queries
+        if not len(targets):
+            raise TrainingError("there are no queries: the targets are empty. Give one or more.")
+        return replace(self, inputs=inputs, targets=targets, ids=None)
+
+    def data_digest(self) -> str:
+        """Return a checksum of the rows."""
+        return digest_of(self.inputs, self.targets, self.ids)
+
+    def description(self) -> dict[str, Any]:
+        """Return what can be told of the recipe, the same in every process; functions by name only."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # initial parameters count: a model may start from one checkpoint or another
+            model = self.build()
+            optimizer = self.optimizer(model.parameters())
+        return {
+            "model": hashlib.sha256(f"{plain_text(model)}\n{weights_digest(model)}".encode()).hexdigest(),
+            "optimizer": plain_text(optimizer),
+            "schedule": plain_text(self.schedule),
+            "loss": plain_text(self.loss),
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "data": self.data_digest(),
+        }
 
     def batches(self, seed: int) -> list[Tensor]:
         """Return the rows of every batch of a training, in order; a function of the seed alone."""
@@ -107,7 +154,7 @@ class TrainingRecipe:
         *,
         seed: int = 0,
         weights: Tensor | None = None,
-        on_step: OnStep | None = None,
+        on_step: Callable[[Step], None] | None = None,
     ) -> nn.Module:
         """Return a model trained from a seed; the caller's random state is left alone.
 
@@ -117,7 +164,7 @@ class TrainingRecipe:
             weights: of the rows' losses; None: 1 each.
             on_step: called before every optimizer step.
         """
-        kept = self.mask_of(rows)
+        kept = self._row_mask(rows)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.build().train()
@@ -155,7 +202,7 @@ class TrainingRecipe:
         if not isinstance(values, Tensor) or values.shape[:1] != targets.shape[:1]:
             shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise TrainingError(
-                f"the loss returned {shape} for {len(targets)} rows. Give one value a row: reduction='none'."
+                f"the loss returned {shape} for {len(targets)} rows. Give one value per row: reduction='none'."
             )
         values = values.flatten(1).mean(1) if values.dim() > 1 else values
         values = values.view(replicas, -1).mean(0) if replicas > 1 else values
@@ -163,13 +210,13 @@ class TrainingRecipe:
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
         """Return the outputs for rows."""
-        args, kwargs = self.inputs_of(rows)
+        args, kwargs = self._inputs_of(rows)
         if model.training and find_root(model) is not None:
             with instances(rows if self.ids is None else self.ids[rows]):
                 return logits_of(model(*args, **kwargs))
         return logits_of(model(*args, **kwargs))
 
-    def inputs_of(self, rows: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    def _inputs_of(self, rows: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """Return the inputs of rows as arguments and keywords."""
         if isinstance(self.inputs, Tensor):
             return (self.inputs[rows],), {}
@@ -177,19 +224,19 @@ class TrainingRecipe:
             return (), {name: value[rows] for name, value in self.inputs.items()}
         return tuple(value[rows] for value in self.inputs), {}
 
-    def mask_of(self, rows: Any) -> Tensor:
+    def _row_mask(self, rows: Any) -> Tensor:
         """Return a bool for every row: whether it is trained on."""
         if rows is None:
             return torch.ones(len(self), dtype=torch.bool)
-        given = torch.as_tensor(rows)
-        if given.dtype == torch.bool:
-            if given.shape != (len(self),):
-                raise TrainingError(f"rows have shape {list(given.shape)}; give a bool for each of {len(self)} rows.")
-            return given
-        if len(given) and (int(given.min()) < 0 or int(given.max()) >= len(self)):
-            raise TrainingError(f"rows go from {int(given.min())} to {int(given.max())}; there are {len(self)} rows.")
+        rows = torch.as_tensor(rows)
+        if rows.dtype == torch.bool:
+            if rows.shape != (len(self),):
+                raise TrainingError(f"rows have shape {list(rows.shape)}; give a bool for each of {len(self)} rows.")
+            return rows
+        if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= len(self)):
+            raise TrainingError(f"rows go from {int(rows.min())} to {int(rows.max())}; there are {len(self)} rows.")
         mask = torch.zeros(len(self), dtype=torch.bool)
-        mask[given.long()] = True
+        mask[rows.long()] = True
         return mask
 
 
@@ -202,10 +249,37 @@ def seed_step(seed: int, number: int) -> None:
         torch.default_generator.manual_seed(step_seed)
 
 
-def _tensors(inputs: Inputs) -> Iterator[Tensor]:
-    if isinstance(inputs, Tensor):
-        yield inputs
-    elif isinstance(inputs, Mapping):
-        yield from inputs.values()
-    else:
-        yield from inputs
+def digest_of(*values: Any) -> str:
+    """Return a checksum of tensors, nested in tuples and dicts.
+
+    Example:
+        >>> digest_of({"x": torch.ones(2)}) == digest_of({"x": torch.ones(2)}) != digest_of({"x": torch.zeros(2)})
+        True
+    """
+    digest = hashlib.sha256()
+    for name, tensor in _named_tensors(values):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        # View as bytes: numpy has no bfloat16.
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def weights_digest(model: nn.Module) -> str:
+    """Return a checksum of a model's parameters and buffers."""
+    return digest_of(dict(model.named_parameters()), dict(model.named_buffers()))
+
+
+def plain_text(value: Any) -> str:
+    """Return the repr without addresses, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _named_tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _named_tensors(value[key], f"{name}.{key}")
+    elif isinstance(value, tuple | list):
+        for place, item in enumerate(value):
+            yield from _named_tensors(item, f"{name}.{place}")

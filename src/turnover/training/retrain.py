@@ -1,4 +1,4 @@
-"""Many trainings of one recipe on subsets of its rows, in worker processes, cached and resumable."""
+"""Many trainings of one recipe on subsets of its rows, in worker processes, cached and resumable; what to measure."""
 
 import hashlib
 import multiprocessing
@@ -6,11 +6,12 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from turnover.errors import TrainingError
@@ -19,6 +20,9 @@ from turnover.storage import ArraySpec, TileStore
 from .recipe import TrainingRecipe
 
 Measure = Callable[[nn.Module], np.ndarray]
+MeasureName = Literal["loss", "probability", "accuracy", "prediction"]
+
+_ROWS_AT_ONCE = 1024
 
 
 def retrain(
@@ -37,10 +41,10 @@ def retrain(
     Args:
         recipe: how to train.
         subsets: bool [subsets, rows]: which rows each training uses.
-        seeds: one a training.
-        measure: asked of every trained model, in its worker; returns an array of the same shape each time.
-        processes: worker processes, never more than there are cores; every worker has its share of the threads.
-        cache: a folder; finished trainings are kept there and not run again.
+        seeds: one per training.
+        measure: called with every trained model, in its worker; returns an array of the same shape each time.
+        processes: worker processes, at most as many as there are cores; each has its share of the threads.
+        cache: a folder in which finished trainings are kept, so that an interrupted call resumes.
         identity: what the cached numbers depend on besides subsets and seeds; needed with `cache`.
         progress: show a bar.
     """
@@ -50,27 +54,58 @@ def retrain(
             f"subsets are {subsets.dtype} of shape {list(subsets.shape)}; give bool [subsets, {len(recipe)}]."
         )
     if len(seeds) != len(subsets):
-        raise TrainingError(f"{len(seeds)} seeds for {len(subsets)} subsets. Give one seed a training.")
+        raise TrainingError(f"{len(seeds)} seeds for {len(subsets)} subsets. Give one seed per training.")
     check_processes(processes)
     jobs = [(subsets[place], int(seeds[place])) for place in range(len(subsets))]
     with tqdm(total=len(jobs), unit=" trainings", disable=not progress) as bar:
         if cache is None:
-            return np.stack([_counted(result, bar) for result in _run(recipe, jobs, measure, processes)])
+            return np.stack(list(_counted(_run(recipe, jobs, measure, processes), bar)))
         if identity is None:
             raise TrainingError("cache= needs identity=: a dict that says what the numbers depend on, model and data.")
         shape = _shape(recipe, measure)
         spec = ArraySpec(shape=(len(jobs), *shape), dtype="float32", tile=(1, *shape))
-        whole = {**identity, "subsets": _digest(subsets), "seeds": [int(seed) for seed in seeds]}
-        with TileStore.open_for_writing(cache, identity=whole, arrays={"measured": spec}) as store:
+        full_identity = {**identity, "subsets": _digest(subsets), "seeds": [int(seed) for seed in seeds]}
+        with TileStore.open_for_writing(cache, identity=full_identity, arrays={"measured": spec}) as store:
             pending = store.pending()
             bar.update(len(jobs) - len(pending))
-            for place, result in zip(
-                pending, _run(recipe, [jobs[p] for p in pending], measure, processes), strict=True
-            ):
-                store.write(place, {"measured": _counted(result, bar)[None]})
+            results = _run(recipe, [jobs[place] for place in pending], measure, processes)
+            for place, result in zip(pending, _counted(results, bar), strict=True):
+                store.write(place, {"measured": result[None]})
             if not store.complete:
                 store.finish({"kind": "retrained"})
     return TileStore.open_for_reading(cache).read("measured")
+
+
+@dataclass(frozen=True, eq=False)
+class RowMeasure:
+    """What a trained model says about rows of recipes; can be sent to a worker process.
+
+    Attributes:
+        parts: recipes, and which rows of each; None: all.
+        measure: "loss", "probability" of the given label, "accuracy" (1 where that label is predicted, else 0), or
+            "prediction", the number of the predicted class.
+    """
+
+    parts: tuple[tuple[TrainingRecipe, Tensor | None], ...]
+    measure: MeasureName = "loss"
+
+    def __call__(self, model: nn.Module) -> np.ndarray:
+        """Return the measure of all rows, [rows of all parts]."""
+        return np.concatenate(
+            [
+                self._of(model, recipe, chunk).cpu().numpy()
+                for recipe, rows in self.parts
+                for chunk in (torch.arange(len(recipe)) if rows is None else rows).split(_ROWS_AT_ONCE)
+            ]
+        )
+
+    def _of(self, model: nn.Module, recipe: TrainingRecipe, rows: Tensor) -> Tensor:
+        if self.measure == "loss":
+            return recipe.losses(model, rows).float()
+        outputs = recipe.outputs(model, rows)
+        if self.measure == "prediction":
+            return _predicted_classes(outputs)
+        return _correctness(outputs, recipe.targets[rows], hard=self.measure == "accuracy").float()
 
 
 def check_processes(processes: int) -> None:
@@ -78,7 +113,7 @@ def check_processes(processes: int) -> None:
     cores = os.cpu_count() or 1
     if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= cores:
         raise TrainingError(
-            f"processes={processes!r}: this machine has {cores} cores. Give a number from 1 to {cores}."
+            f"`processes` must be an integer from 1 to {cores}, the cores of this machine, got {processes!r}."
         )
 
 
@@ -90,7 +125,7 @@ def _run(
         yield from (_train(recipe, rows, seed, measure) for rows, seed in jobs)
         return
     try:
-        work = pickle.dumps((recipe, measure))
+        pickled = pickle.dumps((recipe, measure))
     except Exception as error:
         raise TrainingError(
             f"the recipe or measure cannot be sent to worker processes ({error}). Use functions of a module and "
@@ -98,23 +133,23 @@ def _run(
         ) from error
     threads = max(1, torch.get_num_threads() // processes)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(work, threads)) as pool:
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(pickled, threads)) as pool:
         yield from pool.map(_train_in_worker, jobs)
 
 
-_work: tuple[TrainingRecipe, Measure] | None = None
+_worker_task: tuple[TrainingRecipe, Measure] | None = None
 
 
-def _start(work: bytes, threads: int) -> None:
+def _start(pickled: bytes, threads: int) -> None:
     """Make a worker ready: its share of the threads, the recipe and the measure."""
-    global _work  # noqa: PLW0603 - a worker has one piece of work in its life
+    global _worker_task  # noqa: PLW0603 - a worker has one task in its life
     torch.set_num_threads(threads)
-    _work = pickle.loads(work)
+    _worker_task = pickle.loads(pickled)
 
 
 def _train_in_worker(job: tuple[np.ndarray, int]) -> np.ndarray:
-    assert _work is not None  # the pool's initializer ran
-    return _train(_work[0], *job, _work[1])
+    assert _worker_task is not None  # the pool's initializer ran
+    return _train(_worker_task[0], *job, _worker_task[1])
 
 
 def _train(recipe: TrainingRecipe, rows: np.ndarray, seed: int, measure: Measure) -> np.ndarray:
@@ -129,10 +164,33 @@ def _shape(recipe: TrainingRecipe, measure: Measure) -> tuple[int, ...]:
         return np.asarray(measure(recipe.build().eval())).shape
 
 
-def _counted(result: np.ndarray, bar: Any) -> np.ndarray:
-    bar.update(1)
-    return result
+def _counted(results: Iterator[np.ndarray], bar: Any) -> Iterator[np.ndarray]:
+    for result in results:
+        bar.update(1)
+        yield result
 
 
 def _digest(subsets: np.ndarray) -> str:
     return hashlib.sha256(np.packbits(subsets).tobytes() + str(subsets.shape).encode()).hexdigest()
+
+
+def _predicted_classes(outputs: Tensor) -> Tensor:
+    """Return the predicted classes; of an output with a single number, by its sign."""
+    single = outputs.dim() == 1 or outputs.shape[-1] == 1
+    return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)
+
+
+def _correctness(outputs: Tensor, targets: Tensor, hard: bool) -> Tensor:
+    """Return the probability of the given label, or 1 where it is predicted; means over tokens that have a label."""
+    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
+        raise TrainingError(
+            f"outputs are {list(outputs.shape)} and targets {targets.dtype} {list(targets.shape)}; measures "
+            "'probability' and 'accuracy' need class scores [rows, classes] and integer targets. Use measure='loss'."
+        )
+    labels = targets.clamp(min=0).long()
+    if hard:
+        correct = (outputs.argmax(-1) == labels).float()
+    else:
+        correct = outputs.softmax(-1).gather(-1, labels[..., None]).squeeze(-1)
+    correct, counted = correct.reshape(len(correct), -1), (targets >= 0).reshape(len(correct), -1)
+    return (correct * counted).sum(1) / counted.sum(1).clamp(min=1)

@@ -27,13 +27,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe, seed_step
 
-from .recorded_training import Recording
-from .sgd_steps import built, place, trained_parameters
+from ._sgd_recording import Recording, build_checked, place_parameters, trained_parameters
+from .row_gradients import vector_products
 
 
 @dataclass(frozen=True)
 class _Factors:
-    """A step as a linear map, one number a parameter: b' = keep·b + take·g, d = direct·g + through·b'."""
+    """A step as a linear map, one number per parameter: b' = keep·b + take·g, d = direct·g + through·b'."""
 
     lr: Tensor
     decay: Tensor
@@ -57,26 +57,26 @@ def walk_back(
         recipe: of the training.
         recording: of the training.
         starts: gradients of the queries' losses at the trained parameters, [queries, parameters].
-        first: the last step to be walked over.
+        first: the step at which the walk ends.
         on_step: called with the number of queries after every step.
     """
-    model = built(recipe, recording.seed)
+    model = build_checked(recipe, recording.seed)
     parameters, groups = trained_parameters(recipe, model)
     sizes = torch.tensor([parameter.numel() for parameter in parameters])
     group_of = torch.tensor(groups).repeat_interleave(sizes)
     scores = torch.zeros(len(recipe), len(starts), dtype=torch.float64)
     by_theta, by_velocity = starts, torch.zeros_like(starts)
-    one_by_one = False
+    batched = True
     with torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
         for step in range(len(recording.batches) - 1, first - 1, -1):
             batch = recording.batches[step]
-            place(parameters, recording.before(step))
+            place_parameters(parameters, recording.before(step))
             factors = _factors(recording.settings, step, group_of, starts)
             all_velocity = by_velocity - factors.lr * factors.through * by_theta
             by_gradient = factors.take * all_velocity - factors.lr * factors.direct * by_theta
             seed_step(recording.seed, step)
             losses = recipe.losses(model, batch)
-            dots, curved, one_by_one = _products(losses, parameters, by_gradient, one_by_one)
+            dots, curved, batched = _products(losses, parameters, by_gradient, batched)
             by_theta = by_theta + curved + factors.decay * by_gradient
             by_velocity = factors.keep * all_velocity
             scores.index_add_(0, batch, -dots.T.double().cpu() / len(batch))
@@ -89,60 +89,39 @@ def walk_back(
     return scores
 
 
-def query_gradients(recipe: TrainingRecipe, recording: Recording, asked: TrainingRecipe, rows: Tensor) -> Tensor:
-    """Return gradients of the losses of some rows of `asked` at the trained parameters, [rows, parameters]."""
-    model = built(recipe, recording.seed).eval()
+def query_gradients(recipe: TrainingRecipe, recording: Recording, queries: TrainingRecipe, rows: Tensor) -> Tensor:
+    """Return gradients of the losses of some rows of `queries` at the trained parameters, [rows, parameters]."""
+    model = build_checked(recipe, recording.seed).eval()
     parameters, _ = trained_parameters(recipe, model)
-    place(parameters, recording.before(len(recording.batches)))
-    found: list[Tensor] = []
+    place_parameters(parameters, recording.before(len(recording.batches)))
+    gradients: list[Tensor] = []
     for row in rows:
-        loss = asked.losses(model, row[None])[0]
+        loss = queries.losses(model, row[None])[0]
         parts = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-        found.append(torch.cat([part.flatten() for part in parts]))
-    return torch.stack(found)
+        gradients.append(torch.cat([part.flatten() for part in parts]))
+    return torch.stack(gradients)
 
 
 def _products(
-    losses: Tensor, parameters: list[nn.Parameter], vectors: Tensor, one_by_one: bool
+    losses: Tensor, parameters: list[nn.Parameter], vectors: Tensor, batched: bool
 ) -> tuple[Tensor, Tensor, bool]:
-    """Return <vector, g_i> for the rows of a batch, the batch's Hessian times the vectors, and whether in a loop.
+    """Return <vector, g_i> for the rows of a batch, the batch's Hessian times the vectors, and whether all at once.
 
     Both come from one backward pass: the gradient of Σ weight_i loss_i, times a vector, is linear in the weights, so
     its derivative by them are the products with each row's own gradient.
     """
     weights = torch.full_like(losses, 1 / len(losses)).requires_grad_()
     gradients = torch.autograd.grad(weights @ losses, parameters, create_graph=True, allow_unused=True)
-    used = [(one, part) for one, part in zip(gradients, _split(vectors, parameters), strict=True) if one is not None]
-    outputs, parts = [one for one, _ in used], [part for _, part in used]
-
-    def backward(given: list[Tensor], batched: bool) -> list[Tensor]:
-        return list(
-            torch.autograd.grad(
-                outputs,
-                [weights, *parameters],
-                given,
-                retain_graph=True,
-                is_grads_batched=batched,
-                allow_unused=True,
-                materialize_grads=True,
-            )
-        )
-
-    if not one_by_one and len(vectors) > 1:
-        try:
-            dots, *curved = backward(parts, True)
-            return dots, torch.cat([part.flatten(1) for part in curved], 1), False
-        except RuntimeError:
-            # An operation of this model cannot take many vectors at once; what else is wrong shows below.
-            one_by_one = True
-    found = [backward([part[query] for part in parts], False) for query in range(len(vectors))]
-    curved = torch.stack([torch.cat([part.flatten() for part in parts]) for _, *parts in found])
-    return torch.stack([dots for dots, *_ in found]), curved, one_by_one
-
-
-def _split(vectors: Tensor, parameters: list[nn.Parameter]) -> list[Tensor]:
     parts = vectors.split([parameter.numel() for parameter in parameters], 1)
-    return [part.view(len(vectors), *one.shape) for part, one in zip(parts, parameters, strict=True)]
+    used = [
+        (gradient, part.view(len(vectors), *gradient.shape))
+        for gradient, part in zip(gradients, parts, strict=True)
+        if gradient is not None
+    ]
+    (dots, *curved), batched = vector_products(
+        [gradient for gradient, _ in used], [weights, *parameters], [part for _, part in used], batched=batched
+    )
+    return dots, torch.cat([part.flatten(1) for part in curved], 1), batched
 
 
 def _factors(settings: np.ndarray, step: int, group_of: Tensor, like: Tensor) -> _Factors:
@@ -159,6 +138,7 @@ def _factors(settings: np.ndarray, step: int, group_of: Tensor, like: Tensor) ->
         np.where(moves, nesterov, 1.0),
         np.where(moves, np.where(nesterov != 0, momentum, 1.0), 0.0),
     ]
-    many = len(lr) > 1
-    values = [torch.as_tensor(one).to(like) for one in by_group]
-    return _Factors(*(one[group_of.to(one.device)] if many else one for one in values))
+    values = [torch.as_tensor(value).to(like) for value in by_group]
+    if len(lr) > 1:
+        values = [value[group_of.to(value.device)] for value in values]
+    return _Factors(*values)

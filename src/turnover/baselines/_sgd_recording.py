@@ -1,7 +1,7 @@
 """A training by SGD that can be walked back: parameters before every step, batches and the optimizer's settings.
 
-Parameters are kept flat, one row a step, in memory or in a folder. A folder is a store with an identity: it is refused
-for another recipe or other data, and a training that was cut off does not count.
+Parameters are kept flat, one row per step, in memory or in a folder. A folder is a store with an identity: it is
+rejected for another recipe or other data, and a training that was interrupted does not count.
 """
 
 import os
@@ -18,18 +18,9 @@ from turnover.errors import BaselineError, StoreDamagedError, StoreMismatchError
 from turnover.storage import ArraySpec, TileStore
 from turnover.training import Step, TrainingRecipe, digest_of, seed_step, weights_digest
 
-from .progress_bar import progress_bar
-from .sgd_steps import (
-    built,
-    check_buffers,
-    dtype_of,
-    first_step,
-    flat,
-    place,
-    settings_of,
-    trained_parameters,
-)
+from ._questions import progress_bar
 
+_SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
 _BLOCK_BYTES = 1 << 24
 
 
@@ -78,20 +69,20 @@ def record(
     progress: bool | None = None,
 ) -> Recording:
     """Train and return what is needed to walk back; a folder that already holds this training is opened."""
-    model = built(recipe, seed)
-    settings = settings_of(recipe, model)
+    model = build_checked(recipe, seed)
+    settings = _settings_of(recipe, model)
     batches = recipe.batches(seed)
     first = first_step(recipe, last_epochs)
     kept = len(batches) - first + 1
-    size = flat(trained_parameters(recipe, model)[0]).numel()
+    size = _flat(trained_parameters(recipe, model)[0]).numel()
     if folder is None:
-        memory = torch.empty(kept, size, dtype=dtype_of(model))
+        memory = torch.empty(kept, size, dtype=_dtype_of(model))
         _run(recipe, seed, first, memory.__setitem__, progress)
         _check_finite(memory[-1])
         return Recording(seed, batches, settings, first, _InMemory(memory))
     identity = _identity(recipe, seed, model, settings, first)
-    block = min(kept, max(1, _BLOCK_BYTES // max(1, size * dtype_of(model).itemsize)))
-    spec = ArraySpec((kept, size), str(dtype_of(model)).removeprefix("torch."), (block, max(1, size)))
+    block = min(kept, max(1, _BLOCK_BYTES // max(1, size * _dtype_of(model).itemsize)))
+    spec = ArraySpec((kept, size), str(_dtype_of(model)).removeprefix("torch."), (block, max(1, size)))
     with TileStore.open_for_writing(folder, identity=identity, arrays={"parameters": spec}) as store:
         if not store.complete:
             writing = _Blocks(store, spec)
@@ -112,14 +103,14 @@ def reopen(recipe: TrainingRecipe, folder: str | os.PathLike[str]) -> Recording:
         raise BaselineError(f"{name} holds no recorded training. Give the folder= of SgdInfluence.train.")
     if not stored.complete:
         raise BaselineError(
-            f"the training in {name} was cut off: {len(stored.done)} of {stored.tiles} blocks of steps are there. "
+            f"the training in {name} was interrupted: {len(stored.done)} of {stored.tiles} blocks of steps are there. "
             "Run SgdInfluence.train with this folder again."
         )
     seed, first = int(stored.identity["seed"]), int(stored.identity["first step"])
-    model = built(recipe, seed)
-    settings = settings_of(recipe, model)
-    given = _identity(recipe, seed, model, settings, first)
-    different = [key for key in given if given[key] != stored.identity.get(key)]
+    model = build_checked(recipe, seed)
+    settings = _settings_of(recipe, model)
+    identity = _identity(recipe, seed, model, settings, first)
+    different = [key for key in identity if identity[key] != stored.identity.get(key)]
     if different:
         raise StoreMismatchError(
             f"the training in {name} was recorded with another recipe or other data; these differ: "
@@ -127,33 +118,130 @@ def reopen(recipe: TrainingRecipe, folder: str | os.PathLike[str]) -> Recording:
         )
     batches = list(torch.from_numpy(stored.read("rows")).split(stored.read("sizes").tolist()))
     parameters = _OnDisk(stored, sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()))
-    found = Recording(seed, batches, stored.read("settings"), first, parameters)
-    _check_losses(recipe, model, found, stored.read("losses"), name)
-    return found
+    recording = Recording(seed, batches, stored.read("settings"), first, parameters)
+    _check_losses(recipe, model, recording, stored.read("losses"), name)
+    return recording
+
+
+def build_checked(recipe: TrainingRecipe, seed: int) -> nn.Module:
+    """Return the untrained model of a seed; raise for one that cannot be walked back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = recipe.build().train()
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    if names:
+        raise BaselineError(
+            f"{', '.join(map(repr, names))}: batch normalization makes the loss of a row depend on the other rows of "
+            "its batch, so no row has a gradient of its own. Use GroupNorm or LayerNorm."
+        )
+    if _dtype_of(model) not in (torch.float32, torch.float64):
+        raise BaselineError(f"parameters are {_dtype_of(model)}; SGD-influence needs float32 or float64.")
+    return model
+
+
+def trained_parameters(recipe: TrainingRecipe, model: nn.Module) -> tuple[list[nn.Parameter], list[int]]:
+    """Return the parameters that the optimizer changes, and the group of each; raise for all but SGD."""
+    optimizer = _sgd(recipe, model)
+    groups = {
+        id(parameter): place for place, group in enumerate(optimizer.param_groups) for parameter in group["params"]
+    }
+    chosen = [parameter for parameter in model.parameters() if parameter.requires_grad and id(parameter) in groups]
+    if not chosen:
+        raise BaselineError("the optimizer changes no parameter of the model: there is nothing to walk back.")
+    return chosen, [groups[id(parameter)] for parameter in chosen]
+
+
+def _settings_of(recipe: TrainingRecipe, model: nn.Module) -> np.ndarray:
+    """Return the optimizer's settings before every step, by running optimizer and schedule without gradients."""
+    optimizer = _sgd(recipe, model)
+    schedule = None if recipe.schedule is None else recipe.schedule(optimizer)
+    settings = []
+    for _ in range(recipe.epochs * -(-len(recipe) // recipe.batch_size)):
+        settings.append([[float(group[name]) for name in _SETTINGS] for group in optimizer.param_groups])
+        if schedule is not None:
+            optimizer.step()
+            schedule.step()
+    return np.array(settings)
+
+
+def first_step(recipe: TrainingRecipe, last_epochs: int | None) -> int:
+    """Return the number of the step with which the last epochs begin; None: all epochs."""
+    if last_epochs is None:
+        return 0
+    if isinstance(last_epochs, bool) or not isinstance(last_epochs, int) or not 1 <= last_epochs <= recipe.epochs:
+        raise BaselineError(
+            f"`last_epochs` must be an integer from 1 to {recipe.epochs}, the epochs of the recipe, got "
+            f"{last_epochs!r}."
+        )
+    return (recipe.epochs - last_epochs) * -(-len(recipe) // recipe.batch_size)
+
+
+def _flat(parameters: list[nn.Parameter]) -> Tensor:
+    """Return parameters as one vector."""
+    return torch.cat([parameter.detach().flatten() for parameter in parameters])
+
+
+def place_parameters(parameters: list[nn.Parameter], values: Tensor) -> None:
+    """Set parameters to a vector of `flat`."""
+    with torch.no_grad():
+        for parameter, part in zip(parameters, values.split([p.numel() for p in parameters]), strict=True):
+            parameter.copy_(part.view_as(parameter))
+
+
+def _check_buffers(untrained: nn.Module, model: nn.Module) -> None:
+    """Raise for a model whose buffers are not what they were before training."""
+    before = dict(untrained.named_buffers())
+    changed = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, before[name])]
+    if changed:
+        raise BaselineError(
+            f"training changes the buffers {', '.join(map(repr, changed))}, which no gradient describes. "
+            "Use layers without running statistics."
+        )
+
+
+def _sgd(recipe: TrainingRecipe, model: nn.Module) -> torch.optim.SGD:
+    optimizer = recipe.optimizer(model.parameters())
+    if type(optimizer) is not torch.optim.SGD:
+        raise BaselineError(
+            f"the recipe's optimizer is {type(optimizer).__name__}; SGD-influence walks back the steps of "
+            "torch.optim.SGD only (momentum, nesterov and weight decay are fine). Train with "
+            "optimizer=partial(torch.optim.SGD, lr=...), or use another method."
+        )
+    if any(group["maximize"] for group in optimizer.param_groups):
+        raise BaselineError("the optimizer has maximize=True; SGD-influence needs a loss that is minimized.")
+    return optimizer
+
+
+def _dtype_of(model: nn.Module) -> torch.dtype:
+    """Return the one dtype of all parameters that are trained."""
+    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.requires_grad}
+    if len(dtypes) > 1:
+        raise BaselineError(f"parameters have several dtypes: {', '.join(sorted(map(str, dtypes)))}. Use one.")
+    return next(iter(dtypes), torch.float32)
 
 
 def _run(
     recipe: TrainingRecipe, seed: int, first: int, keep: Callable[[int, Tensor], None], progress: bool | None
 ) -> Tensor:
     """Train, hand over the parameters of each place, and return the losses of the first recorded batch."""
-    untrained = built(recipe, seed)
+    untrained = build_checked(recipe, seed)
     losses: list[Tensor] = []
     parameters: list[nn.Parameter] = []
 
     def on_step(step: Step) -> None:
         if step.number == 0:
-            check_buffers(untrained, step.model)
+            _check_buffers(untrained, step.model)
             parameters.extend(trained_parameters(recipe, step.model)[0])
         if step.number == first:
             losses.append(_losses(recipe, step.model, step.batch, seed, first))
         if step.number >= first:
-            keep(step.number - first, flat(parameters).cpu())
+            keep(step.number - first, _flat(parameters).cpu())
         bar.update()
 
     steps = len(recipe.batches(seed))
     with progress_bar(progress, unit="steps", total=steps) as bar:
         recipe.fit(seed=seed, on_step=on_step)
-    keep(steps - first, flat(parameters).cpu())
+    keep(steps - first, _flat(parameters).cpu())
     return losses[0]
 
 
@@ -163,14 +251,17 @@ def _losses(recipe: TrainingRecipe, model: nn.Module, rows: Tensor, seed: int, s
         return recipe.losses(model, rows)
 
 
-def _check_losses(recipe: TrainingRecipe, model: nn.Module, found: Recording, losses: np.ndarray, name: str) -> None:
+def _check_losses(
+    recipe: TrainingRecipe, model: nn.Module, recording: Recording, recorded: np.ndarray, name: str
+) -> None:
     """Compare losses with those of the training: functions have no checksum that holds between processes."""
-    place(trained_parameters(recipe, model)[0], found.before(found.first))
-    now = _losses(recipe, model, found.batches[found.first], found.seed, found.first).double().cpu().numpy()
-    if now.shape != losses.shape or not np.allclose(now, losses, rtol=1e-3, atol=1e-5):
+    first = recording.first
+    place_parameters(trained_parameters(recipe, model)[0], recording.before(first))
+    losses = _losses(recipe, model, recording.batches[first], recording.seed, first).double().cpu().numpy()
+    if losses.shape != recorded.shape or not np.allclose(losses, recorded, rtol=1e-3, atol=1e-5):
         raise StoreMismatchError(
             f"the training in {name} was recorded with another loss or model: its rows now have other losses "
-            f"(mean {now.mean():.6g}, then {losses.mean():.6g}). Give the recipe of that training."
+            f"(mean {losses.mean():.6g}, then {recorded.mean():.6g}). Give the recipe of that training."
         )
 
 
