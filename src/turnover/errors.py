@@ -13,6 +13,21 @@ class TurnOverError(Exception):
     """Base of every error raised by turnover."""
 
 
+class _CurableError(Exception):
+    """An error whose cure depends on who made what it is about, so that callers may give another.
+
+    Attributes:
+        problem: what is wrong, without a full stop where a cure follows.
+        cure: the sentence that says what to do; "" where there is none.
+    """
+
+    def __init__(self, problem: str, *, cure: str = "") -> None:
+        """Join both into one message and keep them as data."""
+        self.problem = problem
+        self.cure = cure
+        super().__init__(f"{problem}. {cure}" if cure else problem)
+
+
 class PlanError(TurnOverError, ValueError):
     """A model cannot be wrapped as asked; the message lists all problems at once."""
 
@@ -100,19 +115,8 @@ class RecipeMismatchError(TurnOverError, RuntimeError):
     """Weights trained under one mask recipe met a model with another."""
 
 
-class SavedModelError(TurnOverError, RuntimeError):
-    """A saved model folder is missing, damaged or of another format.
-
-    Attributes:
-        problem: what is wrong, without a full stop where a cure follows.
-        cure: the sentence that says what to do; "" where there is none.
-    """
-
-    def __init__(self, problem: str, *, cure: str = "") -> None:
-        """Join both into one message and keep them as data."""
-        self.problem = problem
-        self.cure = cure
-        super().__init__(f"{problem}. {cure}" if cure else problem)
+class SavedModelError(_CurableError, TurnOverError, RuntimeError):
+    """A saved model folder is missing, damaged or of another format; has `problem` and `cure`."""
 
 
 class DataSetError(TurnOverError, TypeError):
@@ -156,8 +160,8 @@ class StoreLockedError(StoreError):
         super().__init__(message)
 
 
-class StoreDamagedError(StoreError):
-    """A folder of results is damaged or half written and cannot be read."""
+class StoreDamagedError(_CurableError, StoreError):
+    """A folder or file of results is damaged or half written and cannot be read; has `problem` and `cure`."""
 
 
 class ScoresError(TurnOverError, ValueError):

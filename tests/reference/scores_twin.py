@@ -52,7 +52,7 @@ def rows_of(wanted: Sequence[int], ids: Sequence[int]) -> list[int]:
 
 
 def benjamini_hochberg(p: Row, level: float, count: int | None = None) -> list[bool]:
-    """Which p-values stand out among `count` (all that are not NaN), tried from the largest rank down."""
+    """Which p-values are significant among `count` (all that are not NaN), tried from the largest rank down."""
     ordered = sorted(one for one in p if not math.isnan(one))
     count = len(ordered) if count is None else count
     for rank in range(len(ordered), 0, -1):
@@ -62,7 +62,7 @@ def benjamini_hochberg(p: Row, level: float, count: int | None = None) -> list[b
 
 
 def rank_p_value(score: float, null: Row) -> float:
-    """The share of never-trained ids as far from their mean, the instance itself counted with them."""
+    """The share of null ids as far from their mean, the instance itself counted with them."""
     if math.isnan(score):
         return math.nan
     valid = [one for one in null if math.isfinite(one)]

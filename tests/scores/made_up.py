@@ -49,4 +49,5 @@ def scores(draw, *, pairs=None, unique=True):
         path=draw(st.sampled_from(["", "generic"])),
         replicas=draw(st.integers(1, 3)),
         provenance=draw(st.sampled_from([{}, {"seed": 0, "model": {"sites": ["fc1"], "keep": 0.5}}])),
+        standardized=draw(st.booleans()),
     )

@@ -80,7 +80,7 @@ def test_scores_of_different_things_are_refused_by_name():
 
 def test_parts_that_do_not_meet_are_refused_by_name():
     assert "ids of part 1 differ from those of part 0" in refusal("queries", ids=[8])
-    assert "part 0 has the scores of 2 never-trained ids and part 1 of 3" in refusal("queries", null=np.ones((3, 1)))
+    assert "part 0 has the scores of 2 null ids and part 1 of 3" in refusal("queries", null=np.ones((3, 1)))
     assert "queries of part 1 differ from those of part 0" in refusal("ids", queries=["b"])
     assert "instance 7 is in more than one part" in refusal("ids", ids=[7])
     assert "offset of part 1 differs from that of part 0" in refusal("ids", offset=[0.6])
@@ -92,5 +92,5 @@ def test_there_must_be_something_to_join():
         Scores.concat([])
     with pytest.raises(ScoresError, match='over="ids"'):
         Scores.concat([Scores([1.0], ids=[7])])
-    with pytest.raises(ScoresError, match="over='rows'"):
+    with pytest.raises(ScoresError, match=r"over must be .* got 'rows'"):
         Scores.concat([Scores([1.0], ids=[7])], over="rows")

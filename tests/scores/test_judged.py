@@ -9,7 +9,7 @@ from tests.reference import scores_twin
 from tests.scores import made_up
 from turnover.errors import ScoresError
 from turnover.scores import Scores, Top
-from turnover.scores.discoveries import discoveries
+from turnover.scores.significance import discoveries
 
 SHARES = st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.5, 1.0, np.nan]) | st.floats(0, 1, width=32)
 
@@ -65,14 +65,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say(replicas, level):
     assert ((low <= 2) & (high >= 2)).mean() == pytest.approx(level, abs=0.015)
 
 
-def test_one_replica_has_intervals_from_never_trained_ids():
+def test_one_replica_has_intervals_from_null_ids():
     rng = np.random.default_rng(0)
     scores = Scores(3 + rng.normal(size=(4000, 2)), ids=range(4000), null=rng.normal(size=(1024, 2)))
     low, high = scores.interval()
     assert ((low <= 3) & (high >= 3)).mean() == pytest.approx(0.95, abs=0.015)
 
 
-def test_never_trained_ids_see_more_than_the_spread_of_few_replicas():
+def test_null_ids_see_more_than_the_spread_of_few_replicas():
     rng = np.random.default_rng(0)
     each = rng.normal(size=(4, 2000, 1))
     each[:, :20] += 5
@@ -83,17 +83,17 @@ def test_never_trained_ids_see_more_than_the_spread_of_few_replicas():
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 5, "0.o5", None, np.nan])
-def test_a_level_that_is_no_share_is_refused(level):
+def test_a_level_that_is_no_share_is_rejected(level):
     scores = Scores([1.0], ids=[7], null=[0.0, 1.0])
     for ask in (scores.significant, scores.interval, scores.top(1).distinguishable):
-        with pytest.raises(ScoresError, match="give a share between 0 and 1"):
+        with pytest.raises(ScoresError, match="must be a share between 0 and 1"):
             ask(level)
 
 
 def test_two_replicas_are_too_few_for_a_standard_error():
     scores = Scores([1.0], ids=[7], stderr=[0.5], replicas=2)
     for ask in (scores.p_values, scores.interval):
-        with pytest.raises(ScoresError, match=r"2 replicas are too few.*replicas=3.*never-trained"):
+        with pytest.raises(ScoresError, match=r"2 replicas are too few.*replicas=3.*null"):
             ask()
 
 
@@ -109,7 +109,7 @@ def test_scores_without_any_noise_to_compare_with_say_what_is_missing():
 def test_a_spread_without_its_tails_gives_intervals_and_no_p_values():
     scores = Scores([1.0], ids=[7], null_spread=0.5)
     assert np.concatenate(scores.interval()).tolist() == pytest.approx([1 - 0.98, 1 + 0.98], abs=1e-3)
-    with pytest.raises(ScoresError, match="only the spread of never-trained ids"):
+    with pytest.raises(ScoresError, match="only the spread of null ids"):
         scores.p_values()
 
 
@@ -136,7 +136,7 @@ def test_noise_of_pure_noise_is_all_of_it_and_signal_is_the_rest():
     np.testing.assert_allclose(noise.signal, [0, 0.8], atol=0.05)
 
 
-def test_without_never_trained_ids_noise_is_what_replicas_show():
+def test_without_null_ids_noise_is_what_replicas_show():
     assert float(
         Scores([3.0, -3.0, 0.0], ids=[7, 8, 9], stderr=[1.0, 2.0, 2.0], replicas=3).noise.spread
     ) == np.float32(np.sqrt(3))
@@ -192,8 +192,8 @@ def test_a_spread_that_stands_for_standard_errors_is_not_taken_for_that_of_repli
         top.distinguishable()
 
 
-def test_a_null_of_other_queries_is_refused():
-    with pytest.raises(ScoresError, match=r"null has shape \[9, 2\]"):
+def test_a_null_of_other_queries_is_rejected():
+    with pytest.raises(ScoresError, match=r"null must hold .*got \[9, 2\]"):
         found_some().top(2).against(np.zeros((9, 2)))
 
 
@@ -206,7 +206,7 @@ def test_lists_that_know_their_noise_show_where_it_begins():
     assert ", |" not in lines[2]
     assert lines[3].count("|") == 1
     assert lines[4].split(maxsplit=1)[1].startswith("| ")
-    assert lines[-1] == "  | from here on not distinguishable from noise (Benjamini-Hochberg, 5 %)"
+    assert lines[-1] == "  | from here on not significant (FDR 5 %)"
 
 
 def test_a_table_of_lists_has_their_p_values():

@@ -1,4 +1,4 @@
-"""P-values from never-trained ids: right for any kind of noise, and small where there is signal."""
+"""P-values from null ids: right for any kind of noise, and small where there is signal."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from tests.reference import scores_twin
 from tests.scores.made_up import FINITE
 from turnover.scores import Scores
-from turnover.scores.discoveries import discoveries
-from turnover.scores.null_tail import FEWEST_FOR_A_TAIL, NullTail
-from turnover.scores.tails import normal_tail
+from turnover.scores.significance import FEWEST_FOR_A_TAIL, NullTail, discoveries, normal_tail
 
 NOISE = {
     "bell": lambda rng, size: rng.normal(size=size),
@@ -76,7 +74,7 @@ def test_what_lies_further_out_is_never_more_probable(scores, seed):
 
 
 @given(st.lists(FINITE, min_size=1, max_size=20), st.integers(2, FEWEST_FOR_A_TAIL - 1), st.integers(0, 9))
-def test_with_few_never_trained_ids_p_values_are_the_twins_ranks(scores, count, seed):
+def test_with_few_null_ids_p_values_are_the_twins_ranks(scores, count, seed):
     null = np.random.default_rng(seed).integers(-3, 4, size=count).astype(np.float32)
     null[0] = np.nan
     scores = np.array(scores, np.float32)

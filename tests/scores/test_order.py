@@ -127,7 +127,7 @@ def test_scores_of_no_query_give_one_list():
     assert (top.queries, top.k, top.helpful_ids.tolist()) == (None, 1, [[8]])
 
 
-def test_arrays_of_a_list_are_closed_to_writing():
+def test_arrays_of_a_list_are_read_only():
     top = Scores([[1.0]], ids=[7], null_spread=0.5).top(1)
     for name in ("helpful_ids", "helpful_scores", "helpful_stderr", "harmful_ids", "counts", "null_spread"):
         with pytest.raises(ValueError, match="read-only"):
@@ -145,7 +145,7 @@ def test_a_group_may_stand_in_a_list_more_than_once():
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "3"])
 def test_k_must_be_a_number_from_1(k):
-    with pytest.raises(ScoresError, match="give how many instances to list, from 1"):
+    with pytest.raises(ScoresError, match="k must be an integer >= 1"):
         Scores([1.0], ids=[7]).top(k)
 
 
@@ -168,7 +168,7 @@ def test_lists_of_different_things_are_not_merged():
     assert "null_spread of part 1 differs" in merge_error(null_spread=[0.6])
     with pytest.raises(ScoresError, match="part 1 has k=2 and part 0 k=1"):
         Top.merge(Scores([1.0], ids=[7]).top(1), Scores([1.0], ids=[8]).top(2))
-    with pytest.raises(ScoresError, match="nothing to put together"):
+    with pytest.raises(ScoresError, match="nothing to join"):
         Top.merge()
 
 
@@ -187,7 +187,7 @@ def test_lists_of_different_things_are_not_put_together():
         Top.concat([one, Scores([[1.0]], ids=[7], unit="margin").top(1)])
     with pytest.raises(ScoresError, match="not about a query"):
         Top.concat([one, Scores([1.0], ids=[7]).top(1)])
-    with pytest.raises(ScoresError, match="nothing to put together"):
+    with pytest.raises(ScoresError, match="nothing to join"):
         Top.concat([])
 
 
@@ -204,11 +204,11 @@ def test_a_list_can_be_made_by_hand_and_is_checked():
     assert top.equals(Scores([[1.0], [-1.0]], ids=[7, 8], queries=["a"]).top(1))
     assert not top.equals(Top(**made, counts=[3], queries=("a",)))
     assert not top.equals(7)
-    with pytest.raises(ScoresError, match=r"harmful_scores have shape \[1, 2\].*give \[1, 1\]"):
+    with pytest.raises(ScoresError, match=r"harmful_scores must have shape \[1, 1\].*got \[1, 2\]"):
         Top(**{**made, "harmful_scores": [[1.0, 2.0]]}, counts=[2])
-    with pytest.raises(ScoresError, match=r"counts have shape \[2\].*give \[1\]"):
+    with pytest.raises(ScoresError, match=r"counts must have shape \[1\].*got \[2\]"):
         Top(**made, counts=[2, 2])
-    with pytest.raises(ScoresError, match=r"helpful_ids have shape \[1\]; give \[queries, k\]"):
+    with pytest.raises(ScoresError, match=r"helpful_ids must have shape \[queries, k\], got \[1\]"):
         Top(**{**made, "helpful_ids": [7]}, counts=[2])
     two = {name: array * 2 for name, array in made.items()}
     with pytest.raises(ScoresError, match="2 pairs of lists; give the names of their queries"):

@@ -37,7 +37,7 @@ def test_one_network_needs_no_dimension_for_it():
     assert len(result) == 1
 
 
-def test_arrays_are_closed_to_writing():
+def test_arrays_are_read_only():
     result = pickle.loads(pickle.dumps(OutOfSample(np.ones((2, 1, 2)), ids=[7], labels=[0])))
     for array in (result.probs, result.replicas, result.ids, result.labels, result.label_quality):
         with pytest.raises(ValueError, match="read-only"):
@@ -60,17 +60,17 @@ def test_quality_needs_labels():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"replicas": [0.5, 0.5]}, r"replicas have shape \[2\]; give \[replicas, n, classes\]"),
-        ({"replicas": np.ones((0, 2, 2))}, r"replicas have shape \[0, 2, 2\]"),
+        ({"replicas": [0.5, 0.5]}, r"replicas must have shape \[replicas, n, classes\] or .*got \[2\]"),
+        ({"replicas": np.ones((0, 2, 2))}, r"replicas must have shape .*got \[0, 2, 2\]"),
         ({"ids": [7]}, "1 ids and 2 rows of predictions"),
         ({"labels": [0]}, "1 labels and 2 rows of predictions"),
-        ({"labels": [0, 2]}, "row 1 has the label 2 and there are 2 classes; labels go from 0 to 1"),
-        ({"labels": [-100, 0]}, "row 0 has the label -100"),
-        ({"labels": [0.0, 1.0]}, "labels are of type float64; give integers"),
+        ({"labels": [0, 2]}, "labels must be from 0 to 1, since there are 2 classes, got 2 for row 1"),
+        ({"labels": [-100, 0]}, "got -100 for row 0"),
+        ({"labels": [0.0, 1.0]}, "labels must be integers, got float64"),
         ({"provenance": {"model": object()}}, r"provenance\['model'\] cannot be written as JSON"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(changes, message):
+def test_what_does_not_fit_is_rejected_by_name(changes, message):
     with pytest.raises(ScoresError, match=message):
         OutOfSample(**{"replicas": np.ones((2, 2)), "ids": [7, 8], **changes})
 
@@ -99,7 +99,7 @@ def test_a_table_has_a_column_for_each_class():
 def test_predictions_read_well():
     text = repr(OutOfSample(np.full((4, 3, 2), 0.25), ids=range(3), labels=[0, 1, 0], path="one pass"))
     assert text.splitlines() == [
-        "OutOfSample: predictions of 3 rows by networks that never saw them",
+        "OutOfSample: held-out predictions of 3 rows",
         "  probs   2 classes, mean of 4 replicas",
         "  labels  label_quality 0.25; below 0.5 for 3 rows",
         "  path    one pass",

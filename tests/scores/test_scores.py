@@ -15,7 +15,7 @@ from turnover.errors import ScoresError
 from turnover.scores import Scores
 
 
-def test_arrays_are_float32_and_int64_and_closed_to_writing():
+def test_arrays_are_float32_and_int64_and_read_only():
     scores = Scores([[1, 2], [3, 4]], ids=[7, 8], stderr=np.ones((2, 2)), null=np.eye(2), offset=[0.5, 0.25])
     assert scores.ids.dtype == np.int64
     for name in ("values", "stderr", "null", "null_spread", "offset"):
@@ -29,7 +29,7 @@ def test_arrays_are_float32_and_int64_and_closed_to_writing():
         scores.ids[0] = 0
 
 
-def test_what_was_toldmay_change_afterwards():
+def test_what_was_given_may_change_afterwards():
     values, ids = np.ones((2, 2), np.float32), np.array([7, 8])
     scores = Scores(values, ids=ids)
     view = values.view()
@@ -60,35 +60,35 @@ def test_ids_of_the_null_serve():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"values": 1.0}, r"values have shape \[\]; give \[instances, queries\] or \[instances\]"),
-        ({"values": np.ones((2, 2, 2))}, r"values have shape \[2, 2, 2\]"),
-        ({"values": [["a", "b"]] * 2}, "values are of type <U1; give real numbers"),
+        ({"values": 1.0}, r"values must have shape \[instances, queries\] or \[instances\], got \[\]"),
+        ({"values": np.ones((2, 2, 2))}, r"or \[instances\], got \[2, 2, 2\]"),
+        ({"values": [["a", "b"]] * 2}, "values must be real numbers, got <U1"),
         ({"values": [[1, 2], [3]]}, "values cannot be read as an array"),
         ({"values": torch.ones(2, 2, requires_grad=True)}, "values cannot be read as an array"),
         ({"ids": [7]}, "there are 1 ids and 2 rows of values"),
-        ({"ids": [7, -1]}, "ids hold -1; an instance id is an integer from 0"),
-        ({"ids": [7.0, 8.0]}, "ids are of type float64; give integers"),
-        ({"ids": [[7], [8]]}, r"ids have shape \[2, 1\]; give \[n\]"),
-        ({"ids": np.array([1, 2**63], np.uint64)}, r"ids hold 9223372036854775808; give integers below 2\*\*63"),
+        ({"ids": [7, -1]}, "ids must be integers from 0 to .*, got -1"),
+        ({"ids": [7.0, 8.0]}, "ids must be integers, got float64"),
+        ({"ids": [[7], [8]]}, r"ids must have shape \[n\], got \[2, 1\]"),
+        ({"ids": np.array([1, 2**63], np.uint64)}, r"ids must be below 2\*\*63, got 9223372036854775808"),
         ({"queries": ["a"]}, "there are 1 names in queries= and 2 queries"),
         ({"queries": ["a", "a"]}, "two queries have the name 'a'"),
-        ({"queries": ["a", 1.5]}, "a query has the name 1.5 of type float"),
-        ({"queries": ["a", True]}, "a query has the name True of type bool"),
+        ({"queries": ["a", 1.5]}, "name of a query must be a string or an integer, got 1.5"),
+        ({"queries": ["a", True]}, "name of a query must be a string or an integer, got True"),
         ({"values": [1.0, 2.0], "queries": ["a", "b"]}, "queries= has nothing to name"),
-        ({"unit": ""}, "unit=''; name what scores are differences of"),
-        ({"path": None}, "path=None is of type NoneType"),
-        ({"replicas": 0}, "replicas=0; give the number of networks"),
-        ({"stderr": [1.0, 2.0]}, r"stderr have shape \[2\]; give that of values, \[2, 2\]"),
-        ({"offset": [1.0, 2.0, 3.0]}, r"offset has shape \[3\]; give one a query: \[2\]"),
-        ({"values": [1.0, 2.0], "offset": [1.0]}, r"offset has shape \[1\]; give one number, or one a row: \[2\]"),
-        ({"null_spread": np.ones((2, 2))}, r"null_spread has shape \[2, 2\]"),
-        ({"null": [1.0, 2.0]}, r"null has shape \[2\]; give the scores of j never-trained ids: \[j, 2\]"),
-        ({"null": [[1.0, 2.0]]}, "null holds the scores of 1 never-trained ids; a spread needs 2"),
+        ({"unit": ""}, "unit must name what scores are differences of.*got ''"),
+        ({"path": None}, "path must be a string .*got None"),
+        ({"replicas": 0}, "replicas must be an integer >= 1, got 0"),
+        ({"stderr": [1.0, 2.0]}, r"stderr must have the shape of values, \[2, 2\], got \[2\]"),
+        ({"offset": [1.0, 2.0, 3.0]}, r"offset must have shape \[2\], one per query, got \[3\]"),
+        ({"values": [1.0, 2.0], "offset": [1.0]}, r"offset must have shape .*or \[2\], one per row, got \[1\]"),
+        ({"null_spread": np.ones((2, 2))}, r"null_spread must have shape \[2\], one per query, got \[2, 2\]"),
+        ({"null": [1.0, 2.0]}, r"null must hold the scores of j null ids, \[j, 2\], got \[2\]"),
+        ({"null": [[1.0, 2.0]]}, "null must hold the scores of 2 null ids or more, got 1"),
         ({"provenance": {"loss": print}}, r"provenance\['loss'\] cannot be written as JSON"),
         ({"provenance": {"damping": np.inf}}, r"provenance\['damping'\] cannot be written as JSON"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(changes, message):
+def test_what_does_not_fit_is_rejected_by_name(changes, message):
     with pytest.raises(ScoresError, match=message):
         Scores(**{"values": np.ones((2, 2)), "ids": [7, 8], **changes})
 
@@ -146,7 +146,7 @@ def test_a_mean_is_about_instances_only():
         mean.mean()
 
 
-def test_the_error_of_a_mean_is_that_of_never_trained_ids_means():
+def test_the_error_of_a_mean_is_that_of_null_ids_means():
     random = np.random.default_rng(0)
     shared = random.normal(size=(2000, 1))
     null = shared + 0.1 * random.normal(size=(2000, 50))
@@ -186,7 +186,7 @@ def test_a_part_of_everything_is_everything(scores):
     assert scores.select(queries=scores.queries).equals(scores)
 
 
-def test_a_part_that_is_not_there_is_refused_by_name():
+def test_a_part_that_is_not_there_is_rejected_by_name():
     scores = Scores(np.ones((2, 2)), ids=[7, 8], queries=["left", "right"])
     with pytest.raises(ScoresError, match="no scores of instance 1, 2, 3, 4, 5 and 2 more"):
         scores.select(ids=[7, 1, 2, 3, 4, 5, 6, 9])
@@ -210,7 +210,7 @@ def test_numpy_functions_take_scores():
 
 
 @given(made.scores(unique=False))
-def test_copies_are_equal_and_closed_to_writing(scores):
+def test_copies_are_equal_and_read_only(scores):
     for other in (pickle.loads(pickle.dumps(scores)), copy.deepcopy(scores), copy.copy(scores)):
         assert other.equals(scores)
         assert not other.values.flags.writeable
@@ -235,6 +235,7 @@ def test_copies_are_equal_and_closed_to_writing(scores):
         {"path": "generic"},
         {"replicas": 2},
         {"provenance": {"seed": 0}},
+        {"standardized": True},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -261,29 +262,29 @@ def test_scores_read_well():
             queries=["is it good?", "q" * 40],
             null_spread=0.25,
             offset=[0.125, 0.25],
-            path="generic, grown at fc1",
+            path="generic, broadcast at fc1",
             provenance={"seed": 0},
         )
     )
     assert text.splitlines() == [
         "Scores of 2 training instances on 2 queries, in units of loss (positive: the training instance helps)",
-        "  queries    is it good?, qqqqqqqqqqqqqqqqqqqqq...",
-        "  values     -1 to 2, mean 0.5; 1 of 4 failed (NaN)",
-        "  stderr     0.25; spread of never-trained ids",
-        "  noise      0.24 of the spread of scores, signal 94% of their variance (median of the queries)",
-        "  offset     0.125 to 0.25, mean 0.188; mean of never-trained ids, subtracted",
-        "  path       generic, grown at fc1",
-        "  provenance seed",
+        "  queries     is it good?, qqqqqqqqqqqqqqqqqqqqq...",
+        "  values      -1 to 2, mean 0.5; 1 of 4 failed (NaN)",
+        "  stderr      0.25; spread of null ids",
+        "  noise       0.24 of the spread of scores, signal 94% of their variance (median of the queries)",
+        "  offset      0.125 to 0.25, mean 0.188; mean of null ids, subtracted",
+        "  path        generic, broadcast at fc1",
+        "  provenance  seed",
     ]
 
 
 def test_text_says_what_is_not_known():
     text = repr(Scores([1.0], ids=[7], unit="margin"))
     assert "Scores of 1 training instance, in units of margin" in text
-    assert "stderr     not known" in text
-    assert "offset     none: the mean of never-trained ids was not subtracted" in text
-    assert "path       not said" in text
-    assert "values     none; 1 of 1 failed" in repr(Scores([np.nan], ids=[7]))
+    assert "stderr  not known" in text
+    assert "offset  none: the mean of null ids was not subtracted" in text
+    assert "path    not known" in text
+    assert "values  none; 1 of 1 failed" in repr(Scores([np.nan], ids=[7]))
     assert "0.5; from 8 replicas" in repr(Scores([1.0], ids=[7], stderr=[0.5], replicas=8))
     assert "-inf to inf, mean nan" in repr(Scores([np.inf, -np.inf], ids=[7, 8]))
 

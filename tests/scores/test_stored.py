@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.scores import made_up
 from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
-from turnover.scores import Scores, finish_store
+from turnover.scores import OutOfSample, Scores, finish_store
 from turnover.storage import ArraySpec, TileStore
 
 
@@ -35,13 +36,64 @@ def tiled(tmp_path):
 
 
 @given(scores=made_up.scores(unique=False))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_folder_keeps_everything(scores, tmp_path):
-    folder = tmp_path / "saved"
-    scores.save(folder)
-    assert Scores.open(folder).equals(scores)
-    assert Scores.open(folder).top(2).equals(scores.top(2))
-    shutil.rmtree(folder)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_folder_and_a_file_keep_everything(scores, tmp_path):
+    if scores.queries is None:
+        scores = scores.with_tokens([[float(row)] * (row % 3) for row in range(len(scores))])
+    for name in ("folder", "file.npz"):
+        scores.save(tmp_path / name)
+        assert Scores.open(tmp_path / name).equals(scores)
+        assert Scores.open(tmp_path / name).top(2).equals(scores.top(2))
+    shutil.rmtree(tmp_path / "folder")
+
+
+@pytest.mark.parametrize("labels", [None, [0, 1]])
+@pytest.mark.parametrize("name", ["folder", "file.npz"])
+def test_predictions_keep_everything(name, labels, tmp_path):
+    predictions = np.random.default_rng(0).random((3, 2, 2))
+    result = OutOfSample(predictions, ids=[7, 8], labels=labels, path="one pass", provenance={"seed": 0})
+    result.save(tmp_path / name)
+    assert OutOfSample.open(tmp_path / name).equals(result)
+    with pytest.raises(StoreError, match=r"must hold scores, got 'out_of_sample'"):
+        Scores.open(tmp_path / name)
+
+
+def test_a_file_needs_numpy_alone_has_the_same_bytes_again_and_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    file = tmp_path / "new" / "scores.npz"
+    Scores([1.0], ids=[7]).save(file)
+    before = file.read_bytes()
+    Scores([2.0], ids=[7]).save(file)
+    assert Scores.open(file).values.tolist() == [2.0]
+    Scores([1.0], ids=[7]).save(file)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"PK nothing"])
+def test_a_damaged_file_is_named(damage, tmp_path):
+    file = tmp_path / "scores.npz"
+    Scores([1.0], ids=[7]).save(file)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(StoreDamagedError, match=r"scores.npz.*damaged") as caught:
+        Scores.open(file)
+    assert str(caught.value) == f"{caught.value.problem}. {caught.value.cure}"
+
+
+def test_files_that_runs_of_version_0_1_0_kept_are_opened(tmp_path):
+    kept = {
+        "values": np.float32([1, 2]),
+        "ids": np.array([7, 8]),
+        "offset": np.float32(0.5),
+        "null": np.float32([0, 1]),
+    }
+    kept |= {"unit": np.array("the usual loss of each query"), "path": np.array("generic"), "replicas": 4}
+    np.savez_compressed(tmp_path / "mean.npz", **kept, stderr=np.float32([1, 1]))
+    opened = Scores.open(tmp_path / "mean.npz")
+    assert (opened.path, opened.replicas, opened.standardized, float(opened.offset)) == ("generic", 4, True, 0.5)
+    assert (opened.values.tolist(), opened.stderr.tolist(), opened.null.tolist()) == ([1, 2], [1, 1], [0, 1])
+    np.savez_compressed(tmp_path / "unseen.npz", replicas=np.ones((2, 1, 3), np.float32), ids=[7], labels=[2])
+    predictions = OutOfSample.open(tmp_path / "unseen.npz")
+    assert predictions.equals(OutOfSample(np.ones((2, 1, 3)), ids=[7], labels=[2]))
 
 
 def test_tiles_of_any_shape_are_opened(tiled):
@@ -78,7 +130,7 @@ def test_lists_and_means_keep_nothing_in_memory(tiled):
     assert opened.top(3).equals(scores.top(3))
 
 
-def test_what_was_read_is_closed_to_writing_and_read_once(tiled):
+def test_what_was_read_is_read_only_and_read_once(tiled):
     folder, _ = tiled
     opened = Scores.open(folder)
     with pytest.raises(ValueError, match="read-only"):
@@ -104,7 +156,7 @@ def test_standard_errors_of_replicas_are_read_when_used(tmp_path):
     scores = Scores([[1.0], [2.0]], ids=[7, 8], stderr=[[0.5], [0.25]], replicas=4)
     scores.save(tmp_path)
     opened = Scores.open(tmp_path)
-    assert "stderr     not read yet; from 4 replicas" in repr(opened)
+    assert "stderr   not read yet; from 4 replicas" in repr(opened)
     assert opened.top(1).helpful_stderr.tolist() == [[0.25]]
     assert opened.select(ids=[7]).stderr.tolist() == [[0.5]]
 
@@ -148,7 +200,7 @@ def test_scores_that_are_not_finished_are_not_opened(tmp_path):
     arrays = {"values": ArraySpec(shape=(4, 2), dtype="float32", tile=(2, 2))}
     with TileStore.open_for_writing(tmp_path, identity={}, arrays=arrays) as store:
         store.write(0, {"values": np.zeros((2, 2), np.float32)})
-    with pytest.raises(StoreError, match=r"not finished: 1 of 2 tiles are done.*again with out=.*goes on from there"):
+    with pytest.raises(StoreError, match=r"not finished: 1 of 2 tiles are done.*again with out=.*it resumes there"):
         Scores.open(tmp_path)
 
 
@@ -162,12 +214,13 @@ def test_what_does_not_fit_the_tiles_is_refused_before_the_end(tmp_path):
     assert Scores.open(tmp_path).shape == (1, 2)
 
 
-def test_folders_of_other_things_are_refused(tmp_path):
-    with pytest.raises(StoreError, match="there is no store"):
-        Scores.open(tmp_path / "nothing")
+def test_folders_of_other_things_are_rejected(tmp_path):
+    for name, message in (("nothing", "there is no store"), ("nothing.npz", "there is no file")):
+        with pytest.raises(StoreError, match=message):
+            Scores.open(tmp_path / name)
     for name, attributes, message in (
-        ("other", {"kind": "predictions"}, "holds 'predictions' and no scores"),
-        ("unknown", {}, "holds 'something else' and no scores"),
+        ("other", {"kind": "predictions"}, "must hold scores, got 'predictions'"),
+        ("unknown", {}, "must hold scores, got 'something else'"),
         ("new", {"kind": "scores", "format": 2}, "have format 2; this version of turnover reads format 1"),
         ("half", {"kind": "scores", "format": 1, "unit": "loss"}, "have no values, ids, queries, path"),
     ):

@@ -16,7 +16,7 @@ from turnover.scores import OutOfSample, Scores
 
 def without(scores, *names):
     """The same scores, without something that a table has no room for."""
-    fields = ["ids", "queries", "unit", "null", "null_spread", "offset", "path", "replicas", "provenance"]
+    fields = "ids queries unit null null_spread offset path replicas provenance standardized".split()
     kept = {name: getattr(scores, name) for name in fields if name not in names}
     if "stderr" in scores.sources and "stderr" not in names:
         kept["stderr"] = scores.stderr
@@ -84,14 +84,14 @@ def test_a_query_may_have_the_name_of_a_column():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (pd.DataFrame({"a": [1.0]}, index=["x"]), "ids are of type"),
-        (pd.DataFrame({"a": ["x"]}, index=[7]), "values are of type"),
-        (pd.DataFrame({1.5: [1.0]}, index=[7]), r"the name 1\.5 of type float"),
-        ([1.0], "a list is no table"),
+        (pd.DataFrame({"a": [1.0]}, index=["x"]), "ids must be integers"),
+        (pd.DataFrame({"a": ["x"]}, index=[7]), "values must be real numbers"),
+        (pd.DataFrame({1.5: [1.0]}, index=[7]), r"string or an integer, got 1\.5"),
+        ([1.0], "must be a pandas DataFrame or Series, got a list"),
     ],
     ids=["names as ids", "words as scores", "number as name", "list"],
 )
-def test_other_tables_are_refused(table, message):
+def test_other_tables_are_rejected(table, message):
     with pytest.raises(ScoresError, match=message):
         Scores.from_pandas(table)
 
@@ -105,10 +105,10 @@ def test_a_dataset_can_be_asked_by_name_and_knows_the_sign():
     assert Scores.from_xarray(dataset.transpose()).equals(scores)
 
 
-def test_other_datasets_are_refused():
-    with pytest.raises(ScoresError, match="no Dataset with a variable 'score'"):
+def test_other_datasets_are_rejected():
+    with pytest.raises(ScoresError, match="must be a Dataset with a variable 'score'"):
         Scores.from_xarray(xr.Dataset())
-    with pytest.raises(ScoresError, match=r"score has the dimensions \['row'\]"):
+    with pytest.raises(ScoresError, match=r"score must have the dimensions .*got \['row'\]"):
         Scores.from_xarray(xr.Dataset({"score": ("row", [1.0])}))
 
 

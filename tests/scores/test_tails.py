@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from turnover.scores.tails import normal_limit, normal_tail, student_limit, student_tail
+from turnover.scores.significance import normal_limit, normal_tail, student_limit, student_tail
 
 POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3, 30, 10)])
 

@@ -24,7 +24,7 @@ def same(one, other):
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=True))
 
 
-def test_every_row_gets_its_own_tokens_back_closed_to_writing(scores):
+def test_every_row_gets_its_own_tokens_back_read_only(scores):
     assert same(rows_of(scores), TOKENS)
     assert scores.tokens(0).dtype == np.float32
     with pytest.raises(ValueError, match="read-only"):

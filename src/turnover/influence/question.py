@@ -68,6 +68,7 @@ class Question:
             "path": f"{self.path}; {self.denoising.result}" if self.denoising else self.path,
             "replicas": len(self.routes),
             "provenance": self.provenance,
+            "standardized": scaled,
         }
 
     def block(self, start: int, bar: Progress) -> Block | DenoisedBlock:

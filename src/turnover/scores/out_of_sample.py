@@ -1,5 +1,6 @@
-"""Predictions of every row by the part of the network that never saw it."""
+"""Held-out predictions of every row, by the flipped subnetwork that did not train on it."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,15 +9,17 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
-from .about import plain_provenance
-from .arrays import Floats, Ints, close, closed, floats, instance_ids, same, whole_numbers
+from ._about import plain_provenance
+from ._arrays import Floats, Ints, close, closed, floats, instance_ids, integers, same
+from ._formats import counted, load_pandas, number_range, text_table
+from ._store import open_predictions, save_predictions
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 
 class OutOfSample:
-    """Predictions of rows by the networks that never learned them. Arrays are closed to writing.
+    """Held-out predictions of rows, by networks that did not train on them. Arrays are read-only.
 
     Args:
         replicas: predictions [r, n, classes], of each network; or [n, classes] of one.
@@ -47,15 +50,17 @@ class OutOfSample:
         if array.ndim == 2:
             array = array[None]
         if array.ndim != 3 or array.shape[0] < 1 or array.shape[2] < 1:
-            raise ScoresError(f"replicas have shape {list(array.shape)}; give [replicas, n, classes] or [n, classes].")
+            raise ScoresError(
+                f"replicas must have shape [replicas, n, classes] or [n, classes], got {list(array.shape)}."
+            )
         self._replicas = array
         self._ids = instance_ids(ids)
-        self._labels = None if labels is None else whole_numbers(labels, "labels")
+        self._labels = None if labels is None else integers(labels, "labels")
         self._path = path
         self._provenance = plain_provenance(provenance)
         rows, classes = array.shape[1:]
         if len(self._ids) != rows:
-            raise ScoresError(f"there are {len(self._ids)} ids and {rows} rows of predictions; give one id a row.")
+            raise ScoresError(f"there are {len(self._ids)} ids and {rows} rows of predictions; give one id per row.")
         if self._labels is not None:
             _check_labels(self._labels, rows, classes)
         # In float64: the mean of 1,000 replicas is as exact as that of one.
@@ -93,9 +98,9 @@ class OutOfSample:
 
     @property
     def label_quality(self) -> Floats:
-        """Return for each row the probability of its given label, in [0, 1]: low for labels that look wrong.
+        """Return for each row the probability of its given label, in [0, 1]: low for likely label errors.
 
-        It is given by networks that never saw the row with that label. NaN where a prediction failed.
+        It is given by networks that did not train on the row. NaN where a prediction failed.
 
         Raises:
             ScoresError: labels are not known.
@@ -112,7 +117,7 @@ class OutOfSample:
         return arrays and (self.path, self.provenance) == (other.path, other.provenance)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return one row an instance: label and label_quality where labels are known, then one column a class.
+        """Return one row per instance: label and label_quality where labels are known, then one column per class.
 
         Needs pandas: pip install 'turnover[store]'.
 
@@ -121,9 +126,31 @@ class OutOfSample:
                instance  label  label_quality  prob_0  prob_1
             0         7      0           0.75    0.75    0.25
         """
-        from .tables import out_of_sample_table
+        pandas = load_pandas()
+        columns: dict[str, Any] = {}
+        if self._labels is not None:
+            columns = {"label": self._labels, "label_quality": self.label_quality}
+        columns |= {f"prob_{place}": self._probs[:, place] for place in range(self._probs.shape[1])}
+        return pandas.DataFrame(columns, index=pandas.Index(self._ids, name="instance"))
 
-        return out_of_sample_table(self)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a folder (needs zarr), or to a file ending with .npz; see `Scores.save`.
+
+        Example:
+            >>> import tempfile
+            >>> result, file = OutOfSample([[0.75, 0.25]], ids=[7]), f"{tempfile.mkdtemp()}/held_out.npz"
+            >>> result.save(file)
+            >>> OutOfSample.open(file).equals(result)
+            True
+        """
+        arrays = {"replicas": self._replicas, "ids": self._ids}
+        arrays |= {} if self._labels is None else {"labels": self._labels}
+        save_predictions(path, {"path": self._path, "provenance": self._provenance}, arrays)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "OutOfSample":
+        """Return the predictions that `save` wrote; see `Scores.open`."""
+        return cls(**open_predictions(path))
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -131,9 +158,19 @@ class OutOfSample:
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
-        from .text import out_of_sample_text
-
-        return out_of_sample_text(self)
+        networks, rows, classes = self._replicas.shape
+        lines = [("probs", f"{classes} classes, mean of {counted(networks, 'replica')}")]
+        failed = int(np.isnan(self._probs).any(axis=1).sum())
+        if failed:
+            lines.append(("failed", f"{counted(failed, 'row')} (NaN)"))
+        if self._labels is None:
+            lines.append(("labels", "not known"))
+        else:
+            quality = self.label_quality
+            low = counted(int(np.count_nonzero(quality < 0.5)), "row")
+            lines.append(("labels", f"label_quality {number_range(quality)}; below 0.5 for {low}"))
+        lines.append(("path", self._path or "not known"))
+        return "\n".join([f"OutOfSample: held-out predictions of {counted(rows, 'row')}", *text_table(lines)])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(close(state))
@@ -141,10 +178,10 @@ class OutOfSample:
 
 def _check_labels(labels: Ints, rows: int, classes: int) -> None:
     if len(labels) != rows:
-        raise ScoresError(f"there are {len(labels)} labels and {rows} rows of predictions; give one label a row.")
+        raise ScoresError(f"there are {len(labels)} labels and {rows} rows of predictions; give one label per row.")
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if bad.size:
         raise ScoresError(
-            f"row {bad[0]} has the label {labels[bad[0]]} and there are {classes} classes; labels go from 0 to "
-            f"{classes - 1}. Where a network has one output for two classes, predict= has to return both probabilities."
+            f"labels must be from 0 to {classes - 1}, since there are {classes} classes, got {labels[bad[0]]} for row "
+            f"{bad[0]}. Where a network has one output for two classes, predict= has to return both probabilities."
         )

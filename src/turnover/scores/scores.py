@@ -1,37 +1,48 @@
 """Scores of training instances: on every query, or one each."""
 
+import copy
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
-from turnover.scores import stored
 
-from .about import Name, Over, name_of
-from .arrays import Floats, Ints, closed, instance_ids
-from .averages import mean_over_queries, mean_without_failed
-from .joining import joined
-from .labeled import from_dataset, to_dataset
-from .lists import Lists, lists_of, merged
-from .lookup import columns_of, rows_of
-from .per_query import is_per_row, part_of
-from .ranking import ranks
-from .source import blocks
-from .tables import from_table, long_table, wide_table
-from .text import counted, scores_text
-from .tokens import WithTokens, joined_tokens, open_tokens, save_tokens
+from ._about import Name, Over, columns_of, is_per_row, part_of, query_name, rows_of
+from ._arrays import Floats, Ints, blocks, closed, instance_ids, mean_over_queries, row_means
+from ._content import Content, joined
+from ._formats import counted, from_dataset, from_table, long_table, scores_text, to_dataset, wide_table
+from ._ranking import Lists, lists_of, merged, ranks
+from ._store import open_scores, save_scores
+from .significance import (
+    FEWEST_REPLICAS,
+    Bools,
+    Noise,
+    checked_level,
+    discoveries,
+    error_p_values,
+    noise_of,
+    normal_limit,
+    null_p_values,
+    student_limit,
+)
+from .tokens import TokenScores
 from .top import Top
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
     import xarray
 
+_NOISE_HINT = (
+    "Train 3 replicas or more (turnover.wrap(..., replicas=3), or an ensemble of models), or keep the scores of "
+    "null ids: turnover.Influence does, as null=."
+)
 
-class Scores(WithTokens):
+
+class Scores(Content):
     """Influence of training instances, on every query [n, m] or one number each [n].
 
     Positive always means: the training instance helps. The unit of a score is that of what was measured on the query:
@@ -40,15 +51,15 @@ class Scores(WithTokens):
 
     Args:
         values: scores [n, m], or [n] where an instance has one (mean influence, self-influence). An array that is
-            float32 and closed to writing is used without a copy.
+            float32 and read-only is used without a copy.
         ids: instance ids [n]; rows of one group share theirs.
         queries: names of the m queries, strings or integers; None: numbered from 0.
         unit: "loss", "probability", "margin", or the name of the function that measured the query.
         stderr: standard errors from replicas, in the shape of values; None: `null_spread` takes their place.
-        null: scores of never-trained ids on the same queries, [j, m] or [j]; None: not kept.
-        null_spread: standard deviation of the scores of never-trained ids, [m], for values [n] one number or [n];
+        null: scores of null ids on the same queries, [j, m] or [j]; None: not kept.
+        null_spread: standard deviation of the scores of null ids, [m], for values [n] one number or [n];
             None: that of `null`.
-        offset: mean score of never-trained ids that was subtracted, [m], for values [n] one number or [n]; None:
+        offset: mean score of null ids that was subtracted, [m], for values [n] one number or [n]; None:
             nothing was.
         path: how the scores were computed, for people to read.
         replicas: over how many networks they are averaged.
@@ -78,19 +89,15 @@ class Scores(WithTokens):
             array([[8, 7]])
         """
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ScoresError(f"k={k!r}; give how many instances to list, from 1.")
+            raise ScoresError(f"k must be an integer >= 1, the number of instances to list, got {k!r}.")
         if query is not None:
             return self.select(queries=[query]).top(k)
         lists = self._lists(0, 0, self._values.rows(0, 0), int(k))
         for start, stop, values in blocks(self._values):
             lists = merged([lists, self._lists(start, stop, values, int(k))], int(k))
         spread = None if is_per_row(self._null_spread, self.shape) else self._null_spread
-        top = Top.of(
-            lists,
-            queries=self._queries,
-            null_spread=None if spread is None else np.atleast_1d(spread),
-            **vars(self._about),
-        )
+        null_spread = None if spread is None else np.atleast_1d(spread)
+        top = Top.of(lists, queries=self._queries, null_spread=null_spread, **vars(self._about))
         return top if self._null is None else top.against(self._null.reshape(len(self._null), -1))
 
     def rank(self) -> Ints:
@@ -109,7 +116,7 @@ class Scores(WithTokens):
         """Return each instance's mean over the queries, as Scores [n]; pairs that failed are left out.
 
         How the errors of different queries go together cannot be known from their standard errors. So the standard
-        error of a mean is the spread of the never-trained ids' own means over the same queries, and is not known where
+        error of a mean is the spread of null ids' own means over the same queries, and is not known where
         their scores were not kept (`null`). `Influence.mean` gives that of the replicas.
 
         Example:
@@ -117,14 +124,14 @@ class Scores(WithTokens):
             array([ 2. , -0.5], dtype=float32)
         """
         if self._queries is None:
-            raise ScoresError("these are already one score an instance; there are no queries to average over.")
+            raise ScoresError("these are already one score per instance; there are no queries to average over.")
         values, offset = mean_over_queries(self._values, self._offset)
         path = f"{self.path}; mean of {counted(len(self._queries), 'query')}".removeprefix("; ")
         return Scores(
             values,
             ids=self._ids,
             offset=offset,
-            null=None if self._null is None else mean_without_failed(self._null),
+            null=None if self._null is None else row_means(self._null),
             **vars(replace(self._about, path=path)),
         )
 
@@ -146,7 +153,7 @@ class Scores(WithTokens):
             array([[3.]], dtype=float32)
         """
         rows = None if ids is None else rows_of(instance_ids(ids), self._ids)
-        chosen = None if queries is None else [name_of(one) for one in queries]
+        chosen = None if queries is None else [query_name(name) for name in queries]
         columns = None if chosen is None else columns_of(chosen, self._queries)
         selected = Scores(
             closed(self._values.take(rows, columns)),
@@ -181,10 +188,149 @@ class Scores(WithTokens):
             >>> Scores.concat([one, two]).values
             array([[1., 2.]], dtype=float32)
         """
-        given = list(parts)
-        scores = cls(**joined(given, over))
-        tokens = joined_tokens([part._tokens for part in given])
+        parts = list(parts)
+        scores = cls(**joined(parts, over))
+        tokens = TokenScores.concat([part._tokens for part in parts])
         return scores if tokens is None else scores.with_tokens(tokens)
+
+    def p_values(self) -> Floats:
+        """Return how probable scores as far out are without any influence, two-sided, in the shape of values.
+
+        A training instance that does nothing to a query is one more null id. So where their scores are kept
+        (`null`), the p-value is the share of them that lie as far from their mean, in either direction; beyond the
+        furthest tenth it follows a tail fitted to that tenth, as their bell curve would be far too narrow. With fewer
+        than 100 null ids p-values are plain ranks, at least 1 / (j + 1). Where `null` is not kept,
+        the score is measured against its standard error by Student's distribution with replicas − 1 degrees of
+        freedom, which is valid too but sees far less. The p-value of a failed pair is NaN.
+
+        Raises:
+            ScoresError: there are neither null ids nor standard errors of 3 replicas or more.
+
+        Example:
+            >>> null = np.random.default_rng(0).normal(size=1000)
+            >>> Scores([0.1, 2.0, 9.0], ids=[7, 8, 9], null=null).p_values().round(2)
+            array([0.88, 0.04, 0.  ], dtype=float32)
+        """
+        if self._null is None:
+            stderr, df = self._errors("p-values", null_spread=False)
+            return error_p_values(self.values, stderr, df)
+        values = self.values
+        if values.ndim == 2:
+            return null_p_values(values, self._null)
+        return null_p_values(values[:, None], self._null[:, None])[:, 0]
+
+    def significant(self, level: float = 0.05, *, correct: bool = True) -> Bools:
+        """Tell which scores are significant, in the shape of values; `p_values` says how noise is known.
+
+        Among thousands of rows some lie far out by chance. With the correction of Benjamini and Hochberg, over the
+        rows of each query, at most the share `level` of what is marked is expected to be noise; if all of a query is
+        noise, anything at all is marked with probability `level` at most.
+
+        Args:
+            level: that share.
+            correct: False marks every p-value up to `level`, and so that share of all noise.
+
+        Raises:
+            ScoresError: level is not between 0 and 1, or noise is not known.
+
+        Example:
+            >>> null = np.random.default_rng(0).normal(size=1000)
+            >>> Scores([0.1, 2.0, 9.0], ids=[7, 8, 9], null=null).significant()
+            array([False, False,  True])
+        """
+        level = checked_level(level)
+        p = self.p_values()
+        if not correct:
+            return p <= level
+        return discoveries(p.reshape(len(p), -1), level).reshape(p.shape)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of confidence intervals, each in the shape of values.
+
+        With 3 replicas or more they are the standard error times the limit of Student's distribution with replicas − 1
+        degrees of freedom; else the spread of null ids times that of the normal distribution, which is close
+        for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each pair for itself.
+
+        Args:
+            level: share of intervals that hold what they are about.
+
+        Raises:
+            ScoresError: level is not between 0 and 1, or standard errors are not known.
+
+        Example:
+            >>> low, high = Scores([1.0], ids=[7], stderr=[0.5], replicas=8).interval()
+            >>> low.round(2), high.round(2)
+            (array([-0.18], dtype=float32), array([2.18], dtype=float32))
+        """
+        level = checked_level(level)
+        stderr, df = self._errors("intervals", null_spread=True)
+        limit = normal_limit(1 - level) if df is None else student_limit(1 - level, df)
+        values, reach = self.values.astype(np.float64), limit * stderr.astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # inf − inf is NaN, as it should be
+            return closed((values - reach).astype(np.float32)), closed((values + reach).astype(np.float32))
+
+    @property
+    def noise(self) -> Noise:
+        """Return how much of the spread of scores is noise, for each query or as one number.
+
+        Raises:
+            ScoresError: noise is not known.
+
+        Example:
+            >>> scores = Scores([4.0, -4.0, 0.0], ids=[7, 8, 9], null_spread=2.0)
+            >>> scores.noise
+            noise is 0.50 of the spread of scores, signal 75% of their variance
+        """
+        return noise_of(self._values, self._stderr, self._null_spread)
+
+    def tokens(self, row: int) -> Floats:
+        """Return the scores of the tokens of one row, float32 [tokens]; positive: the row's training helps this token.
+
+        They are kept by `Influence.self_influence` where the loss has one value per token, [rows, tokens]; a row's own
+        score is their mean. A token that does not count (target −100) is NaN, and those behind the last that counts
+        are left out.
+
+        Args:
+            row: place of the row in `ids` and `values`, from 0.
+
+        Raises:
+            ScoresError: scores of tokens were not kept, or there is no such row.
+
+        Example:
+            >>> Scores([1.5, 4.0], ids=[7, 8]).with_tokens([[1.0, 2.0], [4.0]]).tokens(0)
+            array([1., 2.], dtype=float32)
+        """
+        if self._tokens is None:
+            raise ScoresError(
+                "these scores have none of single tokens. Influence.self_influence keeps them where the loss, or any "
+                "measure, has one value per token: targets [rows, tokens], or loss(outputs, targets) -> [rows, tokens]."
+            )
+        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < len(self):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ScoresError(f"row {row!r} is not there; give its place among the {len(self)} rows, from 0.")
+        return self._tokens.row(int(row))
+
+    def with_tokens(self, tokens: TokenScores | Iterable[ArrayLike]) -> Self:
+        """Return the same scores with those of single tokens, which `tokens` hands out row by row.
+
+        Args:
+            tokens: one array per row, of any length.
+
+        Raises:
+            ScoresError: there are not as many as rows, or scores are of queries.
+
+        Example:
+            >>> len(Scores([1.5, 4.0], ids=[7, 8]).with_tokens([[1.0, 2.0], [4.0]]).tokens(1))
+            1
+        """
+        kept = tokens if isinstance(tokens, TokenScores) else TokenScores.of_rows(tokens)
+        if self._queries is not None or len(kept) != len(self):
+            raise ScoresError(
+                f"tokens of {len(kept)} rows for scores of shape {list(self.shape)}; give one array for every row of "
+                "scores [rows]."
+            )
+        scores = copy.copy(self)
+        scores._tokens = kept
+        return scores
 
     def to_numpy(self) -> Floats:
         """Return a copy of the values that may be changed.
@@ -196,13 +342,13 @@ class Scores(WithTokens):
         return np.array(self.values)
 
     def to_pandas(self, *, long: bool = False) -> "pandas.DataFrame":
-        """Return a table: instances down, queries across; or one row a pair.
+        """Return a table: instances down, queries across; or one row per pair.
 
         Needs pandas: pip install 'turnover[store]'. `Scores.from_pandas` reads both forms. The wide form of [n, m] has
         no room for standard errors, and neither has room for `null` or `tokens`.
 
         Args:
-            long: one row a pair, with columns instance, query, score and, where known, stderr.
+            long: one row per pair, with columns instance, query, score and, where known, stderr.
 
         Example:
             >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"])
@@ -222,7 +368,7 @@ class Scores(WithTokens):
         """Return the scores in a table: of `to_pandas`, or any other with ids as its index and queries as columns.
 
         Args:
-            table: a DataFrame, wide or long; or a Series, one score an instance.
+            table: a DataFrame, wide or long; or a Series, one score per instance.
             **given: unit, path, offset and so on, as for the class; what is not given is taken from `table.attrs`,
                 where `to_pandas` keeps it.
 
@@ -256,17 +402,18 @@ class Scores(WithTokens):
         """
         return cls(**from_dataset(dataset))
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write everything to a folder, which `Scores.open` reads. Nothing is lost.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a folder or file, which `Scores.open` reads. Nothing is lost.
 
-        Needs zarr: pip install 'turnover[store]'. Saving that was interrupted goes on where it was, and the same
-        scores may be saved to the same folder again.
+        A folder can be read in part. It needs zarr: pip install 'turnover[store]'. Saving that was interrupted resumes
+        where it was, and the same scores may be saved to the same folder again. A file whose name ends with .npz suits
+        small results, needs NumPy alone, and is there whole or not at all.
 
         Args:
-            folder: new or empty.
+            path: a folder, new or empty; or a file, which is replaced.
 
         Raises:
-            StoreError: the folder holds something else, or cannot be written.
+            StoreError: the folder holds something else, or the path cannot be written.
 
         Example:
             >>> import tempfile
@@ -275,23 +422,21 @@ class Scores(WithTokens):
             >>> Scores.open(folder).equals(scores)
             True
         """
-        stored.save(self, folder)
-        if self._tokens is not None:
-            save_tokens(self._tokens, folder)
+        save_scores(self, path)
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> "Scores":
-        """Return the scores in a folder; values are read when they are used.
+    def open(cls, path: str | os.PathLike[str]) -> "Scores":
+        """Return the scores in a folder or file; those in a folder are read when they are used.
 
         `values` and `rank` read all of them, once; `select` reads what is asked for; `top` and `mean` read some rows
         at a time and keep none.
 
         Args:
-            folder: of `save`, or the `out=` of a call that has finished.
+            path: of `save`, or the `out=` of a call that has finished.
 
         Raises:
-            StoreError: there are no scores, or they are not finished; the message says how to go on.
-            StoreDamagedError: the folder is damaged.
+            StoreError: there are no scores, or they are not finished; the message says how to resume.
+            StoreDamagedError: the folder or file is damaged.
 
         Example:
             >>> import tempfile
@@ -300,9 +445,8 @@ class Scores(WithTokens):
             >>> Scores.open(folder).select(ids=[8]).values
             array([[3., 4.]], dtype=float32)
         """
-        scores = cls(**stored.opened(folder))
-        tokens = open_tokens(folder, len(scores))
-        return scores if tokens is None else scores.with_tokens(tokens)
+        arguments, tokens = open_scores(path)
+        return cls(**arguments) if tokens is None else cls(**arguments).with_tokens(tokens)
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
@@ -318,3 +462,15 @@ class Scores(WithTokens):
         if values.ndim == 1:
             values, stderr = values[:, None], None if stderr is None else stderr[:, None]
         return lists_of(values, self._ids[start:stop], stderr, k)
+
+    def _errors(self, what: str, *, null_spread: bool) -> tuple[Floats, int | None]:
+        """Return standard errors and the degrees of freedom of their t, None for a normal distribution; or raise."""
+        if self._stderr is not None and self.replicas != 2:
+            return self._stderr.whole, self.replicas - 1 if self.replicas >= FEWEST_REPLICAS else None
+        if null_spread and self._null_spread is not None:
+            return np.broadcast_to(self._null_spread, self.shape), None
+        if self.replicas == 2:
+            raise ScoresError(f"{what} need a standard error, and 2 replicas are too few for one. {_NOISE_HINT}")
+        spread = self._null_spread is not None
+        known = "only the spread of null ids, whose tails may be of any weight," if spread else "nothing"
+        raise ScoresError(f"{what} need to know the noise of these scores, and there is {known} to tell. {_NOISE_HINT}")

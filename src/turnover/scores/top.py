@@ -9,21 +9,23 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
-from .about import About, Name, Over, about, agreed, all_names, names, told_by
-from .arrays import Floats, Ints, close, floats, near, same, whole_numbers
-from .discoveries import checked_level, leading
-from .error_tail import FEWEST_REPLICAS, error_p_values
-from .lists import Entries, Lists, merged
-from .null_tail import null_p_values
-from .per_query import null_scores
+from ._about import About, Name, Over, agreed, joined_names, null_scores, query_names
+from ._arrays import Floats, Ints, close, floats, integers, near, same
+from ._formats import ATTRIBUTES, counted, load_pandas, shortened, text_table, unit_text
+from ._ranking import Entries, Lists, merged
+from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 
-_NUMBERS = ("helpful_scores", "harmful_scores", "helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
-_SIDES = ("helpful_ids", "harmful_ids", *_NUMBERS)
-_ARRAYS = (*_SIDES, "counts", "null_spread")
+_SIDES = ("helpful", "harmful")
+_OPTIONAL = ("helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
+_NUMBERS = ("helpful_scores", "harmful_scores", *_OPTIONAL)
+_ARRAYS = ("helpful_ids", "harmful_ids", *_NUMBERS, "counts", "null_spread")
+_MOST_QUERIES = 5
+_MOST_ENTRIES = 3
+_LIMIT = "|"
 
 
 def _nothing() -> dict[str, Any]:
@@ -36,7 +38,7 @@ class Top:
 
     Both lists come from one order: from the largest score to the smallest whatever the sign, among equals the smaller
     id first. The harmful list is the end of that order, the last first, so that an instance stands in both lists only
-    where there are fewer than 2k. Arrays are closed to writing.
+    where there are fewer than 2k. Arrays are read-only.
 
     Attributes:
         helpful_ids: instance ids [m, k], the most helpful first; −1 where there are fewer than k.
@@ -48,12 +50,13 @@ class Top:
         helpful_p: their p-values [m, k], see `Scores.p_values`; None: not known.
         harmful_p: those of the harmful; None: not known.
         counts: how many scores each query's lists were chosen from [m]; failed pairs do not count.
-        null_spread: standard deviation of the scores of never-trained ids, for each query [m]; None: not known.
+        null_spread: standard deviation of the scores of null ids, for each query [m]; None: not known.
         queries: names of the queries; None: the one list is not about a query, as for a mean or self-influence.
         unit: what scores are differences of.
         path: how they were computed.
         replicas: over how many networks they are averaged.
         provenance: all that they depend on.
+        standardized: whether each query's scores are divided by their root mean square.
 
     Example:
         >>> from turnover.scores import Scores
@@ -77,15 +80,19 @@ class Top:
     path: str = ""
     replicas: int = 1
     provenance: Mapping[str, Any] = field(default_factory=_nothing)
+    standardized: bool = False
 
     def __post_init__(self) -> None:
-        lists, k = _shape(self.helpful_ids)
+        shape = np.shape(self.helpful_ids)
+        if len(shape) != 2:
+            raise ScoresError(f"helpful_ids must have shape [queries, k], got {list(shape)}.")
+        lists, k = shape
         checked: dict[str, Any] = {
-            "counts": whole_numbers(self.counts, "counts"),
-            "provenance": about(self.unit, self.path, self.replicas, self.provenance).provenance,
+            "counts": integers(self.counts, "counts"),
+            "provenance": About.of(self).provenance,
         }
         for name in ("helpful_ids", "harmful_ids"):
-            checked[name] = whole_numbers(getattr(self, name), name, dims=2)
+            checked[name] = integers(getattr(self, name), name, dims=2)
         for name in (*_NUMBERS, "null_spread"):
             if getattr(self, name) is not None:
                 checked[name] = floats(getattr(self, name), name)
@@ -93,11 +100,11 @@ class Top:
             needed = (lists,) if name in ("counts", "null_spread") else (lists, k)
             if checked[name].shape != needed:
                 raise ScoresError(
-                    f"{name} have shape {list(checked[name].shape)}, which does not fit helpful_ids [{lists}, {k}]; "
-                    f"give {list(needed)}."
+                    f"{name} must have shape {list(needed)}, as helpful_ids are [{lists}, {k}], "
+                    f"got {list(checked[name].shape)}."
                 )
         if self.queries is not None:
-            checked["queries"] = names(self.queries, lists)
+            checked["queries"] = query_names(self.queries, lists)
         elif lists != 1:
             raise ScoresError(f"there are {lists} pairs of lists; give the names of their queries as queries=.")
         for name, value in checked.items():
@@ -122,16 +129,16 @@ class Top:
             >>> Top.merge(first.top(1), rest.top(1)).equals(scores.top(1))
             True
         """
-        told = _alike(tops, "ids")
+        about = _alike(tops, "ids")
         first = tops[0]
         for place, top in enumerate(tops):
             if top.queries != first.queries:
                 raise ScoresError(f"queries of part {place} differ from those of part 0; see Top.concat.")
             if not near(first.null_spread, top.null_spread):
                 raise ScoresError(f"null_spread of part {place} differs from that of part 0: another model or null.")
-        _refuse_shared(tops)
+        _check_disjoint(tops)
         lists = merged([top._lists for top in tops], first.k)
-        return cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(told))
+        return cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(about))
 
     @classmethod
     def concat(cls, tops: Iterable["Top"]) -> "Top":
@@ -152,29 +159,20 @@ class Top:
             True
         """
         tops = list(tops)
-        told = _alike(tops, "queries")
+        about = _alike(tops, "queries")
         if any(top.queries is None for top in tops):
             raise ScoresError("a list that is not about a query cannot be put beside others; see Top.merge.")
-        queries = all_names([top.queries or () for top in tops])
+        queries = joined_names([top.queries or () for top in tops])
         known = [name for name in _ARRAYS if getattr(tops[0], name) is not None]
         arrays: dict[str, Any] = {name: np.concatenate([getattr(top, name) for top in tops]) for name in known}
-        return cls(**arrays, queries=queries, **vars(told))
+        return cls(**arrays, queries=queries, **vars(about))
 
     @classmethod
     def of(cls, lists: Lists, **rest: Any) -> "Top":
         """Return the result with these lists; the rest as for the class."""
-        return cls(
-            helpful_ids=lists.helpful.ids,
-            helpful_scores=lists.helpful.scores,
-            helpful_stderr=lists.helpful.stderr,
-            helpful_p=lists.helpful.p,
-            harmful_ids=lists.harmful.ids,
-            harmful_scores=lists.harmful.scores,
-            harmful_stderr=lists.harmful.stderr,
-            harmful_p=lists.harmful.p,
-            counts=lists.counts,
-            **rest,
-        )
+        sides = {"helpful": lists.helpful, "harmful": lists.harmful}
+        entries = {f"{side}_{name}": array for side, part in sides.items() for name, array in vars(part).items()}
+        return cls(**entries, counts=lists.counts, **rest)
 
     @property
     def k(self) -> int:
@@ -182,7 +180,7 @@ class Top:
         return self.helpful_ids.shape[1]
 
     def against(self, null: ArrayLike) -> "Top":
-        """Return these lists with p-values, given the scores of never-trained ids on the same queries.
+        """Return these lists with p-values, given the scores of null ids on the same queries.
 
         Lists that are merged from many parts are judged once, when they are complete.
 
@@ -225,24 +223,33 @@ class Top:
             array([[1, 1]])
         """
         level = checked_level(level)
-        p = self._p
-        if p is None:
+        if self._p is None:
             raise ScoresError(
-                "what noise looks like is not known for these lists: give the scores of never-trained ids with "
-                ".against(null), or train 3 replicas or more (turnover.wrap(..., replicas=3))."
+                "what noise looks like is not known for these lists: give the scores of null ids with .against(null), "
+                "or train 3 replicas or more (turnover.wrap(..., replicas=3))."
             )
-        return leading(self._lists, *p, level)
+        helpful_p, harmful_p = self._p
+        # With fewer than 2k instances the lists overlap. An instance is counted once, among the helpful.
+        counts = self.counts[:, None]
+        twice = counts - 1 - np.arange(self.k, dtype=np.int64) < np.minimum(counts, self.k)
+        listed = np.concatenate([helpful_p, np.where(twice, np.float32(np.nan), harmful_p)], axis=1)
+        marked = discoveries(listed.T, level, self.counts)
+        limit = np.where(marked, listed.T, np.float32(-1)).max(axis=0, initial=-1)[:, None]
+        helpful: Bools = (helpful_p <= limit) & (self.helpful_scores > 0)
+        harmful: Bools = (harmful_p <= limit) & (self.harmful_scores < 0)
+        unbroken = [np.logical_and.accumulate(side, axis=1) for side in (helpful, harmful)]
+        return np.stack([np.count_nonzero(side, axis=1) for side in unbroken], axis=1).astype(np.int64)
 
     def equals(self, other: object) -> bool:
         """Tell whether all is the same in both, NaN equal to NaN."""
         if not isinstance(other, Top):
             return False
-        if (told_by(self), self.queries) != (told_by(other), other.queries):
+        if (About.of(self), self.queries) != (About.of(other), other.queries):
             return False
         return all(same(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return one row an entry: query, side, place, instance, score and, where known, stderr and p.
+        """Return one row per entry: query, side, place, instance, score and, where known, stderr and p.
 
         Needs pandas: pip install 'turnover[store]'.
 
@@ -253,15 +260,65 @@ class Top:
             0      0  helpful      0         9    2.0
             1      0  harmful      0         8   -1.0
         """
-        from .tables import top_table
-
-        return top_table(self)
+        pandas = load_pandas()
+        names = pandas.Index([0] if self.queries is None else list(self.queries))
+        sides: list[Any] = []
+        for side in _SIDES:
+            ids: Ints = getattr(self, f"{side}_ids")
+            query, place = np.nonzero(ids >= 0)
+            columns: dict[str, Any] = {
+                "query": names[query],
+                "side": side,
+                "place": place,
+                "instance": ids[query, place],
+            }
+            for name, column in (("scores", "score"), ("stderr", "stderr"), ("p", "p")):
+                array: Floats | None = getattr(self, f"{side}_{name}")
+                if array is not None:
+                    columns[column] = array[query, place]
+            sides.append(pandas.DataFrame(columns).assign(_query=query))
+        # Both lists of a query stand together.
+        table = pandas.concat(sides).sort_values("_query", kind="stable", ignore_index=True)
+        table = table.drop(columns=["_query"] if self.queries is not None else ["_query", "query"])
+        table.attrs[ATTRIBUTES] = vars(About.of(self))
+        return table
 
     def __repr__(self) -> str:
         """Return a table of the first entries that a person can read."""
-        from .text import top_text
+        head = f"Top {self.k}"
+        if self.queries is not None:
+            head += f" for {counted(len(self.queries), 'query')}"
+        sizes = sorted({int(count) for count in self.counts})
+        if sizes:
+            size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+            head += f", of {size} training instances"
+        limits = self.distinguishable() if self.knows_noise else None
+        rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
+        for place in range(min(_MOST_QUERIES, len(self.helpful_ids))):
+            name = "" if self.queries is None else shortened(self.queries[place])
+            limit = (None, None) if limits is None else limits[place].tolist()
+            rows.append([name, *(self._entries(side, place, at) for side, at in zip(_SIDES, limit, strict=True))])
+        if self.queries is None:
+            rows = [row[1:] for row in rows]
+        rest = len(self.helpful_ids) - _MOST_QUERIES
+        more = [f"  and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
+        if limits is not None:
+            more.append(f"  {_LIMIT} from here on not significant (FDR 5 %)")
+        return "\n".join([f"{head}, in {unit_text(self)}", *text_table(rows), *more])
 
-        return top_text(self)
+    def _entries(self, side: str, row: int, limit: int | None) -> str:
+        """Return the first entries of a list as text, with a mark where the noise begins."""
+        ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
+        size = int(np.count_nonzero(ids[row] >= 0))
+        shown = [
+            f"{ids[row, at]} ({scores[row, at]:+.3g}" + (")" if stderr is None else f" ± {stderr[row, at]:.2g})")
+            for at in range(min(size, _MOST_ENTRIES))
+        ]
+        if size > _MOST_ENTRIES:
+            shown.append("...")
+        if limit is not None and limit < len(shown):
+            shown[limit] = f"{_LIMIT} {shown[limit]}"
+        return ", ".join(shown).replace(f", {_LIMIT}", f" {_LIMIT}") or "none"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(close(state))
@@ -278,7 +335,7 @@ class Top:
             return self.helpful_p, self.harmful_p
         if self.helpful_stderr is None or self.harmful_stderr is None or self.replicas < FEWEST_REPLICAS:
             return None
-        # In place of standard errors from replicas there may be the spread of never-trained ids.
+        # In place of standard errors from replicas there may be the spread of null ids.
         if self.null_spread is not None and _is_spread(self.helpful_stderr, self.null_spread):
             return None
         df = self.replicas - 1
@@ -299,29 +356,22 @@ class Top:
 def _alike(tops: Sequence[Top], over: Over) -> About:
     """Return what all parts say about themselves; raise unless they are lists of a kind."""
     if not tops:
-        raise ScoresError("there is nothing to put together; give one Top or more.")
-    told = agreed([told_by(top) for top in tops], over)
+        raise ScoresError("there is nothing to join; give one Top or more.")
+    about = agreed([About.of(top) for top in tops], over)
     for place, top in enumerate(tops):
         if top.k != tops[0].k:
             raise ScoresError(f"part {place} has k={top.k} and part 0 k={tops[0].k}; choose lists of one length.")
-        for what in ("null_spread", *_NUMBERS[2:]):
-            if (getattr(top, what) is None) != (getattr(tops[0], what) is None):
-                raise ScoresError(f"{what} is known for some of the parts only; compute all parts the same way.")
-    return told
+        for name in ("null_spread", *_OPTIONAL):
+            if (getattr(top, name) is None) != (getattr(tops[0], name) is None):
+                raise ScoresError(f"{name} is known for some of the parts only; compute all parts the same way.")
+    return about
 
 
 def _is_spread(stderr: Floats, spread: Floats) -> bool:
     return bool(((stderr == spread[:, None]) | np.isnan(stderr)).all())
 
 
-def _shape(ids: Any) -> tuple[int, int]:
-    shape = np.shape(ids)
-    if len(shape) != 2:
-        raise ScoresError(f"helpful_ids have shape {list(shape)}; give [queries, k].")
-    return shape[0], shape[1]
-
-
-def _refuse_shared(tops: Sequence[Top]) -> None:
+def _check_disjoint(tops: Sequence[Top]) -> None:
     """Raise if an instance stands in two parts: it was scored twice and would be listed twice."""
     for side in ("helpful_ids", "harmful_ids"):
         together = np.sort(np.concatenate([_each_once(getattr(top, side)) for top in tops], axis=1), axis=1)

@@ -1,0 +1,324 @@
+"""Results on disk: a folder (zarr) that is read in part, or one .npz file that NumPy alone reads.
+
+Both hold the same arrays and attributes, format 1. Scores: `values` float32 [n, m] or [n] and, where scores are of
+several replicas, `stderr` of the same shape, in a folder both in tiles of any shape; `ids` int64 [n]; where known
+`offset`, `null_spread` and `null`, float32. Attributes: `kind`, `format`, `queries`, `unit`, `path`, `replicas`,
+`provenance` and, where it is true, `standardized`. The tokens of rows are `values` and `starts` in `tokens.npz` beside
+the store, since rows of different length are no tiles; in a file, `token_values` and `token_starts`. Out-of-sample
+predictions: `replicas`, `ids` and, where known, `labels`; attributes `path` and `provenance`.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnover.errors import StoreDamagedError, StoreError
+from turnover.storage import ArraySpec, StoredArrays, TileStore, atomic_file
+
+from ._about import About
+from ._arrays import Floats, Ints, Source, blocks, close, closed
+from ._content import Content
+from .tokens import TokenScores
+
+Kind = Literal["scores", "out_of_sample"]
+Arrays = dict[str, NDArray[Any]]
+Place = str | os.PathLike[str]
+
+_FORMAT = 1
+_TILE = 2**20
+_TOKENS = "tokens.npz"
+_WHOLE = ("ids", "offset", "null_spread", "null")
+_NEEDED: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "scores": (("values", "ids"), ("queries", "unit", "path", "replicas", "provenance")),
+    "out_of_sample": (("replicas", "ids"), ("path", "provenance")),
+}
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+class _StoredSource(Source):
+    """One array of a complete store; once it has been read as a whole, it stays in memory."""
+
+    def __init__(self, stored: StoredArrays, name: str) -> None:
+        self._stored = stored
+        self._name = name
+        self._spec = stored.arrays[name]
+        self._lazy: Any = stored.array(name)
+        self._read: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return [n] or [n, m]."""
+        return self._spec.shape
+
+    @property
+    def whole(self) -> Floats:
+        """Return all numbers, with every checksum verified, read-only."""
+        if self._read is None:
+            self._read = closed(self._stored.read(self._name))
+        return self._read
+
+    @property
+    def folder(self) -> str | None:
+        """Return where the numbers still have to be read from; None: they are in memory."""
+        return str(self._stored.folder) if self._read is None else None
+
+    @property
+    def step(self) -> int:
+        """Return how many rows a tile has."""
+        return self._spec.tile[0]
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return the rows from `start` to `stop`."""
+        if self._read is not None:
+            return super().rows(start, stop)
+        with self._checked():
+            return np.asarray(self._lazy[start:stop])
+
+    def take(self, rows: Ints | None, columns: Ints | None) -> Floats:
+        """Return these rows and columns in this order; None stands for all."""
+        if self._read is not None or (rows is None and columns is None):
+            return super().take(rows, columns)
+        chosen = [slice(None) if part is None else part for part in (rows, columns)]
+        with self._checked():
+            return np.asarray(self._lazy.oindex[tuple(chosen[: len(self.shape)])])
+
+    @contextmanager
+    def _checked(self) -> Generator[None]:
+        """Say which folder is damaged where zarr finds that a checksum does not match."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            raise StoreDamagedError(
+                f"{self._name!r} in {str(self._stored.folder)!r} cannot be read ({error})",
+                cure="Run the call that made the folder again with out= that folder: it computes what is damaged.",
+            ) from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the folder: another process reads it there."""
+        return _reopened, (self._stored.folder, self._name)
+
+
+def _reopened(folder: Path, name: str) -> _StoredSource:
+    return _StoredSource(StoredArrays(folder), name)
+
+
+def finish_store(store: TileStore, **given: Any) -> None:
+    """Make a store whose tiles are all written one of scores, so that `Scores.open` reads it.
+
+    Args:
+        store: with the tiled array `values` and, if scores are of several replicas, `stderr`.
+        **given: what the class `Scores` takes, without values and stderr.
+
+    Example:
+        >>> import tempfile
+        >>> from turnover.scores import Scores
+        >>> arrays = {"values": ArraySpec(shape=(2,), dtype="float32", tile=(2,))}
+        >>> folder = tempfile.mkdtemp()
+        >>> with TileStore.open_for_writing(folder, identity={"seed": 0}, arrays=arrays) as store:
+        ...     store.write(0, {"values": np.array([1, 2], np.float32)})
+        ...     finish_store(store, ids=[7, 8], unit="margin")
+        >>> Scores.open(folder).values
+        array([1., 2.], dtype=float32)
+    """
+    # One read-only zero, seen as an array of the right shape, stands for the values: all the rest is checked with it.
+    zero = closed(np.zeros((), np.float32))
+    content = Content(np.broadcast_to(zero, store.arrays["values"].shape), **given)
+    store.finish(_attributes(content), whole=_whole(content))
+
+
+def save_scores(scores: Content, place: Place) -> None:
+    """Write scores to a folder, or to a file whose name ends with .npz."""
+    attributes, whole, tokens = _attributes(scores), _whole(scores), scores.token_scores
+    if _is_file(place):
+        arrays = {name: source.whole for name, source in scores.sources.items()} | whole
+        if tokens is not None:
+            arrays |= {"token_values": tokens.values, "token_starts": tokens.starts}
+        _write_file(place, attributes, arrays)
+        return
+    _write_folder(place, "scores", attributes, scores.sources, whole)
+    if tokens is not None:
+        with atomic_file(Path(place) / _TOKENS) as file:
+            np.savez(file, values=tokens.values, starts=tokens.starts)
+
+
+def open_scores(place: Place) -> tuple[dict[str, Any], TokenScores | None]:
+    """Return what the class `Scores` takes for saved scores, and their tokens; a folder is read when it is used."""
+    if _is_file(place):
+        attributes, arrays = _read_file(place, "scores")
+        parts = {name: arrays.pop(f"token_{name}") for name in ("values", "starts") if f"token_{name}" in arrays}
+        return {**_upgraded(attributes), **arrays}, TokenScores(**close(parts)) if parts else None
+    stored = _open_folder(place, "scores")
+    arguments = _upgraded(_known(stored.attributes, "scores"))
+    arguments |= {name: stored.read(name) for name in _WHOLE if name in stored.arrays}
+    arguments |= {name: _StoredSource(stored, name) for name in ("values", "stderr") if name in stored.arrays}
+    return arguments, _open_tokens(Path(place) / _TOKENS, len(arguments["ids"]))
+
+
+def save_predictions(place: Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write out-of-sample predictions to a folder, or to a file whose name ends with .npz."""
+    attributes = {"kind": "out_of_sample", "format": _FORMAT, **attributes}
+    if _is_file(place):
+        _write_file(place, attributes, arrays)
+    else:
+        _write_folder(place, "out_of_sample", attributes, {}, arrays)
+
+
+def open_predictions(place: Place) -> dict[str, Any]:
+    """Return what the class `OutOfSample` takes for saved predictions."""
+    if _is_file(place):
+        attributes, arrays = _read_file(place, "out_of_sample")
+        return attributes | arrays
+    stored = _open_folder(place, "out_of_sample")
+    return _known(stored.attributes, "out_of_sample") | {name: stored.read(name) for name in stored.arrays}
+
+
+def _is_file(place: Place) -> bool:
+    return Path(place).suffix == ".npz"
+
+
+def _attributes(scores: Content) -> dict[str, Any]:
+    about = vars(About.of(scores))
+    queries = None if scores.queries is None else list(scores.queries)
+    attributes = {"kind": "scores", "format": _FORMAT, "queries": queries, **about}
+    # Version 0.1.0 does not know the entry; without it, it reads all other scores.
+    return attributes if scores.standardized else {k: v for k, v in attributes.items() if k != "standardized"}
+
+
+def _known(attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return the attributes that the class of the result takes."""
+    return {name: attributes[name] for name in (*_NEEDED[kind][1], "standardized") if name in attributes}
+
+
+def _upgraded(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes as they are written today: version 0.1.0 had the last one in words only."""
+    return {"standardized": str(attributes.get("unit")).startswith("the usual "), **attributes}
+
+
+def _whole(scores: Content) -> Arrays:
+    arrays = {name: getattr(scores, name) for name in _WHOLE}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _write_folder(
+    folder: Place, kind: Kind, attributes: Mapping[str, Any], sources: Mapping[str, Source], whole: Arrays
+) -> None:
+    identity = {"kind": kind, "saved": _fingerprint(sources, attributes, whole)}
+    specs = {name: _spec(source.shape) for name, source in sources.items()}
+    with TileStore.open_for_writing(folder, identity=identity, arrays=specs) as store:
+        for tile in store.pending():
+            parts: Arrays = {}
+            for name, source in sources.items():
+                rows = specs[name].region(tile)[0]
+                parts[name] = np.ascontiguousarray(source.rows(rows.start, rows.stop))
+            store.write(tile, parts)
+        if not store.complete:
+            store.finish(attributes, whole=whole)
+
+
+def _open_folder(folder: Place, kind: Kind) -> StoredArrays:
+    stored = TileStore.open_for_reading(folder)
+    title = kind.replace("_", "-")
+    if not stored.complete:
+        raise StoreError(
+            f"the {title} in {str(folder)!r} are not finished: {len(stored.done)} of {stored.tiles} tiles are done. "
+            f"Run the call that began them again with out={str(folder)!r}: it resumes there."
+        )
+    _check_kind(folder, kind, stored.attributes, set(stored.arrays))
+    return stored
+
+
+def _write_file(file: Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
+    try:
+        with atomic_file(file) as opened:
+            cast("Any", np).savez_compressed(opened, attributes=np.array(json.dumps(attributes)), **arrays)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {str(file)!r}: {error.strerror or error}. Give a file in a folder with room."
+        ) from error
+
+
+def _read_file(file: Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
+    """Return attributes and arrays of a file; those of version 0.1.0 have single entries in place of attributes."""
+    try:
+        arrays = _load(file)
+        if "attributes" in arrays:
+            attributes: dict[str, Any] = json.loads(str(arrays.pop("attributes")))
+        else:
+            names = [name for name in ("unit", "path", "replicas") if name in arrays and arrays[name].ndim == 0]
+            attributes = {"queries": None, "path": "", "provenance": {}, "kind": kind, "format": _FORMAT}
+            attributes |= {name: arrays.pop(name).item() for name in names}
+    except FileNotFoundError as error:
+        raise StoreError(f"there is no file {str(file)!r}. Give a file of saved results.") from error
+    except _DAMAGED as error:
+        raise StoreDamagedError(
+            f"{str(file)!r} is damaged ({type(error).__name__}: {error})", cure="Compute its content again."
+        ) from error
+    _check_kind(file, kind, attributes, set(arrays))
+    return _known(attributes, kind), close(arrays)
+
+
+def _load(file: Place) -> Arrays:
+    # NumPy leaves a file open that it cannot read.
+    with Path(file).open("rb") as raw, np.load(raw, allow_pickle=False) as opened:
+        return {name: opened[name] for name in opened.files}
+
+
+def _check_kind(place: Place, kind: Kind, attributes: Mapping[str, Any], arrays: set[str]) -> None:
+    title = kind.replace("_", "-")
+    if attributes.get("kind") != kind:
+        raise StoreError(f"{str(place)!r} must hold {title}, got {attributes.get('kind') or 'something else'!r}.")
+    if attributes.get("format") != _FORMAT:
+        raise StoreError(
+            f"the {title} in {str(place)!r} have format {attributes.get('format')}; this version of turnover reads "
+            f"format {_FORMAT}. Use the version that made them."
+        )
+    missing = [name for name in _NEEDED[kind][0] if name not in arrays]
+    missing += [name for name in _NEEDED[kind][1] if name not in attributes]
+    if missing:
+        raise StoreDamagedError(
+            f"the {title} in {str(place)!r} have no {', '.join(missing)}", cure="Compute them again."
+        )
+
+
+def _open_tokens(file: Path, rows: int) -> TokenScores | None:
+    """Return the tokens in a folder of scores; None where there are none."""
+    if not file.exists():
+        return None
+    cure = "Save the scores to another folder."
+    try:
+        tokens = TokenScores(**close(_load(file)))
+    except _DAMAGED as error:
+        raise StoreDamagedError(f"{str(file)!r} is damaged ({error})", cure=cure) from error
+    if len(tokens) != rows:
+        raise StoreDamagedError(
+            f"{str(file)!r} has the tokens of {len(tokens)} rows, but there are {rows} scores", cure=cure
+        )
+    return tokens
+
+
+def _spec(shape: tuple[int, ...]) -> ArraySpec:
+    """Return tiles of whole rows, some megabytes each."""
+    width = max(1, int(np.prod(shape[1:])))
+    return ArraySpec(shape, "float32", (max(1, min(_TILE // width, shape[0])), *(max(1, size) for size in shape[1:])))
+
+
+def _fingerprint(sources: Mapping[str, Source], attributes: Mapping[str, Any], whole: Arrays) -> str:
+    """Return a checksum of everything: the same result may be saved again, others are rejected by the store."""
+    digest = hashlib.sha256(json.dumps(attributes, sort_keys=True).encode())
+    for name in sorted(whole):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(whole[name]).tobytes())
+    for name in sorted(sources):
+        digest.update(f"{name}{sources[name].shape}".encode())
+        for _, _, part in blocks(sources[name]):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

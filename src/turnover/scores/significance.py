@@ -1,0 +1,309 @@
+"""How far scores can be trusted: p-values from null ids or standard errors, which of many are significant, noise.
+
+**P-values from null ids.** Among j null ids the rank of a score gives no p-value below 1 / (j + 1), too much to be
+significant among thousands of rows. And no bell curve serves: scores of null ids have heavy tails, heavier for some
+queries than for others, and a normal distribution of the same spread finds "signal" in nearly every set of pure noise.
+So the furthest tenth of the distances from their mean is described by a generalized Pareto distribution, which is the
+limit that the tail of nearly any distribution has (Pickands 1975). Its shape is uncertain by about 0.1 when 100
+distances are known, and a p-value far beyond them depends on it by orders of magnitude. The p-value is therefore the
+predictive one: averaged over shapes and scales by how well they explain the distances and by a weak prior on the shape.
+That makes it as large as needed for errors to be as frequent as stated.
+
+**Significance** is Benjamini and Hochberg's step-up, over all p-values or over a list of the smallest. Of what is
+marked at level 0.05, 5 % or less is expected to be noise; where all is noise, anything is marked in 5 % of cases or
+less.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from turnover.errors import ScoresError
+
+from ._arrays import Floats, Ints, Source, blocks, closed, floats
+
+FEWEST_REPLICAS = 3
+"""Replicas that a standard error needs: the spread of two numbers says next to nothing."""
+
+FEWEST_FOR_A_TAIL = 100
+"""Null ids that a tail is fitted to at least; with fewer, p-values are ranks."""
+
+_TAIL_SHARE = 0.1
+"""Which share of the distances is the tail."""
+
+# Prior of the shape: 0 is an exponential tail, 1 / 3 that of Student's distribution with 3 degrees of freedom. For
+# null ids of digit classifiers it is between −0.2 and 0.3 on most queries.
+_SHAPE_MEAN, _SHAPE_SPREAD = 0.1, 0.2
+
+_MOST_TERMS = 1000
+_TINY = 1e-300
+_LARGEST = 1e150  # its square is still a float64
+
+Bools = NDArray[np.bool_]
+_Doubles = NDArray[np.float64]
+
+
+def normal_tail(z: NDArray[np.floating]) -> _Doubles:
+    """Return the probability that a standard normal number is at least as far from 0 as each of these."""
+    distances = np.asarray(np.abs(np.asarray(z, np.float64)) / math.sqrt(2))
+    return cast("Any", torch).special.erfc(cast("Any", torch).from_numpy(distances)).numpy()
+
+
+def student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
+    """Return the probability that a number of Student's distribution is at least as far from 0 as each of these.
+
+    Args:
+        t: any numbers; NaN stays NaN.
+        df: degrees of freedom, more than 0.
+    """
+    square = np.square(np.minimum(np.abs(np.asarray(t, np.float64)), _LARGEST))
+    # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularized incomplete beta function at x = df / (df + t²).
+    return _incomplete_beta(df / 2, 0.5, df / (df + square), square / (df + square))
+
+
+def normal_limit(p: float) -> float:
+    """Return the distance from 0 that a standard normal number has or exceeds with probability p."""
+    return -NormalDist().inv_cdf(p / 2)
+
+
+@lru_cache
+def student_limit(p: float, df: float) -> float:
+    """Return the distance from 0 that a number of Student's distribution has or exceeds with probability p."""
+
+    def tail(t: float) -> float:
+        return float(student_tail(np.array(t), df))
+
+    low, high = 0.0, 1.0
+    while tail(high) > p and high < _LARGEST:
+        low, high = high, 2 * high
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle) > p else (low, middle)
+    return (low + high) / 2
+
+
+def _incomplete_beta(a: float, b: float, x: _Doubles, rest: _Doubles) -> _Doubles:
+    """Return I_x(a, b), given x and rest = 1 − x, each to full precision."""
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    with np.errstate(divide="ignore"):
+        front = np.exp(a * np.log(x) + b * np.log(rest) - log_beta)
+    # The fraction converges fast on one side of the mean; on the other, I_x(a, b) = 1 − I_(1−x)(b, a).
+    left = x < (a + 1) / (a + b + 2)
+    below = front * _beta_fraction(a, b, np.where(left, x, 0.0)) / a
+    above = 1 - front * _beta_fraction(b, a, np.where(left, 0.0, rest)) / b
+    return np.where(np.isnan(x), np.nan, np.where(left, below, above))
+
+
+def _beta_fraction(a: float, b: float, x: _Doubles) -> _Doubles:
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
+    upper = np.ones_like(x)
+    lower = 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = lower
+    for term in range(1, _MOST_TERMS):
+        even = term * (b - term) * x / ((a + 2 * term - 1) * (a + 2 * term))
+        odd = -(a + term) * (a + b + term) * x / ((a + 2 * term) * (a + 2 * term + 1))
+        for step in (even, odd):
+            lower = 1 / _not_zero(1 + step * lower)
+            upper = _not_zero(1 + step / upper)
+            value = value * lower * upper
+        if not (np.abs(lower * upper - 1) > 1e-15).any():
+            break
+    return value
+
+
+def _not_zero(x: _Doubles) -> _Doubles:
+    return np.where(np.abs(x) < _TINY, _TINY, x)
+
+
+def error_p_values(values: Floats, stderr: Floats, df: int | None) -> Floats:
+    """Return two-sided p-values, by Student's distribution with `df` degrees of freedom; None: the normal one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.divide(values, stderr, dtype=np.float64)
+    t[(values == 0) & (stderr == 0)] = 0  # all replicas agree that nothing happens
+    return closed((normal_tail(t) if df is None else student_tail(t, df)).astype(np.float32))
+
+
+def null_p_values(scores: Floats, null: Floats) -> Floats:
+    """Return the p-values of scores [n, m] against those of null ids on the same queries [j, m]."""
+    result = np.empty(scores.shape, np.float32)
+    for query in range(scores.shape[1]):
+        result[:, query] = NullTail(null[:, query]).p_values(scores[:, query])
+    return closed(result)
+
+
+class NullTail:
+    """The distribution of one query's null ids: ranks, and beyond them a fitted tail.
+
+    Args:
+        null: their scores [j]; failed ones are left out.
+    """
+
+    def __init__(self, null: Floats) -> None:
+        known = np.asarray(null[np.isfinite(null)], np.float64)
+        self._center = known.mean() if known.size else np.nan
+        self._distances = np.sort(np.abs(known - self._center))
+        self._tail: tuple[float, float, _Doubles] | None = None
+        if known.size >= FEWEST_FOR_A_TAIL:
+            self._fit(round(_TAIL_SHARE * known.size))
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return how probable it is, two-sided, that a null id scores as far out as each of these [n].
+
+        NaN where a score failed, or where no null id was scored.
+        """
+        count = self._distances.size
+        if not count:
+            return np.full(scores.shape, np.nan, np.float32)
+        distances = np.abs(np.asarray(scores, np.float64) - self._center)
+        # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
+        result = (1.0 + count - np.searchsorted(self._distances, distances)) / (1 + count)
+        if self._tail is not None:
+            threshold, unit, log_survival = self._tail
+            beyond = distances > threshold
+            excesses = (distances[beyond] - threshold) / unit
+            result[beyond] = np.exp(np.interp(excesses, _tails().excesses, log_survival))
+        return np.where(np.isnan(distances), np.nan, result).astype(np.float32)
+
+    def _fit(self, size: int) -> None:
+        """Fit a tail to the `size` largest distances."""
+        count = self._distances.size
+        threshold = float(self._distances[count - size - 1])
+        excesses = self._distances[count - size :] - threshold
+        unit = float(np.median(excesses))
+        if unit <= 0:  # most scores are the same number: ranks are all there is
+            return
+        tails = _tails()
+        inner = 1 + tails.shape * (excesses / unit) / tails.scale
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_density = -np.log(tails.scale) - (1 / tails.shape + 1) * np.log(inner)
+        # Tails of negative shape end somewhere; one that ends before the largest excess is impossible.
+        log_density = np.where(inner > 0, log_density, -np.inf)
+        weights = log_density.sum(axis=1) + tails.log_prior
+        weights = np.exp(weights - weights.max())
+        survival = weights @ tails.survival / weights.sum()
+        self._tail = threshold, unit, np.log(np.maximum(survival * (size + 1) / (count + 1), 1e-300))
+
+
+class _Tails(NamedTuple):
+    """Generalized Pareto tails to average over, one per row, in units of the median excess."""
+
+    shape: _Doubles  # [tails, 1]
+    scale: _Doubles  # [tails, 1]
+    log_prior: _Doubles  # [tails]
+    excesses: _Doubles  # [points]: distances beyond the threshold at which survival is tabulated
+    survival: _Doubles  # [tails, points]
+
+
+@lru_cache(maxsize=1)
+def _tails() -> _Tails:
+    shapes = np.linspace(-1.0, 0.9, 39)
+    shapes[np.abs(shapes) < 1e-6] = 1e-6  # the exponential tail, without a formula of its own
+    # A tail's median excess is scale · (2^shape − 1) / shape; that of a sample is uncertain by 0.14 in its logarithm.
+    scales = shapes[:, None] / (2 ** shapes[:, None] - 1) * np.exp(np.linspace(-0.7, 0.7, 21))
+    shape = np.repeat(shapes, scales.shape[1])[:, None]
+    scale = scales.reshape(-1, 1)
+    excesses = np.concatenate([[0.0], np.geomspace(0.02, 1e4, 120)])
+    inner = np.maximum(1 + shape * excesses / scale, 1e-300)
+    survival = np.where(inner > 1e-300, np.exp(-np.log(inner) / shape), 0.0)
+    log_prior = -0.5 * np.square((shape[:, 0] - _SHAPE_MEAN) / _SHAPE_SPREAD)
+    return _Tails(shape, scale, log_prior, excesses, survival)
+
+
+def checked_level(level: Any) -> float:
+    """Return a share between 0 and 1, or raise."""
+    try:
+        share = float(level)
+    except (TypeError, ValueError):
+        share = 0.0
+    if not 0 < share < 1:
+        raise ScoresError(f"level must be a share between 0 and 1, such as 0.05, got {level!r}.")
+    return share
+
+
+def discoveries(p: Floats, level: float, counts: Ints | None = None) -> Bools:
+    """Tell which p-values of each query are significant.
+
+    With `counts` given, p are only some of each query's p-values. The r-th smallest of some is at least the r-th
+    smallest of all, so all that is marked would be marked with the others known too: some may be missed, none added.
+
+    Args:
+        p: p-values [n, m]; NaN: failed, not counted.
+        level: share of false ones among the marked that is allowed.
+        counts: of how many p-values each query's are a part [m]; None: these are all.
+    """
+    ordered = np.sort(p, axis=0)  # NaN last
+    total = np.count_nonzero(~np.isnan(p), axis=0) if counts is None else counts
+    ranks = np.arange(1, len(p) + 1, dtype=np.float64)[:, None]
+    passed: Bools = ordered <= level * ranks / np.maximum(total, 1)
+    limit = np.where(passed, ordered, -1.0).max(axis=0, initial=-1.0)
+    return p <= limit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Noise:
+    """How much of the spread of scores is noise, for each query [m], or one number for scores [n].
+
+    Attributes:
+        spread: standard deviation of pure noise: that of null ids where they were scored, else the standard error that
+            the replicas show.
+        ratio: `spread` divided by the standard deviation of the scores. 1: they are spread as if nothing had been
+            learned from the instances.
+        signal: share of the variance of scores that noise does not explain, 1 − ratio², at least 0.
+    """
+
+    spread: Floats
+    ratio: Floats
+    signal: Floats
+
+    def __repr__(self) -> str:
+        """Return both shares, in the middle of all queries."""
+        which = "" if self.ratio.ndim == 0 else " (median of the queries)"
+        return (
+            f"noise is {_median(self.ratio):.2f} of the spread of scores, "
+            f"signal {_median(self.signal):.0%} of their variance{which}"
+        )
+
+
+def noise_of(values: Source, stderr: Source | None, null_spread: Floats | None) -> Noise:
+    """Return how much of the spread of scores is noise."""
+    if null_spread is not None:
+        noise = np.asarray(null_spread, np.float64)
+        if len(values.shape) == 1 and noise.ndim == 1:  # every row is its own query
+            noise = _mean_square_and_variance(Source(null_spread))[0] ** 0.5
+    elif stderr is not None:
+        noise = _mean_square_and_variance(stderr)[0] ** 0.5
+    else:
+        raise ScoresError(
+            "the noise of these scores is not known: they have neither scores of null ids nor standard errors. "
+            "Compute them with turnover.Influence, which keeps both, or give null= or stderr=."
+        )
+    _, variance = _mean_square_and_variance(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = noise / np.sqrt(variance)
+    signal = np.maximum(1 - np.square(ratio), 0)
+    return Noise(floats(noise, "spread"), floats(ratio, "ratio"), floats(signal, "signal"))
+
+
+def _mean_square_and_variance(source: Source) -> tuple[_Doubles, _Doubles]:
+    """Return both for each query, of the numbers that are finite; NaN where there are too few."""
+    count, total, squares = np.zeros((3, *source.shape[1:]))
+    for _, _, part in blocks(source):
+        finite = np.isfinite(part)
+        known = np.where(finite, part, np.float32(0)).astype(np.float64)
+        count = count + finite.sum(axis=0)
+        total = total + known.sum(axis=0)
+        squares = squares + np.square(known).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.maximum(squares - np.square(total) / count, 0) / (count - 1)
+        return squares / count, np.where(count > 1, variance, np.nan)
+
+
+def _median(numbers: Floats) -> float:
+    known = numbers[np.isfinite(numbers)]
+    return float(np.median(known)) if known.size else float("nan")
