@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="fastapi is missing: make test-browser")
 
 from tests.ui.web import small_runs
 from tests.ui.web.small_runs import BAD, GOOD, SCRIPT
-from turnover.runs.runs import Run
+from turnover.runs.run import Run
 from turnover.ui.web import LiveServer, open_server
 
 MAKERS = {"text": small_runs.text_run, "image": small_runs.image_run, "table": small_runs.table_run}

@@ -33,7 +33,7 @@ from experiments.lm.run import run as measure
 from experiments.lm.training import Corpus, Positions, load_corpus
 from experiments.runner import HERE, outside, run
 from turnover.applications.colored_text import colored_text
-from turnover.runs.token_data import Vocabulary
+from turnover.runs.language_models import Vocabulary
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.integrations.tiny_text import arguments, bert
 from turnover.errors import TargetError
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.integrations.hf_training import _reject_shifted_labels, _shifts_labels
-from turnover.runs.token_data import Sequences
+from turnover.runs.language_models import Sequences
 
 WORDS, LENGTH = 40, 8
 SITES = ["transformer.h.*.mlp.act", "transformer.ln_f"]

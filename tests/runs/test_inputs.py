@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import RunError
+from turnover.runs.folder import RunFolder
 from turnover.runs.inputs.columns import ColumnInputs
-from turnover.runs.inputs.inputs import as_json, read_inputs
-from turnover.runs.inputs.ngrams import NgramInputs
+from turnover.runs.inputs.inputs import inputs_as_json, read_inputs
 from turnover.runs.inputs.pixels import PixelInputs
+from turnover.runs.inputs.texts import NgramInputs
 
 TEXTS = ["a good film", "a bad film", "ein schöner Film", ""]
 TABLE = pd.DataFrame(
@@ -28,8 +29,8 @@ FITTED = [
 @pytest.mark.parametrize(("inputs", "values"), FITTED, ids=["ngrams", "columns", "pixels"])
 def test_inputs_are_the_same_after_a_file(tmp_path, inputs, values):
     file = tmp_path / "inputs.json"
-    file.write_text(as_json(inputs))
-    again = read_inputs(file)
+    file.write_text(inputs_as_json(inputs))
+    again = read_inputs(RunFolder(tmp_path))
     assert again == inputs
     assert torch.equal(again(values), inputs(values))
 
@@ -88,5 +89,5 @@ def test_an_image_of_one_color_does_not_divide_by_zero():
 @pytest.mark.parametrize("content", ["{}", "nonsense", '{"kind": "unknown"}'])
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "inputs.json").write_text(content)
-    with pytest.raises(RunError, match="cannot be read"):
-        read_inputs(tmp_path / "inputs.json")
+    with pytest.raises(RunError, match="missing or damaged"):
+        read_inputs(RunFolder(tmp_path))

@@ -7,9 +7,10 @@ pytest.importorskip("pandas", reason="needs the extra cli")
 import pandas as pd
 
 from turnover.runs.config import RunConfig
+from turnover.runs.folder import RunFolder
 from turnover.runs.reading.reading import read_rows
 from turnover.runs.reading.same_table import same_table
-from turnover.runs.rows_kept import keep_rows, open_rows
+from turnover.runs.rows import Rows
 
 TEXTS = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]
 
@@ -33,9 +34,8 @@ def file(tmp_path):
 
 def test_a_file_is_the_same_after_its_rows_were_kept_and_read_again(file, tmp_path):
     rows = read_rows(RunConfig(str(file), text="text", label="label"))
-    (tmp_path / "run").mkdir()
-    keep_rows(rows, tmp_path / "run")
-    found = same_table(open_rows(tmp_path / "run"), str(file), range(8))
+    rows.save(RunFolder(tmp_path / "run"))
+    found = same_table(Rows.open(RunFolder(tmp_path / "run")), str(file), range(8))
     assert found is not None
     assert list(found.frame["text"]) == TEXTS
 

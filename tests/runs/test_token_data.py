@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader
 
 import turnover
 from turnover.errors import DataSetError
-from turnover.runs.token_data import ContextWindows, Documents, Sequences, Vocabulary, padded
+from turnover.runs.language_models import ContextWindows, Documents, Sequences, Vocabulary, padded
 
 
 def test_every_position_with_a_full_context_is_one_instance():

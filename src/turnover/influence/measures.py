@@ -63,8 +63,8 @@ class Goodness:
             raise InfluenceError(
                 "the labels are the input_ids themselves: a causal language model shifts them within its own loss, but "
                 "scores compare outputs and labels position by position. Give each position the next token as its "
-                "label, as turnover.runs.token_data.Sequences and Documents do, or a loss of your own that shifts: "
-                "loss=lambda outputs, labels: ..."
+                "label, as Sequences and Documents of turnover.runs.language_models do, or a loss of your own that "
+                "shifts: loss=lambda outputs, labels: ..."
             )
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:

@@ -4,16 +4,13 @@ Owns: loading data and training a wrapped model on it. Must not know: terminals 
 """
 
 from .cleaned_file import CleanedFile
-from .config import Kind, RunConfig
+from .config import Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
-from .feed_forward_lm import FeedForwardLM, language_model_sites
-from .fitting import Curves
-from .folder import RunFolder, read_about, write_whole
-from .inputs.columns import Column, ColumnInputs, checked_cells
-from .inputs.pixels import PixelInputs
-from .lm_runs import LmRun
+from .folder import RunFolder
+from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
+from .language_modeling import LanguageModeling
+from .language_models import END, ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
 from .networks import REPLICAS
-from .opening import open_any, start_any
 from .reading.columns import nearest
 from .reading.encoding import text_encoding
 from .reading.files import Table, quotes_are_text, separator_of
@@ -22,6 +19,7 @@ from .reading.pixels import need_pillow, read_image
 from .reading.row_files import WRITABLE, table_bytes
 from .reading.same_table import same_table
 from .rows import SPLITS, Rows
+from .run import Run, open_run, start_run
 from .run_cleanse import (
     REMOVED,
     RemovedRow,
@@ -36,10 +34,7 @@ from .run_cleanse import (
 from .run_evaluation import RunEvaluation, evaluate_run, foretold_seconds, known_wrong
 from .run_memorized import run_duplicates, run_memorized
 from .run_recipe import run_recipe, training_seconds
-from .runs import Run
-from .starting import fitting_of, start_run
-from .token_data import END, ContextWindows, Vocabulary
-from .watching import Watch
+from .training import Curves
 
 __all__ = [
     "END",
@@ -56,7 +51,7 @@ __all__ = [
     "DigitsResult",
     "FeedForwardLM",
     "Kind",
-    "LmRun",
+    "LanguageModeling",
     "PixelInputs",
     "RemovedRow",
     "Rows",
@@ -70,17 +65,15 @@ __all__ = [
     "checked_cells",
     "cleaned_path",
     "evaluate_run",
-    "fitting_of",
     "foretold_seconds",
     "known_wrong",
     "label_text",
     "language_model_sites",
     "nearest",
     "need_pillow",
-    "open_any",
+    "open_run",
     "prove_cleansing",
     "quotes_are_text",
-    "read_about",
     "read_image",
     "refuse_cleansing",
     "refuse_to_overwrite",
@@ -92,11 +85,9 @@ __all__ = [
     "run_recipe",
     "same_table",
     "separator_of",
-    "start_any",
     "start_run",
     "table_bytes",
     "text_encoding",
     "training_seconds",
     "write_cleansing",
-    "write_whole",
 ]

@@ -1,14 +1,31 @@
-"""What a run is asked to do: everything that decides its result, as a dataclass and as a TOML file."""
+"""Settings of a run: everything that decides its result, as a dataclass and as a TOML file."""
 
+import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from turnover.errors import RunError
 
 Kind = Literal["text", "image", "table", "lm"]
+
+
+class Watch(Protocol):
+    """Called as a run makes progress, so that a terminal can show a bar."""
+
+    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Take note that `done` of `total` steps of a stage are finished."""
+        ...
+
+
+def unwatched(stage: str, done: int, total: int, note: str = "") -> None:
+    """Take no note of anything."""
+
+
+_AT_LEAST_ONE = ("batch_size", "image_size", "context", "vocabulary")
+_OPEN = ("hidden", "replicas", "epochs")
 
 
 @dataclass(frozen=True)
@@ -18,33 +35,33 @@ class RunConfig:
     Attributes:
         data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, a text corpus, or the name of a
             data set on the Hugging Face hub.
-        task: what kind of data it is; None: found out.
+        task: kind of data; None: auto-detected.
         text: column of texts.
         label: column of labels.
         columns: columns that a table is learned from; empty: all but the label, id and group.
-        group: column of annotators, sources or users; what belongs to one of them is one instance.
+        group: column of annotators, sources or users; all rows of a group are one instance.
         validation_data: file of validation rows; None: a share of the data.
         test_data: file of test rows; None: a share of the data.
         validation: share of the rows for validation.
         test: share of the rows for the test.
-        max_rows: use only so many rows, drawn at random; None: all.
-        skip_bad: leave out rows that cannot be learned from (no text, no label, a damaged image, a label that no
-            training row has) in place of refusing the data.
+        max_rows: maximum number of training rows, drawn at random; None: all.
+        skip_bad: skip rows that cannot be learned from (no text, no label, a damaged image, a label that no training
+            row has) instead of rejecting the data.
         model: folder or hub name of a pretrained encoder for texts; None: hashed n-grams, without any download.
-        adapters: bottleneck width of adapters that are trained in the encoder; 0: it stays frozen, a masked layer on
-            top learns.
-        hidden: width of the masked layer; 0: by the kind of data.
-        replicas: masked parts in one training, of a language model trainings; from 3 on scores have standard errors of
-            their own. 0: by the kind of data; 1 with adapters.
+        adapters: bottleneck width of adapters that are trained in the encoder; 0: it stays frozen, and a masked layer
+            on top learns.
+        hidden: width of the masked layer; 0: the default of the kind of data.
+        replicas: masked parts in one training, or trainings of a language model; from 3 on scores have standard errors
+            of their own. 0: the default of the kind of data; 1 with adapters.
         keep: share of the units that an instance trains.
-        epochs: passes over the training rows; 0: by the kind of data.
-        batch_size: rows of a batch.
-        learning_rate: of AdamW; 0: by the kind of data.
+        epochs: passes over the training rows; 0: the default of the kind of data.
+        batch_size: rows per batch.
+        learning_rate: of AdamW; 0: the default of the kind of data.
         weight_decay: of AdamW.
-        balance: weigh classes by their rarity in the loss.
+        balance: weight classes in the loss by their rarity.
         image_size: pixels that the shorter side of images is scaled to.
         context: words before a position, of a language model.
-        vocabulary: most frequent words that a language model knows.
+        vocabulary: number of most frequent words that a language model knows.
         seed: of splits, weights, masks and batches.
     """
 
@@ -76,34 +93,30 @@ class RunConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run, all problems at once."""
-        needs = [
-            (self.task is None or self.task in get_args(Kind), f"task={self.task!r}: give text, image, table or lm"),
-            (0 < self.validation < 1, f"validation={self.validation}: give a share between 0 and 1, 0.1 for example"),
-            (0 <= self.test < 1, f"test={self.test}: give a share from 0 to 1, 0.1 for example"),
-            (self.validation + self.test < 1, "validation and test together leave no rows for training"),
-            (self.max_rows is None or self.max_rows > 0, f"max_rows={self.max_rows}: give at least 1"),
-            (0 < self.keep < 1, f"keep={self.keep}: give a share between 0 and 1, 0.5 for example"),
-            (self.adapters == 0 or self.model is not None, "adapters go into a pretrained encoder: give model too"),
-            (
-                not self.adapters or self.replicas <= 1,
-                f"replicas={self.replicas}: with adapters a run has one, or it would take hours; leave replicas out",
-            ),
-            (self.learning_rate >= 0, f"learning_rate={self.learning_rate}: give a number above 0"),
-            (self.weight_decay >= 0, f"weight_decay={self.weight_decay}: give a number of at least 0"),
-            (self.adapters >= 0, f"adapters={self.adapters}: give a width, 64 for example, or 0 for none"),
+        """Reject settings that cannot be run, all problems at once."""
+        checks = [
+            ("task", self.task is None or self.task in get_args(Kind), "one of text, image, table and lm"),
+            ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
+            ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
+            ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),
+            ("keep", 0 < self.keep < 1, "a share between 0 and 1, such as 0.5"),
+            ("learning_rate", self.learning_rate >= 0, "a number above 0"),
+            ("weight_decay", self.weight_decay >= 0, "a number >= 0"),
+            ("adapters", self.adapters >= 0, "a width, such as 64, or 0 for none"),
+            *((name, getattr(self, name) >= 1, "an integer >= 1") for name in _AT_LEAST_ONE),
+            *((name, getattr(self, name) >= 0, "an integer >= 1, or 0 for the default") for name in _OPEN),
         ]
-        needs += [
-            (getattr(self, name) >= 1, f"{name}={getattr(self, name)}: give at least 1")
-            for name in ("batch_size", "image_size", "context", "vocabulary")
-        ]
-        needs += [
-            (getattr(self, name) >= 0, f"{name}={getattr(self, name)}: give at least 1, or 0 to leave it open")
-            for name in ("hidden", "replicas", "epochs")
-        ]
-        problems = [problem for holds, problem in needs if not holds]
+        problems = [f"{name} must be {need}, got {getattr(self, name)!r}" for name, holds, need in checks if not holds]
+        if self.validation + self.test >= 1:
+            problems.append("validation and test together leave no rows for training")
+        if self.adapters and self.model is None:
+            problems.append("adapters go into a pretrained encoder: give model too")
+        if self.adapters and self.replicas > 1:
+            problems.append(
+                f"replicas must be 1 with adapters, or a run would take hours, got {self.replicas}: omit replicas"
+            )
         if problems:
-            raise RunError(f"this cannot be run: {'; '.join(problems)}.")
+            raise RunError(f"these settings cannot be run: {'; '.join(problems)}.")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], *, source: str) -> "RunConfig":
@@ -112,6 +125,9 @@ class RunConfig:
         Args:
             values: by name; lists stand for tuples.
             source: where they come from, for messages.
+
+        Raises:
+            RunError: a setting is unknown or has the wrong type, or `data` is missing.
         """
         known = {part.name for part in fields(cls)}
         unknown = sorted(set(values) - known)
@@ -135,19 +151,27 @@ class RunConfig:
             raise RunError(f"{str(file)!r} is not TOML: {error}.") from error
         return cls.from_values(values, source=repr(str(file)))
 
+    def with_defaults(self, **defaults: float) -> "RunConfig":
+        """Return the settings with defaults in place of what was left open (0).
+
+        Example:
+            >>> RunConfig("a.csv", epochs=5).with_defaults(epochs=3, hidden=64).epochs
+            5
+        """
+        values: dict[str, Any] = {name: getattr(self, name) or value for name, value in defaults.items()}
+        return replace(self, **values)
+
     def as_dict(self) -> dict[str, Any]:
         """Return all settings, ready for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def as_toml(self) -> str:
-        """Return the settings as TOML; what is None is left out.
+        """Return the settings as TOML; None is omitted.
 
         Example:
             >>> RunConfig("a.csv", label="y").as_toml().splitlines()[:2]
             ['data = "a.csv"', 'label = "y"']
         """
-        import json
-
         # A JSON string, number, bool or list is TOML too.
         return "".join(
             f"{name} = {json.dumps(value, ensure_ascii=False)}\n"

@@ -11,12 +11,10 @@ from torch import Tensor
 
 from turnover.errors import MissingExtraError, RunError
 
-from .config import RunConfig
+from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder
 from .reading.row_files import write_bytes_whole
-from .runs import Run
-from .starting import start_run
-from .watching import Watch, unwatched
+from .run import Run, start_run
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
-"""A run folder: the names of its files, and run.json, which says what is in it and how far it came."""
+"""A run folder: the names of its files, safe writing and reading of them, and run.json, which says how far it came."""
 
 import json
-import os
 import platform
 import shlex
-from contextlib import suppress
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,72 +17,11 @@ import numpy as np
 import torch
 
 import turnover
-from turnover.errors import RunError
+from turnover.errors import RunError, StoreLockedError, TurnOverError
+from turnover.storage import LOCK_FILES, FolderLock, write_atomically
 
-FORMAT = 1
+_FORMAT = 1
 State = Literal["begun", "trained", "complete"]
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """Where everything is."""
-
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """Return the file of settings."""
-        return self.path / "config.toml"
-
-    @property
-    def again(self) -> str:
-        """Return the command that makes the run anew, in another folder."""
-        return f"turnover run --config {shlex.quote(str(self.config))} --out NEW"
-
-    @property
-    def about(self) -> Path:
-        """Return the file that says what is in the folder."""
-        return self.path / "run.json"
-
-    @property
-    def splits(self) -> Path:
-        """Return the file that says which rows are for training."""
-        return self.path / "splits.npy"
-
-    @property
-    def inputs(self) -> Path:
-        """Return the file that says how values become inputs."""
-        return self.path / "inputs.json"
-
-    @property
-    def features(self) -> Path:
-        """Return the file of what an encoder made of all rows."""
-        return self.path / "features.npy"
-
-    @property
-    def model(self) -> Path:
-        """Return the folder of the trained model."""
-        return self.path / "model"
-
-    @property
-    def training(self) -> Path:
-        """Return the file of a training that was cut off."""
-        return self.path / "training.pt"
-
-    @property
-    def curves(self) -> Path:
-        """Return the file of learning curves."""
-        return self.path / "curves.json"
-
-    @property
-    def scores(self) -> Path:
-        """Return the folder of scores."""
-        return self.path / "scores"
-
-    @property
-    def report(self) -> Path:
-        """Return the report."""
-        return self.path / "report.html"
 
 
 @dataclass
@@ -92,7 +34,7 @@ class About:
         versions: of turnover, torch, NumPy and Python.
         seconds: by stage.
         results: accuracy and the like.
-        notes: what was found and done on the way, a sentence each.
+        notes: what was detected and done on the way, one sentence each.
         denoised: whether questions about predictions are answered by denoised scores.
     """
 
@@ -104,42 +46,139 @@ class About:
     notes: list[str] = field(default_factory=list)
     denoised: bool = True
 
+    @classmethod
+    def of_new_run(cls) -> "About":
+        """Return what is known of a run when it begins."""
+        versions = {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+        return cls(versions={"turnover": turnover.__version__, **versions})
 
-def versions() -> dict[str, str]:
-    """Return the versions of what results depend on."""
-    return {
-        "turnover": turnover.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def write_about(folder: RunFolder, about: About) -> None:
-    """Write run.json."""
-    write_whole(folder.about, json.dumps({"format": FORMAT, **asdict(about)}, indent=2) + "\n")
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the seconds that a block takes to those of a stage."""
+        began = time.perf_counter()
+        yield
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - began, 3)
 
 
-def read_about(folder: RunFolder) -> About:
-    """Read run.json; refuse what is no run folder, or of another format."""
-    try:
-        values: dict[str, Any] = json.loads(folder.about.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise ValueError(f"it holds a {type(values).__name__}")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise RunError(_no_run(folder.path)) from error
-    except (ValueError, OSError) as error:
-        raise RunError(f"{str(folder.about)!r} cannot be read: {error}. Run it again: {folder.again}") from error
-    if values.pop("format", None) != FORMAT:
-        made_by = values.get("versions", {}).get("turnover", "another version")
-        raise RunError(
-            f"{str(folder.path)!r} was made by turnover {made_by} in a format that this version "
-            f"({turnover.__version__}) does not read. Run it again: {folder.again}"
+class RunFolder:
+    """Where everything of a run is.
+
+    Args:
+        path: of the folder.
+
+    Attributes:
+        path: of the folder.
+        config: settings of the run.
+        about: what is in the folder; see `About`.
+        splits: split of each row.
+        inputs: how values become inputs of the network.
+        features: features of all rows by an encoder.
+        model: folder of the trained model, or of several.
+        training: state of an interrupted training.
+        curves: learning curves.
+        scores: folder of scores.
+        report: the report.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.toml"
+        self.about = self.path / "run.json"
+        self.splits = self.path / "splits.npy"
+        self.inputs = self.path / "inputs.json"
+        self.features = self.path / "features.npy"
+        self.model = self.path / "model"
+        self.training = self.path / "training.pt"
+        self.curves = self.path / "curves.json"
+        self.scores = self.path / "scores"
+        self.report = self.path / "report.html"
+
+    @property
+    def again(self) -> str:
+        """Return the command that makes the run anew, in another folder."""
+        return f"turnover run --config {shlex.quote(str(self.config))} --out NEW"
+
+    @property
+    def resume(self) -> str:
+        """Return the command that resumes the run."""
+        return f"turnover run --config {shlex.quote(str(self.config))} --out {shlex.quote(str(self.path))}"
+
+    def is_new(self) -> bool:
+        """Tell whether nothing but what an interrupted beginning of a run leaves is there."""
+        if not self.path.exists():
+            return True
+        begun = {"rows.jsonl.gz", "images.npz", "rows.json", "corpus.json.gz", "splits.npy", "scores", "config.toml"}
+        begun |= set(LOCK_FILES)
+        return self.path.is_dir() and all(
+            file.name in begun or file.name.endswith(".part") for file in self.path.iterdir()
         )
-    try:
-        return About(**values)
-    except TypeError as error:
-        raise RunError(f"{str(folder.about)!r} is damaged: {error}. Run it again: {folder.again}") from error
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only writer of the folder, which is made if it is missing.
+
+        Raises:
+            RunError: another process writes to it; the message says which.
+        """
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = FolderLock(self.path)
+            except StoreLockedError as error:
+                raise RunError(str(error)) from error
+        with lock:
+            yield
+
+    @contextmanager
+    def writing(self, file: Path | None = None) -> Iterator[None]:
+        """Turn the disk's errors within the block, on one file or on the folder, into one that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"cannot write to {str(file or self.path)!r}: {error.strerror or error}. Give a folder with room "
+                "and write access: --out NEW."
+            ) from error
+
+    @contextmanager
+    def reading(self, file: Path) -> Iterator[None]:
+        """Turn errors of reading a file of the folder into one that says how to make the run anew."""
+        try:
+            yield
+        except TurnOverError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise RunError(
+                f"{str(file)!r} is missing or damaged ({type(error).__name__}: {error}). Run it again: {self.again}"
+            ) from error
+
+    def write(self, file: Path, content: str | bytes) -> None:
+        """Write a file of the folder, or one that belongs to it, whole or not at all."""
+        with self.writing(file):
+            write_atomically(file, content)
+
+    def write_about(self, about: About) -> None:
+        """Write run.json."""
+        self.write(self.about, json.dumps({"format": _FORMAT, **asdict(about)}, indent=2) + "\n")
+
+    def read_about(self) -> About:
+        """Return what run.json says.
+
+        Raises:
+            RunError: there is no run, or it has another format.
+        """
+        if not self.about.is_file():
+            raise RunError(_no_run(self.path))
+        with self.reading(self.about):
+            values: dict[str, Any] = dict(json.loads(self.about.read_text(encoding="utf-8")))
+        if values.pop("format", None) != _FORMAT:
+            made_by = values.get("versions", {}).get("turnover", "another version")
+            raise RunError(
+                f"{str(self.path)!r} was made by turnover {made_by} in a format that this version "
+                f"({turnover.__version__}) does not read. Run it again: {self.again}"
+            )
+        with self.reading(self.about):
+            return About(**values)
 
 
 def _no_run(path: Path) -> str:
@@ -150,15 +189,3 @@ def _no_run(path: Path) -> str:
     if not path.is_dir():
         return f"{str(path)!r} is a file, and the folder of a run is needed. Make one: turnover run DATA --out RUN"
     return f"the folder {str(path)!r} holds no run: there is no run.json in it. Give that of a run, or make one: {make}"
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise RunError(f"cannot write {str(file)!r}: {error.strerror or error}. Give a folder with room.") from error

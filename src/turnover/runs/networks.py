@@ -1,8 +1,10 @@
-"""Sensible networks of which every training row trains its own half.
+"""Sensible networks in which every training row trains its own half.
 
 All end in one masked layer and an output layer without bias: nothing of a row leaks past the masks there, and scores of
 all pairs are one matrix product, so that questions are answered while a person waits.
 """
+
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,52 +12,74 @@ from torch import nn
 import turnover
 
 from .config import RunConfig
-from .inputs.inputs import Inputs
-from .inputs.pixels import PixelInputs
-from .inputs.tokenized import TokenInputs
+from .inputs import Inputs
 
 REPLICAS = 8
-# By the kind of inputs; texts as pieces of words are wide themselves.
-_WIDTHS = {"ngrams": 256, "encoder": 512, "columns": 512, "pixels": 512}
+# By the kind of inputs: width, epochs and learning rate. Texts as pieces of words are wide themselves. Epochs are
+# enough to memorize rows a little, which is what influence is made of.
+_DEFAULTS = {
+    "ngrams": (256, 3, 1e-3),
+    "encoder": (512, 6, 5e-4),
+    "tokens": (0, 5, 2e-3),
+    "columns": (512, 30, 2e-3),
+    "pixels": (512, 12, 1e-3),
+}
 
 
-def plain_network(config: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
+def settings_for(config: RunConfig, kind: str) -> RunConfig:
+    """Return settings in which open values have the defaults of a kind of inputs."""
+    width, epochs, rate = _DEFAULTS[kind]
+    replicas = 1 if config.adapters else REPLICAS
+    return config.with_defaults(hidden=width, epochs=epochs, learning_rate=rate, replicas=replicas)
+
+
+def plain_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
     """Return the network without masks: a ReLU layer over vectors; over images, two convolutions before it.
 
     Over token numbers it is the encoder itself, which gets its adapters with the masks.
 
-    What the convolutions learn of a row leaks into its flipped part; the audit of a run says how much.
+    What the convolutions learn of a row leaks into its flipped subnetwork; the audit of a run says how much.
     """
-    if isinstance(inputs, TokenInputs):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            return inputs.network(classes)
-    width = config.hidden or _WIDTHS[inputs.kind]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        if isinstance(inputs, PixelInputs):
-            convolutions: list[nn.Module] = [
-                nn.Conv2d(inputs.channels, 32, 3, padding=1),
-                nn.ReLU(),
-                nn.MaxPool2d(2),
-                nn.Conv2d(32, 64, 3, padding=1),
-                nn.ReLU(),
-                nn.AdaptiveAvgPool2d(4),
-                nn.Flatten(),
-            ]
-            before = 64 * 16
-        else:
-            convolutions, before = [], inputs.width
-        return nn.Sequential(*convolutions, nn.Linear(before, width), nn.ReLU(), nn.Linear(width, classes, bias=False))
+        torch.manual_seed(settings.seed)
+        return _BUILDERS.get(inputs.kind, _dense)(settings, inputs, classes)
 
 
-def masked_network(config: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
+def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
     """Return the same network with masks: on the ReLU layer before the outputs, or in adapters."""
-    plain = plain_network(config, inputs, classes)
-    if isinstance(inputs, TokenInputs):
-        return turnover.wrap(plain, adapters=config.adapters, keep=config.keep, seed=config.seed)
+    plain = plain_network(settings, inputs, classes)
+    if inputs.kind == "tokens":
+        return turnover.wrap(plain, adapters=settings.adapters, keep=settings.keep, seed=settings.seed)
     assert isinstance(plain, nn.Sequential)
     site = str(len(plain) - 2)
     with torch.random.fork_rng(devices=[]):  # weights of further replicas are drawn
-        torch.manual_seed(config.seed + 1)
-        return turnover.wrap(plain, at=[site], keep=config.keep, seed=config.seed, replicas=config.replicas or REPLICAS)
+        torch.manual_seed(settings.seed + 1)
+        return turnover.wrap(plain, at=[site], keep=settings.keep, seed=settings.seed, replicas=settings.replicas)
+
+
+def _dense(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
+    return nn.Sequential(*_masked_layers(inputs.width, settings.hidden, classes))
+
+
+def _convolutional(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
+    convolutions = [
+        nn.Conv2d(inputs.channels, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+    ]
+    return nn.Sequential(*convolutions, *_masked_layers(64 * 16, settings.hidden, classes))
+
+
+def _encoder(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
+    return inputs.network(classes)
+
+
+_BUILDERS = {"pixels": _convolutional, "tokens": _encoder}
+
+
+def _masked_layers(before: int, width: int, classes: int) -> list[nn.Module]:
+    return [nn.Linear(before, width), nn.ReLU(), nn.Linear(width, classes, bias=False)]

@@ -1,15 +1,27 @@
-"""The rows of a run: what was read, in one form for texts, images and tables."""
+"""The rows of a run: what was read, in one form for texts, images and tables, and how a run folder keeps it."""
 
-from dataclasses import dataclass, field
+import gzip
+import io
+import json
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from turnover.storage import atomic_file
+
+from .folder import RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+TO_BE_SPLIT = -1
+"""In `Rows.fixed`: no file assigned the row to a split."""
+
+_ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
 
 
 @dataclass(frozen=True)
@@ -18,17 +30,19 @@ class Rows:
 
     Attributes:
         kind: what the rows are.
-        frame: all columns as they were read, one line a row; of images, their names and labels.
+        frame: all columns as they were read, one line per row; of images, their names and labels.
         values: what is learned from: texts, uint8 pixels [rows, height, width, channels], or the columns of a table.
         labels: class numbers [rows]; -1 where a row has no label.
         label_names: the classes, as they stand in the data.
         label_column: name of the label's column in `frame`.
         name: what to call the data.
         names: what to call a row: its line, or the file of an image.
-        fixed: split of each row that was given by separate files, as index into SPLITS, -1 for rows that no file
-            assigned; empty: there were no separate files.
+        origins: where a row stands in the data: the number of its first line, of its row or image from 1, or the file
+            of an image; None for rows of other files, of validation or test rows. Empty: not known.
+        fixed: split of each row that was given by separate files, as index into SPLITS, TO_BE_SPLIT for rows that no
+            file assigned; empty: there were no separate files.
         groups: group of each row, or empty.
-        notes: what was found and done while reading, a sentence each, for the report.
+        notes: what was detected and done while reading, one sentence each, for the report.
     """
 
     kind: Literal["text", "image", "table"]
@@ -39,6 +53,7 @@ class Rows:
     label_column: str
     name: str
     names: tuple[str, ...]
+    origins: tuple[int | str | None, ...] = ()
     fixed: np.ndarray = field(default_factory=lambda: np.empty(0, np.int8))
     groups: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -47,21 +62,110 @@ class Rows:
         """Return the number of rows."""
         return len(self.labels)
 
+    @property
+    def own(self) -> np.ndarray:
+        """Return which rows stand in the data itself, bool [rows], not in a file of validation or test rows."""
+        return self.fixed <= 0 if len(self.fixed) else np.ones(len(self), bool)
+
     def taken(self, places: np.ndarray) -> "Rows":
-        """Return only some rows, in this order."""
-        values = [self.values[place] for place in places] if self.kind == "text" else None
-        if values is None:
+        """Return some of the rows, in this order."""
+        if self.kind == "text":
+            values: Any = [self.values[place] for place in places]
+        else:
             values = self.values[places] if self.kind == "image" else self.values.iloc[places].reset_index(drop=True)
-        return Rows(
-            self.kind,
-            self.frame.iloc[places].reset_index(drop=True),
-            values,
-            self.labels[places],
-            self.label_names,
-            self.label_column,
-            self.name,
-            tuple(self.names[place] for place in places),
-            self.fixed[places] if len(self.fixed) else self.fixed,
-            tuple(self.groups[place] for place in places) if self.groups else (),
-            self.notes,
+        return replace(
+            self,
+            frame=self.frame.iloc[places].reset_index(drop=True),
+            values=values,
+            labels=self.labels[places],
+            names=tuple(self.names[place] for place in places),
+            origins=tuple(self.origins[place] for place in places) if self.origins else (),
+            fixed=self.fixed[places] if len(self.fixed) else self.fixed,
+            groups=tuple(self.groups[place] for place in places) if self.groups else (),
         )
+
+    def save(self, folder: RunFolder) -> None:
+        """Write all rows into a run folder; rows.json comes last, so that half of it is never taken for all."""
+        values: list[Any] = [None] * len(self)
+        if self.kind == "text":
+            values = list(self.values)
+        elif self.kind == "table":
+            values = _records(self.values)
+        else:
+            with folder.writing(), atomic_file(folder.path / _IMAGES) as file:
+                np.savez_compressed(file, images=self.values)
+        with (
+            folder.writing(),
+            atomic_file(folder.path / _ROWS) as file,
+            gzip.open(file, "wb", compresslevel=3) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8") as lines,
+        ):
+            for place, (value, row) in enumerate(zip(values, _records(self.frame), strict=True)):
+                line = {"name": self.names[place], "label": int(self.labels[place]), "value": value, "row": row}
+                if self.origins:
+                    line["origin"] = self.origins[place]
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+        about = {
+            "kind": self.kind,
+            "rows": len(self),
+            "name": self.name,
+            "label_column": self.label_column,
+            "label_names": list(self.label_names),
+            "columns": [str(name) for name in self.frame.columns],
+            "fixed": self.fixed.tolist(),
+            "groups": list(self.groups),
+            "notes": list(self.notes),
+        }
+        folder.write(folder.path / _ABOUT, json.dumps(about, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def open(cls, folder: RunFolder) -> "Rows":
+        """Return the rows of a run folder.
+
+        Raises:
+            RunError: they are missing or damaged.
+        """
+        import pandas as pd
+
+        with folder.reading(folder.path / _ROWS):
+            about: dict[str, Any] = json.loads((folder.path / _ABOUT).read_text(encoding="utf-8"))
+            with gzip.open(folder.path / _ROWS, "rt", encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            if len(lines) != about["rows"]:
+                raise ValueError(f"{len(lines)} of {about['rows']} rows")
+            values: Any = [line["value"] for line in lines]
+            if about["kind"] == "image":
+                with (folder.path / _IMAGES).open("rb") as opened, np.load(opened) as kept:
+                    values = kept["images"]
+            elif about["kind"] == "table":
+                values = pd.DataFrame(values)
+            rows = cls(
+                about["kind"],
+                pd.DataFrame([line["row"] for line in lines], columns=about["columns"]),
+                values,
+                np.array([line["label"] for line in lines], np.int64),
+                tuple(about["label_names"]),
+                about["label_column"],
+                about["name"],
+                tuple(line["name"] for line in lines),
+                fixed=np.array(about["fixed"], np.int8),
+                groups=tuple(about["groups"]),
+                notes=tuple(about["notes"]),
+            )
+            if lines and "origin" not in lines[0]:
+                return replace(rows, origins=_former_origins(rows))
+            return replace(rows, origins=tuple(line["origin"] for line in lines))
+
+
+def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:
+    """Return where rows stand in their data, which version 0.1.0 kept in their names alone."""
+    found: list[int | str | None] = []
+    for name, own in zip(rows.names, rows.own, strict=True):
+        number = re.fullmatch(r"(?:line|row|image|train) (\d+)", name)
+        found.append(int(number[1]) if own and number else name if own and rows.kind == "image" else None)
+    return tuple(found)
+
+
+def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the lines of a table as JSON data; what is missing becomes None."""
+    return json.loads(table.to_json(orient="records", force_ascii=False, date_format="iso") or "[]")

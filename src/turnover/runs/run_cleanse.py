@@ -12,8 +12,8 @@ from turnover.influence import fingerprint_of
 
 from .cleaned_file import CleanedFile, ending_of, write_cleaned
 from .reading.row_files import table_bytes, write_bytes_whole
+from .run import MOST_VALIDATION, Run
 from .run_recipe import run_recipe
-from .runs import MOST_VALIDATION, Run
 
 REMOVED = "removed.csv"
 _NO_TEST_ROWS = (

@@ -8,8 +8,8 @@ import numpy as np
 from turnover.errors import ApplicationError
 from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
 
+from .run import Run
 from .run_recipe import run_recipe, training_seconds
-from .runs import Run
 
 
 @dataclass(frozen=True)

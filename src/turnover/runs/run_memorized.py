@@ -4,7 +4,7 @@ import numpy as np
 
 from turnover.applications import Duplicates, Memorized, memorized, near_duplicates
 
-from .runs import Run
+from .run import Run
 
 # Pixels and cells of different rows are alike by nature: only what is practically the same counts.
 _SAME_FEATURES = 0.999

@@ -11,11 +11,9 @@ from torch.nn import functional
 from turnover.training import TrainingRecipe
 
 from .config import RunConfig
-from .fitting import class_weights
-from .inputs.inputs import Inputs
+from .inputs import Inputs
 from .networks import masked_network, plain_network
-from .runs import Run
-from .starting import fitting_of
+from .run import Run
 
 # Steps of a training that are measured to foretell the whole.
 _MEASURED_STEPS = 10
@@ -56,16 +54,16 @@ def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
         masked: train the network with masks, as the run did; else the plain network, as one would without turnover.
     """
     x, y, ids = run.train_data
-    how = fitting_of(run.config, run.preparation.kind)
+    settings = run.settings
     classes = len(run.label_names)
     return TrainingRecipe(
-        BuildNetwork(run.config, run.preparation, classes, masked),
+        BuildNetwork(settings, run.preparation, classes, masked),
         x,
         y,
-        loss=RowLoss(class_weights(y, classes) if run.config.balance else None),
-        optimizer=partial(torch.optim.AdamW, lr=how.learning_rate, weight_decay=how.weight_decay),
-        epochs=how.epochs,
-        batch_size=how.batch_size,
+        loss=RowLoss(run.task.loss_weights),
+        optimizer=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
         ids=ids,
     )
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from turnover.runs.config import RunConfig
-from turnover.runs.runs import Run
-from turnover.runs.starting import start_run
+from turnover.runs.run import Run, start_run
 
 GOOD = "a gorgeous film|what a delight|warm and funny|the best of the year|never boring|superb acting".split("|")
 BAD = "a dull mess|far too long|flat and tired|the worst of the year|never funny|wooden acting".split("|")

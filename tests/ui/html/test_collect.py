@@ -8,7 +8,7 @@ import pytest
 
 from tests.ui.html.conftest import CHANGED
 from turnover.runs.config import RunConfig
-from turnover.runs.starting import start_run
+from turnover.runs.run import start_run
 from turnover.ui.html import collect
 from turnover.ui.html.data import ReportData
 from turnover.ui.html.overview import settings_of

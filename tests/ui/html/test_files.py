@@ -1,7 +1,6 @@
 """The page and its twin on disk."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -42,10 +41,10 @@ def test_a_page_that_fails_leaves_the_former_one(text_run, tmp_path, monkeypatch
     page = write_report(text_run, tmp_path / "report.html", data=made_data())
     before = page.read_bytes()
 
-    def full(self, *_: object, **__: object) -> int:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("turnover.runs.folder.write_atomically", full)
     with pytest.raises(RunError, match="No space left"):
         write_report(text_run, page, data=made_data("table"))
     assert page.read_bytes() == before

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from turnover.runs.config import RunConfig
-from turnover.runs.lm_starting import start_lm_run
+from turnover.runs.run import start_run
 from turnover.ui.html import collect, render
 from turnover.ui.html.language import perplexity_finding
 from turnover.ui.html.overview import settings_of
@@ -21,16 +21,16 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lm")
     (folder / "tale.txt").write_text("\n".join(lines), encoding="utf-8")
     config = RunConfig(str(folder / "tale.txt"), hidden=32, replicas=3, epochs=12, context=2, learning_rate=5e-3)
-    return start_lm_run(config, folder / "run")
+    return start_run(config, folder / "run")
 
 
 def test_words_and_passages_are_those_of_the_text(run):
     data = collect(run)
-    text = " ".join(run.corpus.lines_of("train"))
+    text = " ".join(run.task.corpus.lines_of("train"))
     assert data.colored
     for word in data.words[:20]:
         assert word.word in text
-        assert word.times == run.frequency[word.position]
+        assert word.times == run.task.frequency[word.position]
     first = "".join(token.text for token in data.colored[0].tokens).replace("↵", "").split("\n")[1].split()
     assert " ".join(first) in text
 
@@ -79,7 +79,7 @@ def test_settings_that_were_left_open_are_not_shown_as_zero(run):
     run = copy(run)
     run.config = replace(run.config, learning_rate=0.0, epochs=0, replicas=0, hidden=0)
     settings = settings_of(run)
-    assert "# learning_rate: by the kind of data\n" in settings
-    assert "# hidden: by the kind of data\n" in settings
+    assert "learning_rate = 0.005  # by the kind of data\n" in settings
+    assert "hidden = 32  # by the kind of data\n" in settings
     assert "epochs = 12  # by the kind of data\n" in settings
     assert "replicas = 3  # by the kind of data\n" in settings

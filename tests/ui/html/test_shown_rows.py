@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from turnover.runs.config import RunConfig
-from turnover.runs.starting import start_run
+from turnover.runs.run import start_run
 from turnover.ui.html.shown_rows import ShownRows, picture
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("sklearn", reason="needs the extra cli")
 from typer.testing import CliRunner
 
 from turnover.runs.config import RunConfig
-from turnover.runs.opening import start_any
+from turnover.runs.run import start_run
 from turnover.ui.terminal.app import make_app
 
 # Enough to learn rows by heart: of a network that knows nothing, the engine says that its scores are noise.
@@ -123,7 +123,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "lm": RunConfig(str(top / "corpus.txt"), **SMALL),
     }
     for kind, config in settings.items():
-        start_any(config, top / kind)
+        start_run(config, top / kind)
     return {kind: top / kind for kind in settings}
 
 
@@ -144,5 +144,5 @@ def group_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, (text, _, truth) in enumerate(lines)
     ]
     (top / "groups.csv").write_text("\n".join(["text,label,who", *rows]) + "\n")
-    start_any(RunConfig(str(top / "groups.csv"), group="who", **SMALL), top / "run")
+    start_run(RunConfig(str(top / "groups.csv"), group="who", **SMALL), top / "run")
     return top / "run"

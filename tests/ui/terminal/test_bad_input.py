@@ -109,7 +109,9 @@ def test_a_label_unseen_in_training_is_named(turnover_, tmp_path):
 
 def test_settings_out_of_range_are_all_told_at_once(turnover_, tmp_path):
     (tmp_path / "data.csv").write_text(reviews())
-    refused(turnover_("run", "data.csv", "--keep", "2", "--batch-size", "0"), "keep=2", "batch_size=0")
+    refused(
+        turnover_("run", "data.csv", "--keep", "2", "--batch-size", "0"), "keep must be", "got 2", "batch_size must be"
+    )
     assert not Path("runs").exists()
 
 
@@ -160,7 +162,7 @@ def test_an_unfinished_run_says_how_to_take_it_up_again(turnover_, text_run, tmp
     shutil.copytree(text_run, tmp_path / "RUN")
     about = json.loads((tmp_path / "RUN" / "run.json").read_text())
     (tmp_path / "RUN" / "run.json").write_text(json.dumps({**about, "state": "begun"}))
-    refused(turnover_(*command.split()), "did not come to its end", "turnover run --config")
+    refused(turnover_(*command.split()), "is not finished", "turnover run --config")
 
 
 @pytest.mark.parametrize(

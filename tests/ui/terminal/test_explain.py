@@ -65,9 +65,9 @@ def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_,
 @pytest.mark.parametrize(
     ("query", "parts"),
     [
-        ("size=big", ["'big' in column 'size' is no number", "leave it empty"]),
-        ('{"size": "big"}', ["'big' in column 'size' is no number"]),
-        ("size=inf", ["'inf' in column 'size' is not finite"]),
+        ("size=big", ["'big' in column 'size' must be a number", "leave it empty"]),
+        ('{"size": "big"}', ["'big' in column 'size' must be a number"]),
+        ("size=inf", ["'inf' in column 'size' must be finite"]),
     ],
 )
 def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing(turnover_, runs, query, parts):

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.ui.terminal.conftest import SMALL_OPTIONS, reviews
 from tests.ui.terminal.test_bad_input import refused
 from turnover.runs.config import RunConfig
-from turnover.runs.runs import open_run
+from turnover.runs.run import open_run
 from turnover.ui.terminal.finished_run import print_next, took
 from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
@@ -131,7 +131,7 @@ def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv,
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("turnover.ui.terminal.run.start_any", stopped)
+    monkeypatch.setattr("turnover.ui.terminal.run.start_run", stopped)
     said = turnover_("run", csv, "--text", "text", "--label", "label", "--out", "R")
     assert said.code == 130
     assert "nothing is kept. The same command starts again" in said.err

@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover
 from fastapi.testclient import TestClient
 
 from tests.ui.web import small_runs
-from turnover.runs.runs import Run, open_run
+from turnover.runs.run import Run, open_run
 from turnover.ui.web.app import make_app
 
 ADDRESS = "http://127.0.0.1:8000"

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from turnover.runs.config import RunConfig
-from turnover.runs.runs import Run
-from turnover.runs.starting import start_run
+from turnover.runs.run import Run, start_run
 
 SCRIPT = "<script>document.title='taken over'</script>"
 GOOD, BAD = "good", "bad & <dull>"

@@ -125,8 +125,8 @@ def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
         ("texts", {"text": "x", "other": 1}, "other: Extra inputs"),
         ("images", {"text": "a bar"}, "upload an image"),
         ("tables", {"values": {"colur": "red"}}, "Did you mean 'color'"),
-        ("tables", {"values": {"weight": "heavy"}}, "'heavy' in column 'weight' is no number"),
-        ("tables", {"values": {"weight": "1e999"}}, "is not finite"),
+        ("tables", {"values": {"weight": "heavy"}}, "'heavy' in column 'weight' must be a number"),
+        ("tables", {"values": {"weight": "1e999"}}, "must be finite"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_a_sentence(request, client, question, sentence):
@@ -143,7 +143,7 @@ def test_half_a_letter_is_refused(texts):
 
 def test_while_the_model_warms_up_questions_are_told_to_come_again(served, monkeypatch):
     go_on = threading.Event()
-    monkeypatch.setattr("turnover.runs.runs.Run.predict", lambda self, values: go_on.wait(20))
+    monkeypatch.setattr("turnover.runs.run.Run.predict", lambda self, values: go_on.wait(20))
     client = served("text", ready=False)
     try:
         answer = client.post("/api/explain", json={"text": "x"})
@@ -165,7 +165,7 @@ def test_a_model_that_cannot_be_loaded_is_told_of_and_not_waited_for(served, mon
     def fail(self, values):
         raise RunError("the encoder is gone. Put it back.")
 
-    monkeypatch.setattr("turnover.runs.runs.Run.predict", fail)
+    monkeypatch.setattr("turnover.runs.run.Run.predict", fail)
     client = served("text")
     assert client.get("/api/state").json()["state"] == "failed"
     answer = client.post("/api/explain", json={"text": "x"})

@@ -64,7 +64,7 @@ def test_a_mark_that_cannot_be_written_is_not_shown_as_made(text_run, monkeypatc
     def full(file, text):
         raise RunError("cannot write: no room.")
 
-    monkeypatch.setattr("turnover.ui.web.corrections.write_whole", full)
+    monkeypatch.setattr(text_run.folder, "write", full)
     with pytest.raises(RunError, match="no room"):
         book.put(1, GOOD)
     assert len(book) == 0

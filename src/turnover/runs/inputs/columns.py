@@ -10,13 +10,10 @@ import torch
 from torch import Tensor
 
 from turnover.errors import DataFileError
-from turnover.runs.reading.labels import label_text
+from turnover.runs.reading import MISSING, label_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
-"""What stands for a missing number."""
 
 _MOST_CATEGORIES = 100
 
@@ -107,9 +104,11 @@ def _cell(column: Column, value: Any) -> float | str | None:
     try:
         number = float(text)
     except ValueError as error:
-        raise DataFileError(f"{text!r} in column {column.name!r} is no number. Give one, or leave it empty.") from error
+        raise DataFileError(
+            f"{text!r} in column {column.name!r} must be a number. Give one, or leave it empty."
+        ) from error
     if not math.isfinite(number):
-        raise DataFileError(f"{text!r} in column {column.name!r} is not finite. Give a number, or leave it empty.")
+        raise DataFileError(f"{text!r} in column {column.name!r} must be finite. Give a number, or leave it empty.")
     return number
 
 

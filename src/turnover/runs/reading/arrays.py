@@ -9,16 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from turnover.errors import DataFileError
-from turnover.runs.config import RunConfig
-from turnover.runs.rows import SPLITS, Rows
-from turnover.runs.watching import Watch, unwatched
+from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
 from .bad_rows import BadRows
 from .columns import nearest
 from .images import SPLIT_NAMES
 from .labels import label_text, natural_order, number_labels
 from .pixels import gray_if_all_are, need_pillow, scaled
-from .tables import TO_BE_SPLIT
 
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
 _LABELS = {"labels", "label", "y", "targets", "target"}

@@ -1,9 +1,12 @@
 """Plain text for a language model: lines, in parts that follow each other, and the words it knows."""
 
+import gzip
+import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -11,8 +14,9 @@ from torch import Tensor
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 from turnover.runs.duplicates import normalized
+from turnover.runs.folder import RunFolder
+from turnover.runs.language_models import Vocabulary
 from turnover.runs.rows import SPLITS, Split
-from turnover.runs.token_data import Vocabulary
 
 from .columns import choose_text
 from .encoding import text_encoding
@@ -22,6 +26,7 @@ from .reading import CORPUS_ENDINGS, existing
 _LONG_LINE = 8
 """A line of so many words that stands twice was copied; a shorter one, a heading for example, may just recur."""
 
+_FILE = "corpus.json.gz"
 _FEWEST_WORDS = 100
 _MARKS = frozenset('.,;:!?()[]{}"“”„»«…')
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+")
@@ -56,6 +61,30 @@ class Corpus:
     def tokens(self, split: Split) -> Tensor:
         """Return the numbers of all words of a split [tokens], with an end after every line."""
         return self._tokens[split]
+
+    def save(self, folder: RunFolder) -> None:
+        """Write the text into a run folder, whole or not at all."""
+        about = {
+            "name": self.name,
+            "notes": list(self.notes),
+            "words": list(self.vocabulary.words),
+            "splits": self.splits.tolist(),
+            "lines": list(self.lines),
+        }
+        content = json.dumps(about, ensure_ascii=False).encode()
+        folder.write(folder.path / _FILE, gzip.compress(content, compresslevel=3))
+
+    @classmethod
+    def open(cls, folder: RunFolder) -> "Corpus":
+        """Return the text of a run folder.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        with folder.reading(folder.path / _FILE):
+            about: dict[str, Any] = json.loads(gzip.decompress((folder.path / _FILE).read_bytes()))
+            vocabulary, splits = Vocabulary(tuple(about["words"])), np.array(about["splits"], np.int8)
+            return cls(tuple(about["lines"]), splits, vocabulary, about["name"], tuple(about["notes"]))
 
     @cached_property
     def _tokens(self) -> dict[Split, Tensor]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from turnover.errors import DataFileError, MissingExtraError
-from turnover.runs.watching import Watch, unwatched
+from turnover.runs.config import Watch, unwatched
 
 from .encoding import text_encoding
 

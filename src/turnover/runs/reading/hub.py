@@ -10,16 +10,15 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.integrations import HubData, load_hub_data
-from turnover.runs.config import RunConfig
-from turnover.runs.rows import SPLITS, Rows
-from turnover.runs.watching import Watch, unwatched
+from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
 from .bad_rows import BadRows
 from .columns import choose_label
 from .files import Table, values_of
 from .images import SPLIT_NAMES, open_images
 from .labels import number_labels
-from .tables import TO_BE_SPLIT, Part, rows_of_tables
+from .tables import Part, rows_of_tables
 
 if TYPE_CHECKING:
     import pandas as pd

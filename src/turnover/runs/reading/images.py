@@ -9,17 +9,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from turnover.errors import DataFileError
-from turnover.runs.config import RunConfig
-from turnover.runs.rows import Rows
+from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.rows import TO_BE_SPLIT, Rows
 from turnover.runs.splits import draw_rows
-from turnover.runs.watching import Watch, unwatched
 
 from .bad_rows import BadRows
 from .columns import choose_label, need_column
 from .files import read_table, values_of
 from .labels import check_labels, label_text, number_labels
 from .pixels import IMAGE_ENDINGS, gray_if_all_are, need_pillow, read_image
-from .tables import TO_BE_SPLIT
 
 SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.jsonl", "metadata.csv", "metadata.jsonl")

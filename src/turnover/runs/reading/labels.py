@@ -8,6 +8,9 @@ import numpy as np
 
 from turnover.errors import DataFileError
 
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
+"""What stands for a missing number."""
+
 MOST_CLASSES = 1000
 FEWEST_ROWS = 4
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?|[-+]?\.\d+")

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from turnover.errors import DataFileError
-from turnover.runs.config import RunConfig
+from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.duplicates import copies_of
 from turnover.runs.rows import SPLITS, Rows
 from turnover.runs.splits import draw_rows
-from turnover.runs.watching import Watch, unwatched
 
 from .bad_rows import BadRows
 from .columns import nearest

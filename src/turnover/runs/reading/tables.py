@@ -9,19 +9,15 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
-from turnover.runs.inputs.columns import MISSING
-from turnover.runs.rows import Rows
+from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 from .bad_rows import BadRows
 from .columns import Chosen, choose_columns, looks_like_text, need_column
 from .files import Table, column_of, values_of
-from .labels import label_text, number_labels
+from .labels import MISSING, label_text, number_labels
 
 if TYPE_CHECKING:
     import pandas as pd
-
-TO_BE_SPLIT = -1
-"""In `Rows.fixed`: no file said where the row belongs."""
 
 _FEW_WORDS = 0.1
 _NAMES_OF_IDS = ("id", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnamed: 0")

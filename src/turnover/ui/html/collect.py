@@ -1,7 +1,5 @@
 """From a finished run to what its report says."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from turnover.applications import label_margins
@@ -28,22 +26,18 @@ from .row_lists import (
 from .shown_rows import ShownRows
 from .trust import histogram_of, leaks_of, trust_of
 
-if TYPE_CHECKING:
-    from turnover.runs import LmRun
-
 LEVEL = 0.05
 
 
-def collect(run: "Run | LmRun") -> ReportData:
+def collect(run: Run) -> ReportData:
     r"""Return what the report of a finished run says, with nothing left to compute.
 
     Args:
-        run: as `turnover.runs.opening.open_any` returns it.
+        run: as `turnover.runs.open_run` returns it.
 
     Example:
         >>> import pathlib, tempfile
-        >>> from turnover.runs.config import RunConfig
-        >>> from turnover.runs.starting import start_run
+        >>> from turnover.runs import RunConfig, start_run
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "fruit.csv"
         >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
         >>> _ = file.write_text("\n".join(["text,label", *lines]))
@@ -51,7 +45,7 @@ def collect(run: "Run | LmRun") -> ReportData:
         >>> collect(start_run(config, file.with_name("run"))).overview.rows["train"]
         32
     """
-    return _labels_report(run) if isinstance(run, Run) else language_report(run, level=LEVEL)
+    return language_report(run, level=LEVEL) if run.task.name == "lm" else _labels_report(run)
 
 
 def _labels_report(run: Run) -> ReportData:

@@ -22,14 +22,14 @@ from .row_lists import Standing, standing
 from .trust import histogram_of, leaks_of, self_reading, trust_in, verdict_of
 
 if TYPE_CHECKING:
-    from turnover.runs import LmRun
+    from turnover.runs import LanguageModeling, Run
 
 _PASSAGES = 6
 _MOST_WORDS = 200
 _BANDS = ((1, 1), (2, 5), (6, 20), (21, 100), (101, 1000), (1001, None))
 
 
-def language_report(run: "LmRun", *, level: float) -> ReportData:
+def language_report(run: "Run[LanguageModeling]", *, level: float) -> ReportData:
     """Return what the report of a language model says.
 
     Args:
@@ -71,17 +71,17 @@ def language_report(run: "LmRun", *, level: float) -> ReportData:
     )
 
 
-def _overview(run: "LmRun") -> Overview:
+def _overview(run: "Run[LanguageModeling]") -> Overview:
     positions = {
         split: len(run.data(split)[1])
         for split in ("train", "validation", "test")
-        if len(run.corpus.tokens(split)) > run.config.context
+        if len(run.task.corpus.tokens(split)) > run.config.context
     }
     results, models = run.about.results, count(run.self_influence.replicas, "model")
     facts = [
         ("data", run.config.data),
         ("words to predict", ", ".join(f"{count(number)} {split}" for split, number in positions.items())),
-        ("vocabulary", f"{count(len(run.words))} words"),
+        ("vocabulary", f"{count(len(run.task.words))} words"),
         ("model", f"predicts a word from the {run.config.context} before it; the mean of {models}"),
         ("training", f"{count(len(run.curves.keep), 'epoch')}, AdamW, seed {run.config.seed}"),
     ]
@@ -91,7 +91,7 @@ def _overview(run: "LmRun") -> Overview:
         if f"{split}_perplexity" in results
     ]
     return Overview(
-        title=run.corpus.name,
+        title=run.task.corpus.name,
         kind="lm",
         rows=positions,
         labels=(),
@@ -102,7 +102,7 @@ def _overview(run: "LmRun") -> Overview:
 
 
 def _findings(
-    run: "LmRun", overview: Overview, memorized: int, bands: tuple[FrequencyBand, ...]
+    run: "Run[LanguageModeling]", overview: Overview, memorized: int, bands: tuple[FrequencyBand, ...]
 ) -> tuple[Finding, ...]:
     found: list[Finding] = []
     perplexity = perplexity_finding(run.about.results)
@@ -151,11 +151,11 @@ def _times(band: FrequencyBand) -> str:
     return f"{band.least:,} to {band.most:,} times"
 
 
-def _passages(run: "LmRun") -> tuple[ColoredPassage, ...]:
+def _passages(run: "Run[LanguageModeling]") -> tuple[ColoredPassage, ...]:
     """Return the passages of which most was learned by heart, in full."""
     found = []
-    for start in run.most_memorized(_PASSAGES):
-        passage = run.passage(start)
+    for start in run.task.most_memorized(run.self_influence, _PASSAGES):
+        passage = run.task.passage(run.self_influence, start)
         tokens = [
             Token(
                 text if place == 0 or passage.tokens[place - 1].endswith("\n") else passage.joiner + text,
@@ -168,25 +168,25 @@ def _passages(run: "LmRun") -> tuple[ColoredPassage, ...]:
     return tuple(found)
 
 
-def _words(run: "LmRun") -> tuple[MemorizedWord, ...]:
+def _words(run: "Run[LanguageModeling]") -> tuple[MemorizedWord, ...]:
     own = run.self_influence
     values = np.nan_to_num(own.values, nan=-np.inf)
     order = np.argsort(-values, kind="stable")[:_MOST_WORDS]
     return tuple(
         MemorizedWord(
             position=int(place),
-            **run.around(int(place)),
+            **run.task.around(int(place)),
             score=float(values[place]),
             stderr=None if own.stderr is None else float(own.stderr[place]),
-            times=int(run.frequency[place]),
+            times=int(run.task.frequency[place]),
         )
         for place in order[values[order] > 0]
     )
 
 
-def _bands(run: "LmRun", stands: Standing) -> tuple[FrequencyBand, ...]:
+def _bands(run: "Run[LanguageModeling]", stands: Standing) -> tuple[FrequencyBand, ...]:
     """Return self-influence by how often words occur; bands without words are left out."""
-    values, times = run.self_influence.values, run.frequency
+    values, times = run.self_influence.values, run.task.frequency
     found = []
     for least, most in _BANDS:
         within = (times >= least) & (times <= (most or times.max(initial=0)))

@@ -1,18 +1,14 @@
 """What the data and the model of a run are, and how it was made, in words."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnover.runs import Run, fitting_of
+from turnover.runs import Run
 from turnover.ui.words import count, percent
 
 from .data import Making
 from .data_rows import Cell
-
-if TYPE_CHECKING:
-    from turnover.runs import LmRun
 
 NGRAMS = "hashed words and n-grams"
 """How the fact "model" begins where no encoder reads the texts."""
@@ -45,7 +41,7 @@ def facts_of(run: Run) -> tuple[Cell, ...]:
     return tuple(facts)
 
 
-def making_of(run: "Run | LmRun") -> Making:
+def making_of(run: Run) -> Making:
     """Return how a run was made."""
     return Making(
         created=run.about.created,
@@ -57,7 +53,7 @@ def making_of(run: "Run | LmRun") -> Making:
     )
 
 
-def settings_of(run: "Run | LmRun") -> str:
+def settings_of(run: Run) -> str:
     """Return the settings of a run as TOML, with what they leave open as it was used, or said to be open.
 
     Args:
@@ -76,24 +72,16 @@ def settings_of(run: "Run | LmRun") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _used(run: "Run | LmRun") -> dict[str, float | None]:
+def _used(run: Run) -> dict[str, float | None]:
     """Return the values of settings that may be left open; None: not known, or without meaning for this kind."""
-    if not isinstance(run, Run):
-        epochs, replicas = len(run.curves.keep), run.self_influence.replicas
-        return {"epochs": epochs, "replicas": replicas, "hidden": None, "learning_rate": None}
-    how = fitting_of(run.config, run.preparation.kind)
-    width = None if run.config.adapters else _width(run)
-    replicas = run.mean_influence.replicas
-    return {"epochs": how.epochs, "replicas": replicas, "hidden": width, "learning_rate": how.learning_rate}
-
-
-def _width(run: Run) -> int:
-    return int(list(run.model.parameters())[-1].shape[-1])
+    used = run.settings
+    width = None if run.config.adapters else used.hidden
+    return {"epochs": used.epochs, "replicas": used.replicas, "hidden": width, "learning_rate": used.learning_rate}
 
 
 def _model(run: Run) -> str:
     kind = run.preparation.kind
-    width = _width(run)
+    width = run.width
     before = {
         "ngrams": NGRAMS,
         "encoder": f"features of the frozen encoder {_short(run.config.model)}",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnover.errors import MissingExtraError, RunError
-from turnover.runs import write_whole
 from turnover.ui import words
 
 from .collect import collect
@@ -21,7 +20,7 @@ from .sections import context_of, lede_of, sections_of
 if TYPE_CHECKING:
     import jinja2
 
-    from turnover.runs import LmRun, Run
+    from turnover.runs import Run
 
 _PACKAGE = "turnover.ui.html"
 _TEMPLATES = files(_PACKAGE) / "templates"
@@ -29,13 +28,11 @@ _TEMPLATES = files(_PACKAGE) / "templates"
 _UNBREAKABLE = re.compile(r"(?<=\d) (?=[%±×])|(?<=[<>±×]) (?=\d)")
 
 
-def write_report(
-    run: "Run | LmRun", html: str | os.PathLike[str] | None = None, *, data: ReportData | None = None
-) -> Path:
+def write_report(run: "Run", html: str | os.PathLike[str] | None = None, *, data: ReportData | None = None) -> Path:
     r"""Write the report of a finished run and return its path; each file is there whole or not at all.
 
     Args:
-        run: as `turnover.runs.open_any` returns it.
+        run: as `turnover.runs.open_run` returns it.
         html: the page; its JSON twin is named after it. None: RUN/report.html and RUN/report.json.
         data: what `collect(run)` returned, where it is known already; None: it is collected.
 
@@ -44,8 +41,7 @@ def write_report(
 
     Example:
         >>> import tempfile
-        >>> from turnover.runs.config import RunConfig
-        >>> from turnover.runs.starting import start_run
+        >>> from turnover.runs import RunConfig, start_run
         >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
         >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
         >>> _ = file.write_text("\n".join(["text,label", *lines]))
@@ -63,8 +59,8 @@ def write_report(
     except OSError as error:
         raise RunError(f"cannot make the folder {str(page.parent)!r}: {error.strerror or error}.") from error
     text = render(data, twin=twin.name)
-    write_whole(twin, data.as_json())
-    write_whole(page, text)
+    run.folder.write(twin, data.as_json())
+    run.folder.write(page, text)
     return page
 
 

@@ -93,7 +93,7 @@ def disbelieved_unseen(run: "Run", unseen: np.ndarray, *, most: int = MOST_ASKED
         return 0, 0
     trained = run.ids[run.places("train")]
     ids = torch.from_numpy(trained[np.linspace(0, len(trained) - 1, len(rows)).astype(int)])
-    said = run.unseen((run.x[rows], run.y[rows], ids)).probs.argmax(1)
+    said = run.held_out((run.x[rows], run.y[rows], ids)).probs.argmax(1)
     return len(rows), int((said != run.rows.labels[rows]).sum())
 
 

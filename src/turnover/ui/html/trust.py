@@ -85,8 +85,7 @@ def trust_of(
     ]
     if mistakes:
         kinds.append(_of_mistakes(mistakes, thing))
-    width = int(list(run.model.parameters())[-1].shape[-1])
-    expected = expected_signal(len(run.places("train")), [width], mean.replicas)
+    expected = expected_signal(len(run.places("train")), [run.width], mean.replicas)
     return Trust(
         of=tuple(kinds),
         replicas=mean.replicas,

@@ -4,7 +4,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 import turnover
-from turnover.runs import LmRun, open_any
+from turnover.runs import open_run
 from turnover.ui.words import count, percent
 from turnover.wrapping import AuditReport
 
@@ -24,8 +24,8 @@ def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> Non
     Example: turnover audit runs/reviews
     """
     terminal = Terminal(as_json=as_json)
-    run = open_any(folder)
-    model = run.models[0] if isinstance(run, LmRun) else run.model
+    run = open_run(folder)
+    model = run.model
     report = turnover.audit(model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
     if as_json:
         terminal.result(report.to_dict())

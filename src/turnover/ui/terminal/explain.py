@@ -8,7 +8,7 @@ import typer
 from turnover.applications import explain as explain_predictions
 from turnover.applications import row_magnitudes
 from turnover.errors import ApplicationError
-from turnover.runs import LmRun, Run, open_any
+from turnover.runs import Run, open_run
 
 from .asked import Asked, ask_errors, ask_image, ask_row, ask_value
 from .explained import as_data, print_explanations
@@ -58,8 +58,8 @@ def explain(
     - turnover explain runs/table --row 12 --relative
     """
     terminal = Terminal(as_json=as_json)
-    run = open_any(folder)
-    if isinstance(run, LmRun):
+    run = open_run(folder)
+    if run.task.name == "lm":
         show_explained(run, query, k, terminal)
         return
     asked = _asked(run, query, row, image, most if errors else None)

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from turnover.runs import SPLITS, LmRun, Run, Watch
+from turnover.runs import SPLITS, Run, Watch
 from turnover.ui.words import duration, percent
 
 from .drawing import plain, visible
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 
 
-def finish(run: Run | LmRun, terminal: Terminal, watch: Watch) -> None:
+def finish(run: Run, terminal: Terminal, watch: Watch) -> None:
     """Write the report of a finished run and tell what was found.
 
     Args:
@@ -44,11 +44,11 @@ def finish(run: Run | LmRun, terminal: Terminal, watch: Watch) -> None:
         _print(run, data, page, seconds, terminal)
 
 
-def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
+def next_commands(run: Run) -> list[tuple[str, str]]:
     """Return what to type next, and what for."""
     # By its path, where the shell would not find it by its name.
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
-    if isinstance(run, LmRun):
+    if run.task.name == "lm":
         return [
             (f"{turnover} memorized {folder}", "the text, colored by what was learned by heart"),
             (f'{turnover} explain {folder} --query "some words"', "the passages behind the next word"),
@@ -62,7 +62,7 @@ def next_commands(run: Run | LmRun) -> list[tuple[str, str]]:
     ]
 
 
-def print_next(run: Run | LmRun, terminal: Terminal) -> None:
+def print_next(run: Run, terminal: Terminal) -> None:
     """Print what to type next."""
     commands = next_commands(run)
     # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
@@ -79,19 +79,17 @@ def print_next(run: Run | LmRun, terminal: Terminal) -> None:
     terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
 
 
-def _rows(run: Run | LmRun) -> dict[str, int]:
-    if isinstance(run, LmRun):
-        return {split: len(run.data(split)[1]) for split in SPLITS}
+def _rows(run: Run) -> dict[str, int]:
     return {split: len(run.places(split)) for split in SPLITS}
 
 
-def _as_data(run: Run | LmRun, data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
+def _as_data(run: Run, data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
     return {
         "run": str(run.folder.path),
         "report": str(page),
         "kind": run.kind,
         "rows": _rows(run),
-        "labels": [] if isinstance(run, LmRun) else list(run.label_names),
+        "labels": [] if run.task.name == "lm" else list(run.label_names),
         "results": run.about.results,
         "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
@@ -100,7 +98,7 @@ def _as_data(run: Run | LmRun, data: "ReportData", page: Path, seconds: float) -
     }
 
 
-def took(run: Run | LmRun, report: float) -> str:
+def took(run: Run, report: float) -> str:
     """Return how long a run took, as a sentence that says what is counted.
 
     Args:
@@ -113,9 +111,9 @@ def took(run: Run | LmRun, report: float) -> str:
     return f"It took {whole}{said}, not counting the start of Python and its packages."
 
 
-def _print(run: Run | LmRun, data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
+def _print(run: Run, data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
-    what = "words" if isinstance(run, LmRun) else "rows"
+    what = "words" if run.task.name == "lm" else "rows"
     rows = ", ".join(f"{number:,} {split}" for split, number in _rows(run).items() if number)
     words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {what}"))
     for note in run.about.notes:

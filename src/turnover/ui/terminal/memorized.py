@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnover.applications import Memorized, MemorizedRow
-from turnover.runs import LmRun, Run, open_any, run_memorized
+from turnover.runs import Run, open_run, run_memorized
 from turnover.ui.html.row_lists import firmly_doubted
 from turnover.ui.words import count, percent, power_of, score, unit
 
@@ -37,8 +37,8 @@ def memorized(
     Example: turnover memorized runs/reviews --most 50 --json
     """
     terminal = Terminal(as_json=as_json)
-    run = open_any(folder)
-    if isinstance(run, LmRun):
+    run = open_run(folder)
+    if run.task.name == "lm":
         show_memorized(run, min(most, _MOST_PASSAGES), terminal)
         return
     with terminal.aside.status("looking at every training row"):

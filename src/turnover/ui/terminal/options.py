@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from turnover.errors import ApplicationError
-from turnover.runs import LmRun, Run, open_any
+from turnover.runs import Run, open_run
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, as made by turnover run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
@@ -20,8 +20,8 @@ def open_classifier(folder: Path) -> Run:
         ApplicationError: it is a language model.
         RunError: there is no finished run.
     """
-    run = open_any(folder)
-    if isinstance(run, LmRun):
+    run = open_run(folder)
+    if run.task.name == "lm":
         raise ApplicationError(
             f"the run in {str(folder)!r} is a language model, without labeled rows. Commands for it: "
             f'turnover memorized {folder}, or turnover explain {folder} --query "some words".'

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import open_any
+from turnover.runs import open_run
 
 from .options import AsJson, Debug, RunPath
 from .terminal import Terminal
@@ -28,7 +28,7 @@ def report(
     from turnover.ui.html import write_report
 
     terminal = Terminal(as_json=as_json)
-    run = open_any(folder)
+    run = open_run(folder)
     with terminal.aside.status("writing the report"):
         page = write_report(run)
     if not as_json:

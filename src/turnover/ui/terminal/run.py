@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import Kind, RunConfig, RunFolder, read_about, start_any
+from turnover.runs import Kind, RunConfig, RunFolder, start_run
 
 from .drawing import visible
 from .finished_run import finish
@@ -165,7 +165,7 @@ def run(
         terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
-        finish(start_any(settings, folder, watch=watch), terminal, watch)
+        finish(start_run(settings, folder, watch=watch), terminal, watch)
 
 
 def _how_to_resume(folder: Path) -> str:
@@ -224,7 +224,7 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
     if config is None or not (config.parent / "run.json").is_file():
         return _RUNS / _name_of(settings.data)
     former = RunFolder(config.parent)
-    if read_about(former).state != "complete" and RunConfig.read(config) == settings:
+    if former.read_about().state != "complete" and RunConfig.read(config) == settings:
         return former.path
     return next(
         new

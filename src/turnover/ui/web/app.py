@@ -46,8 +46,7 @@ def make_app(
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from turnover.runs.config import RunConfig
-        >>> from turnover.runs.starting import start_run
+        >>> from turnover.runs import RunConfig, start_run
         >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
         >>> rows = [f"a {label} pear of {n} grams,{label}" for n in range(20) for label in ("good", "bad")]
         >>> _ = file.write_text(chr(10).join(["text,label", *rows]))

@@ -24,7 +24,6 @@ from turnover.runs import (
     separator_of,
     table_bytes,
     text_encoding,
-    write_whole,
 )
 
 from .shapes import Mark
@@ -96,7 +95,7 @@ class MarkBook:
         """Write first, so that a disk without room changes nothing."""
         kept = [{"row": mark.row, "label": mark.label, "time": mark.time} for mark in marks.values()]
         text = json.dumps({"format": _FORMAT, "marks": kept}, ensure_ascii=False, indent=1) + "\n"
-        write_whole(self.file, text)
+        self._run.folder.write(self.file, text)
         self._marks = marks
 
 

@@ -6,8 +6,8 @@ from torch import nn
 
 import turnover
 from turnover.errors import RunError, TrainingError
-from turnover.runs import fitting
-from turnover.runs.fitting import Fitting, TrainingRows, class_weights, fit
+from turnover.runs import training
+from turnover.runs.training import Fitting, TrainingRows, class_weights, fit
 
 HOW = Fitting(epochs=3, batch_size=16, learning_rate=1e-2, weight_decay=0.0, seed=3)
 
@@ -29,8 +29,8 @@ class _CutOffError(Exception):
     pass
 
 
-def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "_SAVE_EVERY", -1.0)
+def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "_SAVE_EVERY", -1.0)
     whole = _model()
     curves = fit(whole, _rows(), HOW)
     saved = tmp_path / "training.pt"
@@ -55,12 +55,12 @@ def test_a_damaged_state_says_which_file_to_remove(tmp_path):
         fit(_model(), _rows(), HOW, saved=tmp_path / "training.pt")
 
 
-def test_curves_tell_the_loss_of_the_half_that_never_saw_a_row():
+def test_curves_tell_the_loss_of_the_flipped_subnetwork():
     torch.manual_seed(0)
     rows = _rows()
     noise = TrainingRows(rows.x, torch.randint(0, 2, (64,)), rows.ids, rows.validation_x, rows.validation_y)
     curves = fit(_model(), noise, Fitting(60, 16, 1e-2, 0.0, 0))
-    assert curves.keep[-1] < 0.3  # by heart
+    assert curves.keep[-1] < 0.3  # memorized
     assert curves.flip[-1] > 0.6  # labels are random: nobody can know them
     assert len(curves.validation) == len(curves.accuracy) == 60
 

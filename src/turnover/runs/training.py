@@ -1,34 +1,37 @@
-"""The training of a run: AdamW over shuffled batches, with the three curves, resumed where it was cut off."""
+"""The training of a run: AdamW over shuffled batches, with the three curves, resumed where it was interrupted."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
 from turnover.errors import RunError, TrainingError
+from turnover.storage import atomic_file
 
-from .watching import Watch, unwatched
+from .config import RunConfig, Watch, unwatched
 
 # Curves are measured on at most so many training rows.
 _CURVE_ROWS = 2000
-# A cut-off training loses at most so many seconds; writing the state costs time too.
+# An interrupted training loses at most so many seconds; writing the state costs time too.
 _SAVE_EVERY = 20.0
 
 
 @dataclass
 class Curves:
-    """Mean losses after each epoch, and the share of validation rows that is right.
+    """Mean losses after each epoch, and the accuracy on validation rows.
 
     Attributes:
-        keep: training rows by the half that learns them.
-        flip: training rows by the half that never saw them.
-        validation: validation rows by the whole network.
-        accuracy: of the whole network on validation rows.
+        keep: training rows by their kept subnetworks.
+        flip: training rows by their flipped subnetworks.
+        validation: validation rows by the full network.
+        accuracy: of the full network on validation rows.
     """
 
     keep: list[float] = field(default_factory=list)
@@ -40,6 +43,12 @@ class Curves:
         """Return them ready for JSON."""
         return asdict(self)
 
+    @classmethod
+    def mean(cls, members: "Sequence[Curves]") -> "Curves":
+        """Return the mean curves of several trainings."""
+        names = [part.name for part in fields(cls)]
+        return cls(**{name: np.mean([vars(one)[name] for one in members], axis=0).tolist() for name in names})
+
 
 @dataclass(frozen=True)
 class Fitting:
@@ -47,7 +56,7 @@ class Fitting:
 
     Attributes:
         epochs: passes over the rows.
-        batch_size: rows of a batch.
+        batch_size: rows per batch.
         learning_rate: of AdamW.
         weight_decay: of AdamW.
         seed: of the order of rows.
@@ -58,6 +67,11 @@ class Fitting:
     learning_rate: float
     weight_decay: float
     seed: int
+
+    @classmethod
+    def of(cls, settings: RunConfig, *, seed: int) -> "Fitting":
+        """Return how settings without open values say to train."""
+        return cls(settings.epochs, settings.batch_size, settings.learning_rate, settings.weight_decay, seed)
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class TrainingRows:
         ids: instance ids.
         validation_x: inputs of validation rows.
         validation_y: their class numbers.
-        weights: of the classes in the loss; None: all alike.
+        weights: of the classes in the loss; None: all equal.
     """
 
     x: Tensor
@@ -90,8 +104,8 @@ def fit(
         model: wrapped.
         rows: to train on.
         how: epochs and rates.
-        saved: file for the state of the training; a former one is taken up again. Removed at the end.
-        watch: told of every batch.
+        saved: file for the state of the training, which is resumed from it.
+        watch: called after every batch.
     """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=how.learning_rate, weight_decay=how.weight_decay)
@@ -111,7 +125,7 @@ def fit(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            watch("training", epoch * batches + number + 1, how.epochs * batches, _told(curves))
+            watch("training", epoch * batches + number + 1, how.epochs * batches, _progress_note(curves))
         _add(curves, model, rows)
         if not torch.isfinite(torch.tensor([curves.keep[-1], curves.validation[-1]])).all():
             raise TrainingError(
@@ -126,7 +140,7 @@ def fit(
 
 
 def class_weights(labels: Tensor, classes: int) -> Tensor | None:
-    """Return weights by which every class counts alike; None where they are within a factor of 1.5 already.
+    """Return weights by which every class counts equally; None where class sizes are within a factor of 1.5.
 
     Example:
         >>> class_weights(torch.tensor([0, 0, 0, 1]), 2)
@@ -139,17 +153,17 @@ def class_weights(labels: Tensor, classes: int) -> Tensor | None:
 
 
 @torch.no_grad()
-def whole_network(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Return the mean loss of the whole network on rows, and the share that it gets right."""
-    loss, right = 0.0, 0
+def loss_and_accuracy(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
+    """Return the mean loss and the accuracy of the full network on rows."""
+    loss, correct = 0.0, 0
     for inputs, labels in zip(x.split(256), y.split(256), strict=True):  # outputs over a vocabulary are large
         outputs = model(inputs)
         loss += float(functional.cross_entropy(outputs, labels, reduction="sum"))
-        right += int((outputs.argmax(1) == labels).sum())
-    return loss / len(y), right / len(y)
+        correct += int((outputs.argmax(1) == labels).sum())
+    return loss / len(y), correct / len(y)
 
 
-def _told(curves: Curves) -> str:
+def _progress_note(curves: Curves) -> str:
     if not curves.keep:
         return ""
     return f"keep {curves.keep[-1]:.3f}  flip {curves.flip[-1]:.3f}  validation {curves.validation[-1]:.3f}"
@@ -159,25 +173,24 @@ def _told(curves: Curves) -> str:
 def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     """Add the losses after an epoch."""
     model.eval()
-    some = torch.linspace(0, len(rows.y) - 1, min(_CURVE_ROWS, len(rows.y))).long()
+    sample = torch.linspace(0, len(rows.y) - 1, min(_CURVE_ROWS, len(rows.y))).long()
     losses: dict[str, list[Tensor]] = {"keep": [], "flip": []}
-    for batch in some.split(256):
+    for batch in sample.split(256):
         for view in ("keep", "flip"):
             with turnover.instances(rows.ids[batch], view=view) as now:
                 outputs = model(rows.x[batch])
             losses[view].append(functional.cross_entropy(outputs, now.repeat(rows.y[batch]), reduction="none"))
     curves.keep.append(float(torch.cat(losses["keep"]).mean()))
     curves.flip.append(float(torch.cat(losses["flip"]).mean()))
-    loss, right = whole_network(model, rows.validation_x, rows.validation_y)
+    loss, accuracy = loss_and_accuracy(model, rows.validation_x, rows.validation_y)
     curves.validation.append(loss)
-    curves.accuracy.append(right)
+    curves.accuracy.append(accuracy)
 
 
 def _keep(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves, epochs: int) -> None:
-    part = saved.with_suffix(".part")
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "curves": curves.as_dict()}
-    torch.save({**state, "epochs": epochs}, part)
-    part.replace(saved)
+    with atomic_file(saved) as file:
+        torch.save({**state, "epochs": epochs}, file)
 
 
 def _resume(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves) -> int:
@@ -188,7 +201,7 @@ def _resume(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, cur
     except Exception as error:  # a damaged file fails in many ways
         raise RunError(
             f"the saved state of the training, {str(saved)!r}, cannot be read ({type(error).__name__}: {error}). "
-            "Remove that file; the training then begins again."
+            "Remove that file; the training then starts over."
         ) from error
     for name, values in state["curves"].items():
         getattr(curves, name).extend(values)

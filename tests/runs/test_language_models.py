@@ -7,8 +7,7 @@ from torch.utils.data import DataLoader
 
 import turnover
 from turnover.errors import TrainingError
-from turnover.runs.feed_forward_lm import FeedForwardLM, language_model_sites
-from turnover.runs.token_data import ContextWindows
+from turnover.runs.language_models import ContextWindows, FeedForwardLM, language_model_sites
 
 WORDS, CONTEXT = 30, 3
 

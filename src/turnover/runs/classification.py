@@ -1,0 +1,171 @@
+"""Learning the labels of rows: texts, images or tables."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from turnover.integrations import TextEncoder
+from turnover.scores import Scores
+from turnover.storage import atomic_file
+from turnover.wrapping import only_at, top_sites
+
+from .config import RunConfig, Watch
+from .folder import RunFolder
+from .inputs import Inputs, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
+from .networks import masked_network, plain_network, settings_for
+from .reading import read_rows
+from .rows import SPLITS, Rows
+from .splits import split_rows
+from .tasks import ScoreName
+from .training import class_weights, loss_and_accuracy
+
+# The mask bias is measured on so many reference examples, in runs of at most so many training rows.
+_REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
+
+
+class Classification:
+    """The task of learning the labels of rows; see `Task`. An instance is a row, or all rows of a group.
+
+    Args:
+        config: settings of the run.
+        folder: of the run.
+    """
+
+    name: ClassVar[str] = "classification"
+    score_names: ClassVar[tuple[ScoreName, ...]] = ("self_influence", "out_of_sample", "mean_influence")
+    denoised: ClassVar[bool] = True
+
+    def __init__(self, config: RunConfig, folder: RunFolder) -> None:
+        self._config, self._folder = config, folder
+
+    def read(self, watch: Watch) -> tuple[str, ...]:
+        """Read and split the rows, and return notes on them."""
+        self.rows = read_rows(self._config, watch=watch)
+        self.splits = split_rows(self.rows, self._config)
+        if self.rows.kind == "text" and self._config.model is not None:
+            _ = TextEncoder(self._config.model).width  # one that does not open must not leave a folder behind
+        return self.rows.notes
+
+    def keep(self) -> None:
+        """Write rows and splits into the folder."""
+        with self._folder.writing(), atomic_file(self._folder.splits) as file:
+            np.save(file, self.splits)
+        self.rows.save(self._folder)
+
+    def prepare(self, watch: Watch) -> None:
+        """Fit what turns values into inputs on the training rows and write it, unless the folder has it."""
+        if not self._folder.inputs.exists():
+            train = np.flatnonzero(self.splits == SPLITS.index("train"))
+            self.preparation, self.x = fit_inputs(self._config, self.rows, train, self._folder, watch)
+            self._folder.write(self._folder.inputs, inputs_as_json(self.preparation))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Return all rows, in the order of their file."""
+        return Rows.open(self._folder)
+
+    @cached_property
+    def splits(self) -> np.ndarray:
+        """Return the split of each row, as index into SPLITS."""
+        with self._folder.reading(self._folder.splits):
+            return np.load(self._folder.splits)
+
+    @cached_property
+    def preparation(self) -> Inputs:
+        """Return how values become inputs."""
+        return read_inputs(self._folder)
+
+    @cached_property
+    def settings(self) -> RunConfig:
+        """Return the settings with the defaults of the kind of inputs in place of what was left open."""
+        return settings_for(self._config, self.preparation.kind)
+
+    @property
+    def kind(self) -> str:
+        """Return "text", "image" or "table"."""
+        return self.rows.kind
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Return the names of the classes."""
+        return self.rows.label_names
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """Return the instance id of each row: its number, or that of its group."""
+        if not self.rows.groups:
+            return np.arange(len(self.rows))
+        numbers = {group: number for number, group in enumerate(sorted(set(self.rows.groups)))}
+        return np.array([numbers[group] for group in self.rows.groups])
+
+    @cached_property
+    def x(self) -> Tensor:
+        """Return the inputs of all rows."""
+        return inputs_of_rows(self.preparation, self.rows, self._folder)
+
+    @cached_property
+    def y(self) -> Tensor:
+        """Return the class numbers of all rows."""
+        return torch.from_numpy(self.rows.labels)
+
+    @property
+    def references(self) -> int:
+        """Return how many reference examples the mask-bias correction takes.
+
+        There are some where that is cheap and where the bias matters: not in passes through an encoder, and not with so
+        many rows that masks cannot tell their labels.
+        """
+        train = int((self.splits == SPLITS.index("train")).sum())
+        return _REFERENCES if self.preparation.kind != "tokens" and 1 < train <= _MOST_WITH_REFERENCES else 0
+
+    def inputs(self, values: Any) -> Tensor:
+        """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
+        return self.preparation(values)
+
+    @property
+    def loss_weights(self) -> Tensor | None:
+        """Return the weights of the classes in the loss; None: all equal."""
+        train = self.splits == SPLITS.index("train")
+        return class_weights(self.y[train], len(self.label_names)) if self._config.balance else None
+
+    @property
+    def model_folders(self) -> list[Path]:
+        """Return where the trained model is kept: its replicas are one model."""
+        return [self._folder.model]
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of the run."""
+        return self._config.seed
+
+    def plain_network(self) -> nn.Module:
+        """Return the untrained network without masks."""
+        return plain_network(self.settings, self.preparation, len(self.label_names))
+
+    def masked_network(self, number: int) -> nn.Module:
+        """Return the untrained network with masks."""
+        return masked_network(self.settings, self.preparation, len(self.label_names))
+
+    def asked_model(self, model: nn.Module) -> nn.Module:
+        """Return the model as it is asked about predictions.
+
+        In a network with adapters only the masks before the output layer count: all pairs are one matrix product then,
+        instead of one pass through the encoder per pair.
+        """
+        return only_at(model, top_sites(model, 0)) if self.preparation.kind == "tokens" else model
+
+    def results(self, models: Sequence[nn.Module], self_influence: Scores) -> dict[str, float]:
+        """Return accuracy and loss, and the accuracy of the most frequent class."""
+        found: dict[str, float] = {}
+        for number, split in enumerate(SPLITS):
+            places = np.flatnonzero(self.splits == number)
+            if split != "train" and len(places):
+                loss, accuracy = loss_and_accuracy(models[0], self.x[places], self.y[places])
+                found |= {f"{split}_accuracy": accuracy, f"{split}_loss": loss}
+        train = self.y[self.splits == SPLITS.index("train")]
+        found["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
+        return found

@@ -1,0 +1,224 @@
+"""Learning the next word of a text: every position is an instance, its context and its word."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import turnover
+from turnover.applications import ColoredText, colored_text
+from turnover.errors import RunError
+from turnover.scores import Scores
+
+from .config import RunConfig, Watch
+from .folder import RunFolder
+from .inputs import Inputs
+from .language_models import END, FeedForwardLM, language_model_sites
+from .reading import Corpus, read_corpus
+from .rows import SPLITS, Rows
+from .tasks import ScoreName
+from .training import loss_and_accuracy
+
+_DEFAULTS = {"hidden": 128, "epochs": 3, "learning_rate": 1e-3, "replicas": 3}
+# Words that are shown together.
+_PASSAGE = 80
+
+
+class LanguageModeling:
+    """The task of learning the next word from those before it; see `Task`. Several models are trained one by one.
+
+    Args:
+        config: settings of the run.
+        folder: of the run.
+    """
+
+    name: ClassVar[str] = "lm"
+    score_names: ClassVar[tuple[ScoreName, ...]] = ("self_influence",)
+    denoised: ClassVar[bool] = False
+    kind = "lm"
+    references = 0
+    loss_weights = None
+
+    def __init__(self, config: RunConfig, folder: RunFolder) -> None:
+        self._config, self._folder = config, folder
+        self.settings = config.with_defaults(**_DEFAULTS)
+
+    def read(self, watch: Watch) -> tuple[str, ...]:
+        """Read the text and return notes on it."""
+        self.corpus = read_corpus(self._config)
+        return self.corpus.notes
+
+    def keep(self) -> None:
+        """Write the text into the folder."""
+        self.corpus.save(self._folder)
+
+    def prepare(self, watch: Watch) -> None:
+        """Do nothing: words have their numbers already."""
+
+    @property
+    def rows(self) -> Rows:
+        """Raise: a text has no rows."""
+        raise RunError("a run of a language model has a text and no labeled rows. Its text is run.task.corpus.")
+
+    @property
+    def preparation(self) -> Inputs:
+        """Raise: words need no preparation."""
+        raise RunError("a run of a language model has word numbers as inputs. Make them from texts: run.inputs(texts).")
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """Return the text."""
+        return Corpus.open(self._folder)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the vocabulary."""
+        return self.corpus.vocabulary.words
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Return the vocabulary: what is predicted is a word."""
+        return self.words
+
+    @cached_property
+    def _windows(self) -> list[Tensor]:
+        """Return the context and the word of every position [positions, context + 1], for each split."""
+        length = self._config.context + 1
+        texts = [self.corpus.tokens(split) for split in SPLITS]
+        return [text.unfold(0, length, 1) if len(text) >= length else text.new_empty(0, length) for text in texts]
+
+    @cached_property
+    def splits(self) -> np.ndarray:
+        """Return the split of each position, as index into SPLITS."""
+        return np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(windows) for windows in self._windows])
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """Return the number of each position, training positions first."""
+        return np.arange(len(self.splits))
+
+    @cached_property
+    def x(self) -> Tensor:
+        """Return the context of every position [positions, context]."""
+        return torch.cat([windows[:, :-1] for windows in self._windows])
+
+    @cached_property
+    def y(self) -> Tensor:
+        """Return the word of every position."""
+        return torch.cat([windows[:, -1] for windows in self._windows])
+
+    def inputs(self, values: Any) -> Tensor:
+        """Return the last words of texts as contexts [texts, context].
+
+        Raises:
+            RunError: a text has fewer words than the model's context.
+        """
+        contexts = []
+        for text in values:
+            numbers = self.corpus.vocabulary.encode([text])[:-1]
+            if len(numbers) < self._config.context:
+                raise RunError(
+                    f"the model reads {self._config.context} words before the next one; {text!r} has {len(numbers)}. "
+                    "Give more words."
+                )
+            contexts.append(numbers[-self._config.context :])
+        return torch.stack(contexts)
+
+    @property
+    def model_folders(self) -> list[Path]:
+        """Return where each of the trained models is kept."""
+        return [self._folder.model / str(number) for number in range(self.settings.replicas)]
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a model's weights, masks and batches."""
+        return self._config.seed * 1000 + number
+
+    def plain_network(self) -> nn.Module:
+        """Return the untrained model without masks."""
+        width = self.settings.hidden
+        return FeedForwardLM(len(self.words), context=self._config.context, embedding=width, hidden=width)
+
+    def masked_network(self, number: int) -> nn.Module:
+        """Return an untrained model with masks of its own."""
+        sites = language_model_sites()
+        return turnover.wrap(self.plain_network(), at=sites, keep=self._config.keep, seed=self.seed_of(number))
+
+    def asked_model(self, model: nn.Module) -> nn.Module:
+        """Return the model itself."""
+        return model
+
+    def results(self, models: Sequence[nn.Module], self_influence: Scores) -> dict[str, float]:
+        """Return perplexities, and the rank correlation of self-influence with the frequency of words."""
+        from scipy.stats import rankdata
+
+        found: dict[str, float] = {}
+        for number, split in enumerate(SPLITS):
+            places = np.flatnonzero(self.splits == number)
+            if split != "train" and len(places):
+                losses = [loss_and_accuracy(model, self.x[places], self.y[places])[0] for model in models]
+                found[f"{split}_perplexity"] = float(np.exp(np.mean(losses)))
+        found["positive_share"] = float((self_influence.values > 0).mean())
+        found["frequency_correlation"] = float(
+            np.corrcoef(rankdata(self_influence.values), rankdata(self.frequency))[0, 1]
+        )
+        return found
+
+    @cached_property
+    def frequency(self) -> np.ndarray:
+        """Return how often the word of each training position occurs in the training text."""
+        y = self._windows[0][:, -1]
+        return torch.bincount(y, minlength=len(self.words))[y].numpy()
+
+    def next_words(self, probabilities: np.ndarray, *, k: int = 5) -> list[tuple[str, float]]:
+        """Return the most likely words of a prediction, with their probabilities.
+
+        Args:
+            probabilities: of all words, one row of `Run.predict`.
+            k: how many.
+        """
+        places = np.argsort(-probabilities, kind="stable")[:k]
+        return [(self.words[place], float(probabilities[place])) for place in places]
+
+    def around(self, position: int, *, before: int = 8, after: int = 3) -> dict[str, Any]:
+        """Return the words around a training position, for people to read."""
+        place = position + self._config.context
+        numbers = self.corpus.tokens("train")[max(0, place - before) : place + 1 + after].tolist()
+        words = [self.words[number] for number in numbers]
+        at = min(place, before)
+        return {"before": " ".join(words[:at]), "word": words[at], "after": " ".join(words[at + 1 :])}
+
+    def passage(self, self_influence: Scores, start: int, length: int = _PASSAGE) -> ColoredText:
+        """Return words of the training text, colored by their self-influence.
+
+        Shades are those of the whole text, so that passages can be compared.
+
+        Args:
+            self_influence: of all training positions.
+            start: number of the first word.
+            length: how many words.
+        """
+        context = self._config.context
+        numbers = self.corpus.tokens("train")[start : start + length].tolist()
+        values = np.full(len(numbers), np.nan)
+        known = np.arange(max(start, context), start + len(numbers))
+        values[known - start] = self_influence.values[known - context]
+        words = ["↵\n" if self.words[number] == END else self.words[number] for number in numbers]
+        low, high = np.percentile(self_influence.values, (70, 95))
+        return colored_text(words, values, limits=(float(low), float(high)), unit="self-influence")
+
+    def most_memorized(self, self_influence: Scores, k: int = 5, *, length: int = _PASSAGE) -> list[int]:
+        """Return where the most memorized passages begin, by the sum of self-influence; none of them overlap."""
+        values = np.concatenate([np.zeros(self._config.context), self_influence.values])
+        length = min(length, len(values))
+        sums = np.convolve(values, np.ones(length), mode="valid")
+        starts: list[int] = []
+        for start in np.argsort(-sums).tolist():
+            if all(abs(start - other) >= length for other in starts):
+                starts.append(int(start))
+            if len(starts) == k:
+                break
+        return starts

@@ -1,0 +1,423 @@
+"""A run: from data to a trained model and its scores in a folder, resumed where it was interrupted."""
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import turnover
+from turnover.errors import RunError, SavedModelError, TurnOverWarning, WeakSignalWarning
+from turnover.influence import Ridge
+from turnover.layers import find_root, masking_of
+from turnover.scores import OutOfSample, Scores
+
+from ._kept_scores import is_kept, keep_scores, open_scores
+from .classification import Classification
+from .config import RunConfig, Watch, unwatched
+from .folder import About, RunFolder
+from .inputs import Inputs
+from .language_modeling import LanguageModeling
+from .reading import is_corpus
+from .rows import SPLITS, Rows, Split
+from .tasks import ScoreName, Task
+from .training import Curves, Fitting, TrainingRows, fit
+
+MOST_VALIDATION = 500
+"""Mean influence is that on at most so many validation rows."""
+
+TaskT = TypeVar("TaskT")
+
+
+class Run(Generic[TaskT]):
+    r"""A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used.
+
+    Made by `start_run` and `open_run`.
+
+    Attributes:
+        folder: where its files are.
+        config: its settings.
+        about: how far it came, results and notes.
+        task: what it learns: data, networks and results; its `name` is "classification" or "lm".
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
+        >>> rows = [f"sweet red apple {n},good\nrotten brown pear {n},bad\n" for n in range(20)]
+        >>> _ = file.write_text("text,label\n" + "".join(rows))
+        >>> config = RunConfig(str(file), text="text", label="label", hidden=16, replicas=1, epochs=1)
+        >>> run = start_run(config, file.with_name("run"))
+        >>> run.predict(["a sweet apple"]).shape
+        (1, 2)
+    """
+
+    def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: TaskT) -> None:
+        self.folder, self.config, self.about, self.task = folder, config, about, task
+        self._task = cast(Task, task)  # pyright does not take a cached_property for a property of a protocol
+        self._scores: dict[ScoreName, Any] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the run is finished."""
+        return self.about.state == "complete"
+
+    @property
+    def settings(self) -> RunConfig:
+        """Return the settings with the defaults in place of what was left open."""
+        return self._task.settings
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of data: "text", "image", "table" or "lm"."""
+        return self._task.kind
+
+    @property
+    def rows(self) -> Rows:
+        """Return all rows, in the order of their file."""
+        return self._task.rows
+
+    @property
+    def preparation(self) -> Inputs:
+        """Return how values become inputs."""
+        return self._task.preparation
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Return the names of the classes; of a language model, its vocabulary."""
+        return self._task.label_names
+
+    @property
+    def splits(self) -> np.ndarray:
+        """Return the split of each row, as index into SPLITS."""
+        return self._task.splits
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Return the instance id of each row: its number, or that of its group."""
+        return self._task.ids
+
+    @property
+    def x(self) -> Tensor:
+        """Return the inputs of all rows."""
+        return self._task.x
+
+    @property
+    def y(self) -> Tensor:
+        """Return the class numbers of all rows."""
+        return self._task.y
+
+    def places(self, split: Split) -> np.ndarray:
+        """Return the numbers of the rows of a split."""
+        return np.flatnonzero(self.splits == SPLITS.index(split))
+
+    def data(self, split: Split, *, most: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return inputs and labels of a split.
+
+        Args:
+            split: which.
+            most: at most so many rows, spread evenly; None: all.
+        """
+        places = self.places(split)
+        if most is not None and len(places) > most:
+            places = places[np.linspace(0, len(places) - 1, most).astype(int)]
+        return self.x[places], self.y[places]
+
+    @cached_property
+    def train_data(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs, labels and instance ids of the training rows."""
+        return *self.data("train"), torch.from_numpy(self.ids[self.places("train")])
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Return the learning curves, of several models their mean."""
+        with self.folder.reading(self.folder.curves):
+            return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
+
+    @cached_property
+    def models(self) -> list[nn.Module]:
+        """Return the trained models: one, or those of a language model, which have masks of different seeds."""
+        return [self.load_model(kept) for kept in self._task.model_folders]
+
+    @property
+    def model(self) -> nn.Module:
+        """Return the trained model, of several the first."""
+        return self.models[0]
+
+    @property
+    def width(self) -> int:
+        """Return the number of units of the last masked layer."""
+        root = find_root(self.model)
+        width = None if root is None else masking_of(root).learned.widths[-1]
+        assert width is not None, "a trained model has masks, and knows their widths"
+        return width
+
+    def load_model(self, kept: Path) -> nn.Module:
+        """Return a trained model from its folder."""
+        try:
+            return turnover.load(kept, model=self._task.plain_network()).eval()
+        except SavedModelError as error:
+            problem = error.problem if error.cure else error.problem.rpartition(". ")[0] or error.problem
+            raise RunError(f"{problem}. Run it again: {self.folder.again}") from error
+
+    @cached_property
+    def influence(self) -> turnover.Influence:
+        """Return the engine for questions about single predictions: scores denoised, in units of the loss."""
+        return self._engine(Ridge())
+
+    @cached_property
+    def influence_on_sets(self) -> turnover.Influence:
+        """Return the engine for questions about sets of predictions, each of which counts equally.
+
+        Influence functions of the last layer stand beside the scores: means over many predictions gain from them, while
+        fewer single scores would be significant.
+        """
+        return self._engine(Ridge(gradients=1, scale="query"))
+
+    def _engine(self, ridge: Ridge) -> turnover.Influence:
+        models = [self._task.asked_model(model) for model in self.models]
+        denoise = ridge if self._task.denoised and self.about.denoised else None
+        return turnover.Influence(models if len(models) > 1 else models[0], train=self.train_data, denoise=denoise)
+
+    @cached_property
+    def raw_influence(self) -> turnover.Influence:
+        """Return the engine of the original estimator, for questions about training rows themselves."""
+        models = self.models
+        return turnover.Influence(models if len(models) > 1 else models[0], train=self.train_data)
+
+    def inputs(self, values: Any) -> Tensor:
+        """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
+        return self._task.inputs(values)
+
+    def predict(self, values: Any) -> np.ndarray:
+        """Return the probabilities [values, classes] that the full network gives new values."""
+        return self.probabilities(self.inputs(values))
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor) -> np.ndarray:
+        """Return the probabilities [rows, classes] that the full network gives inputs; of several models the mean."""
+        if not len(x):
+            return np.empty((0, len(self.label_names)), np.float32)
+        parts = [
+            torch.stack([functional.softmax(model(part), dim=1) for model in self.models]).mean(0)
+            for part in x.split(1024)
+        ]
+        return torch.cat(parts).numpy()
+
+    def held_out(self, rows: Any = None) -> OutOfSample:
+        """Return held-out predictions of rows, with the mask-bias correction where the task has reference examples.
+
+        Args:
+            rows: inputs, labels and ids; None: the training rows.
+        """
+        return self.raw_influence.out_of_sample(rows, references=self._task.references, progress=False)
+
+    @property
+    def self_influence(self) -> Scores:
+        """Return the self-influence of each training row."""
+        return self._kept("self_influence")
+
+    @property
+    def mean_influence(self) -> Scores:
+        """Return the mean influence of each training row on the validation rows."""
+        return self._kept("mean_influence")
+
+    @property
+    def out_of_sample(self) -> OutOfSample:
+        """Return the held-out prediction of each training row."""
+        return self._kept("out_of_sample")
+
+    def score(self, *, watch: Watch = unwatched) -> None:
+        """Compute all scores that are missing and keep them, then write the results: the run is finished.
+
+        Args:
+            watch: called before each kind of scores.
+        """
+        names = self._task.score_names
+        with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TurnOverWarning)
+            for done, name in enumerate(names):
+                watch("scoring", done, len(names), name.replace("_", " "))
+                if name not in self._scores and not self._is_kept(name):
+                    self._scores[name] = self._computed(name)
+                    self._keep(name)
+            watch("scoring", len(names), len(names))
+        if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
+            self.about.notes.append(
+                "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
+            )
+        self.about.results = self._task.results(self.models, self.self_influence)
+        self.about.state = "complete"
+        self.folder.write_about(self.about)
+
+    def _computed(self, name: ScoreName) -> Any:
+        if name == "self_influence":
+            return self.raw_influence.self_influence(progress=False)
+        if name == "out_of_sample":
+            return self.held_out()
+        return self.influence_on_sets.mean(self.data("validation", most=MOST_VALIDATION), progress=False)
+
+    def _is_kept(self, name: ScoreName) -> bool:
+        return is_kept(self.folder.scores, name, references=self._task.references)
+
+    def _keep(self, name: ScoreName) -> None:
+        with self.folder.writing():
+            keep_scores(self.folder.scores, name, self._scores[name], references=self._task.references)
+
+    def _kept(self, name: ScoreName) -> Any:
+        """Return scores that were computed before.
+
+        Raises:
+            RunError: they are missing, or the task has none of this kind.
+        """
+        if name not in self._scores:
+            if name not in self._task.score_names:
+                raise RunError(f"a run with the task {self._task.name!r} has no {name.replace('_', ' ')}.")
+            if not self._is_kept(name):
+                raise RunError(
+                    f"the run in {str(self.folder.path)!r} has no {name.replace('_', ' ')} yet. Compute it: "
+                    f"run.score(), or {self.folder.resume}"
+                )
+            with self.folder.reading(self.folder.scores):
+                self._scores[name] = open_scores(self.folder.scores, name, references=self._task.references)
+        return self._scores[name]
+
+
+def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = unwatched) -> Run[Any]:
+    """Read, train and score; resume what an earlier call with the same settings left.
+
+    A text corpus is learned by a language model, everything else by a classifier.
+
+    Args:
+        config: settings of the run.
+        out: folder of the run; made, or one that the same settings began.
+        watch: called as the run makes progress.
+
+    Raises:
+        RunError: the folder holds something else, or another process writes to it.
+        DataFileError: the data cannot be used; then no folder is made.
+    """
+    folder = RunFolder(Path(out))
+    run = _begun(config, folder)
+    if run is None:
+        run = _new(config, folder)
+        with run.about.timed("reading"):
+            watch("reading", 0, 1)
+            run.about.notes = list(run.task.read(watch))
+            watch("reading", 1, 1)
+    elif run.complete:
+        return run
+    with folder.lock():
+        if not folder.about.exists():
+            run.task.keep()
+            folder.write(folder.config, config.as_toml())
+            folder.write_about(run.about)
+        with run.about.timed("features"):
+            run.task.prepare(watch)
+        if run.about.state == "begun":
+            with run.about.timed("training"):
+                _train(run, watch)
+            _check_denoising(run)
+            run.about.state = "trained"
+            folder.write_about(run.about)
+        run.score(watch=watch)
+    return run
+
+
+def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
+    """Return a finished run.
+
+    Raises:
+        RunError: there is none, or it is not finished.
+    """
+    where = RunFolder(Path(folder))
+    about = where.read_about()
+    config = RunConfig.read(where.config)
+    run = Run(where, config, about, _task(config)(config, where))
+    if not run.complete:
+        raise RunError(
+            f"the run in {str(folder)!r} is not finished (its state is {about.state!r}). Resume it: {where.resume}"
+        )
+    return run
+
+
+def _task(config: RunConfig) -> Callable[[RunConfig, RunFolder], Any]:
+    return LanguageModeling if is_corpus(config) else Classification
+
+
+def _new(config: RunConfig, folder: RunFolder) -> Run[Any]:
+    return Run(folder, config, About.of_new_run(), _task(config)(config, folder))
+
+
+def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
+    """Return the run that settings began in a folder; None: there is no such folder yet.
+
+    Raises:
+        RunError: the folder holds something else.
+    """
+    if not folder.about.exists():
+        if folder.is_new():
+            return None
+        raise RunError(f"{str(folder.path)!r} exists and is not a run. Give a new or empty folder: --out NEW.")
+    run = _new(config, folder)
+    run.about = folder.read_about()
+    former = RunConfig.read(folder.config)
+    changed = [
+        f"{name} {getattr(former, name)!r} there, {value!r} here"
+        for name, value in vars(config).items()
+        if getattr(former, name) != value
+    ]
+    if changed:
+        raise RunError(
+            f"{str(folder.path)!r} holds a run with other settings ({'; '.join(changed)}). Give another folder: "
+            "--out NEW."
+        )
+    return run
+
+
+def _train(run: Run[Any], watch: Watch) -> None:
+    """Train the models one after the other and keep them; those that are finished are not trained again."""
+    task, folder = run.task, run.folder
+    rows = TrainingRows(*run.train_data, *run.data("validation"), task.loss_weights)
+    models, members = [], []
+    for number, kept in enumerate(task.model_folders):
+        file = kept / "curves.json"
+        if file.exists():
+            with folder.reading(file):
+                members.append(Curves(**json.loads(file.read_text(encoding="utf-8"))))
+            models.append(run.load_model(kept))
+            continue
+        seed = task.seed_of(number)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = task.masked_network(number)
+            watch_member = partial(_watch_member, watch, number, len(task.model_folders))
+            how = Fitting.of(task.settings, seed=seed)
+            members.append(fit(model, rows, how, saved=folder.training, watch=watch_member))
+        turnover.save(model, kept)
+        folder.write(file, json.dumps(members[-1].as_dict()) + "\n")
+        folder.training.unlink(missing_ok=True)
+        models.append(model)
+    run.models, run.curves = models, Curves.mean(members)
+    folder.write(folder.curves, json.dumps(run.curves.as_dict()) + "\n")
+
+
+def _watch_member(watch: Watch, number: int, members: int, stage: str, done: int, total: int, note: str = "") -> None:
+    """Report the training of one model as a part of all."""
+    which = f"model {number + 1} of {members}  " if members > 1 else ""
+    watch(stage, number * total + done, members * total, f"{which}{note}")
+
+
+def _check_denoising(run: Run[Any]) -> None:
+    """Do without denoising where all training rows have a loss of 0: they have no gradients then."""
+    if run.task.denoised:
+        x, y, _ = run.train_data
+        if float(run.probabilities(x)[np.arange(len(y)), y].min()) == 1:
+            run.about.denoised = False
+            run.about.notes.append("All training rows are memorized to a loss of 0: scores are not denoised.")
