@@ -272,7 +272,7 @@ def test_a_server_that_is_gone_is_told_of(browser, tmp_path_factory):
     finally:
         server.stop()
     browser.one("#ask button.main").click()
-    browser.until(lambda: "does not answer" in browser.one("#answer").text, "a sentence")
+    browser.until(lambda: "does not respond" in browser.one("#answer").text, "a sentence")
     lost = browser.errors()
     assert all(re.search(r"ERR_CONNECTION", message) for message in lost)
     browser.console.clear()

@@ -103,7 +103,7 @@ def test_where_the_file_is_gone_or_changed_the_rows_of_the_run_are_written_and_t
         file.write_text(change) if change else file.unlink()
         found = corrected_file(rows, str(file), [mark])
         assert found.content == known.content
-        assert "is gone or was changed" in found.note
+        assert "is missing or was changed" in found.note
 
 
 def test_marks_of_rows_in_other_files_are_counted_and_not_mixed_in(tmp_path):

@@ -43,7 +43,7 @@ def test_a_body_that_grows_too_large_is_refused_though_it_announced_no_length(pa
     with pytest.raises(HTTPException) as raised:
         _read(path, _parts(6, 2**20))
     assert raised.value.status_code == 413
-    assert "larger than 5 MB" in raised.value.detail
+    assert "at most 5 MB" in raised.value.detail
 
 
 def test_an_announced_length_is_enough_to_be_refused():

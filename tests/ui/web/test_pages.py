@@ -117,7 +117,7 @@ def test_the_line_between_signal_and_noise_is_drawn_where_the_api_says(texts):
         html = texts.get("/answer", params={"text": text}).text
         toward = html[: html.index('id="against"')]
         if answer["meaningful"] == 0:
-            assert "None of these can be told from noise" in toward
+            assert "None is significant: the order is noise" in toward
         elif answer["meaningful"] < len(answer["toward"]):
             assert "From here on the order is noise" in toward
             before = toward[: toward.index("From here on")]
@@ -180,7 +180,7 @@ def test_an_image_is_sent_by_a_plain_form(images):
     assert "Supporting examples" in page.text
     bad = images.post("/", files={"image": ("a.png", b"no", "image/png")}, headers=OWN)
     assert bad.status_code == 422
-    assert "no image that can be read" in bad.text
+    assert "cannot be read as an image" in bad.text
     nothing = images.post("/", files={"image": ("", b"", "application/octet-stream")}, headers=OWN)
     assert nothing.status_code == 422
 

@@ -79,10 +79,10 @@ def test_a_token_may_be_given_for_this_machine_too(text_run):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"token": "short"}, "which can be guessed"),
-        ({"port": 70_000}, "port 70000 does not exist"),
-        ({"host": "no.such.host.invalid"}, "there is no host"),
-        ({"host": "192.0.2.1", "port": 0}, "no address of this machine"),
+        ({"token": "short"}, "at least 16 characters, got 5"),
+        ({"port": 70_000}, "from 0 to 65535, got 70000"),
+        ({"host": "no.such.host.invalid"}, "is unknown"),
+        ({"host": "192.0.2.1", "port": 0}, "must be an address of this machine"),
     ],
 )
 def test_what_cannot_be_served_is_told_with_what_to_type(text_run, options, sentence):

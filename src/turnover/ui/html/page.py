@@ -89,7 +89,7 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
         from markupsafe import Markup
     except ImportError as error:
         raise MissingExtraError("reports need jinja2, which is not installed: pip install 'turnover[cli]'") from error
-    css, script = asset("report.css"), asset("report.js")
+    css, script = asset("base.css") + asset("report.css"), asset("report.js")
     return env.get_template("report.html").render(
         data=data,
         sections=sections_of(data),

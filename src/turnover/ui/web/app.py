@@ -16,8 +16,8 @@ from .security import LOOPBACK_HOSTS, BodyLimits, Guard
 from .site import Site
 
 _ABOUT = (
-    "Ask a run which training rows are behind a prediction, browse its rows, mark wrong labels and download the "
-    "corrected file. Scores are positive where a training row pushed toward the prediction."
+    "Explain predictions of a run by its training rows, browse the rows, mark wrong labels and download the corrected "
+    "file. A positive score means that a training row supports the prediction."
 )
 
 
@@ -34,11 +34,11 @@ def make_app(
 
     Args:
         run: a finished one, of texts, images or a table.
-        token: what clients must know; None: whoever reaches the port may ask.
+        token: what clients must send; None: everyone who reaches the port may use it.
         hosts: names that the server may be called by; None: any, which needs a token.
-        most_waiting: questions that may wait beside the one that is answered; others are told to come again.
-        seconds: that a question waits for its answer.
-        body_seconds: that a request may take to arrive.
+        most_waiting: requests that may wait beside the one that is answered; others get status 503.
+        seconds: timeout of a request.
+        body_seconds: timeout for the body of a request to arrive.
 
     Raises:
         RunError: the run cannot be served.

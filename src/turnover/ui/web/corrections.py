@@ -140,7 +140,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
     table = same_table(rows, source, [mark.row for mark in own]) if rows.kind != "image" else None
     if table is None:
         ending = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
-        note = "" if rows.kind == "image" else f"{source!r} is gone or was changed: this is what the run kept of it."
+        note = "" if rows.kind == "image" else f"{source!r} is missing or was changed: this is what the run kept."
         content = table_bytes(_corrected_frame(rows, labels, removed), ending)
         return CorrectedFile(f"{stem}-corrected{ending}", content, note=note, **told)
     name = f"{stem}-corrected{ending if ending in WRITABLE else '.csv'}"
@@ -179,7 +179,7 @@ def _read(file: Path, run: Run) -> dict[int, Mark]:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"the marks in {str(file)!r} cannot be read ({error}). Repair the file, or move it away to begin anew."
+            f"the marks in {str(file)!r} cannot be read ({error}). Repair the file, or move it away to start over."
         ) from error
 
 

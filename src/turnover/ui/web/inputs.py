@@ -33,15 +33,15 @@ def checked_text(text: str) -> str:
     """Return a text that can be asked about, or raise."""
     stripped = text.strip()
     if not stripped:
-        raise DataFileError("there is no text to ask about. Type a sentence.")
+        raise DataFileError("the text is empty. Type a sentence.")
     if len(stripped) > MOST_LETTERS:
         raise DataFileError(
-            f"the text has {len(stripped):,} letters, and {MOST_LETTERS:,} are the most. Ask about a part of it."
+            f"the text must have at most {MOST_LETTERS:,} characters, got {len(stripped):,}. Use a part of it."
         )
     try:
         stripped.encode()
     except UnicodeEncodeError as error:
-        raise DataFileError("the text has half of a letter in it (a lone surrogate). Type it anew.") from error
+        raise DataFileError("the text is not valid Unicode (a lone surrogate). Type it again.") from error
     return stripped
 
 
@@ -65,7 +65,7 @@ def checked_values(run: Run, values: Mapping[str, Any], row: int | None) -> dict
     if unknown:
         near = nearest(unknown[0], known)
         hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(map(repr, known[:12]))}."
-        raise DataFileError(f"there is no column {unknown[0]!r} to learn from. {hint}")
+        raise DataFileError(f"there is no feature column {unknown[0]!r}. {hint}")
     found = dict.fromkeys(known) if row is None else dict(run.rows.values.iloc[row])
     return found | checked_cells(columns, values)
 
@@ -87,9 +87,9 @@ def read_upload(content: bytes, run: Run) -> np.ndarray:
     """
     image_module = need_pillow()
     if not content:
-        raise DataFileError("no image was sent. Choose a file.")
+        raise DataFileError("no image was uploaded. Choose a file.")
     if len(content) > UPLOAD_BYTES:
-        raise DataFileError(f"the image has more than {UPLOAD_BYTES // MEGABYTE} MB. Scale it down.")
+        raise DataFileError(f"the image must have at most {UPLOAD_BYTES // MEGABYTE} MB. Scale it down.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -98,7 +98,7 @@ def read_upload(content: bytes, run: Run) -> np.ndarray:
                 width, height = image.size
             if width * height > MOST_PIXELS:
                 raise DataFileError(
-                    f"the image has {width:,} x {height:,} pixels, and {MOST_PIXELS // 10**6} million are the most. "
+                    f"the image must have at most {MOST_PIXELS // 10**6} million pixels, got {width:,} x {height:,}. "
                     "Scale it down."
                 )
             assert isinstance(run.preparation, PixelInputs)
@@ -108,7 +108,7 @@ def read_upload(content: bytes, run: Run) -> np.ndarray:
         raise DataFileError(f"the image cannot be used: {error}") from error
     except (Warning, OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         known = ", ".join(_FORMATS)
-        raise DataFileError(f"this is no image that can be read. Send a {known} file that is not damaged.") from error
+        raise DataFileError(f"this file cannot be read as an image. Upload an undamaged {known} file.") from error
     if pixels.shape[:2] != size:
         pixels = _fitted(pixels, size)
     # A copy: what Pillow hands over cannot be written to, which torch warns of.

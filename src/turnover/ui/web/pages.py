@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from turnover.errors import DataFileError
+from turnover.ui.html import asset
 
 from .api import corrected_response, image_response, put_mark
 from .api_page import operations, schemas
@@ -120,7 +121,7 @@ def make_pages(site: Site) -> APIRouter:
     def report() -> Response:
         file = site.run.folder.report
         if not file.is_file():
-            raise HTTPException(404, f"there is no report yet. Make it: turnover report {site.run.folder.path}")
+            raise HTTPException(404, f"there is no report yet. Write it: turnover report {site.run.folder.path}")
         return FileResponse(file, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     @pages.get("/state")
@@ -129,6 +130,8 @@ def make_pages(site: Site) -> APIRouter:
 
     @pages.get("/static/{name}")
     def static(name: str) -> Response:
+        if name == "base.css":  # the report's
+            return Response(asset(name), media_type="text/css", headers={"Cache-Control": "no-cache"})
         if name not in _KINDS:
             raise HTTPException(404)
         return FileResponse(_STATIC / name, media_type=_KINDS[name], headers={"Cache-Control": "no-cache"})
@@ -187,7 +190,7 @@ async def _answered(site: Site, fields: Fields) -> Answer:
     if changed:
         given["values"] = changed
     if not given.keys() & {"row", "text", "values"}:
-        raise DataFileError("nothing was asked. Choose a row, or send an image.")
+        raise DataFileError("nothing to explain was given. Choose a row, or upload an image.")
     try:
         question = Question(**given)
     except ValidationError as error:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import jinja2
 
 _TITLES = {
-    401: "A token is needed",
-    403: "Not from here",
-    404: "There is no such page",
-    408: "Too slow",
+    401: "Token required",
+    403: "Forbidden",
+    404: "Not found",
+    408: "Timeout",
     413: "Too large",
-    421: "Another name is needed",
-    422: "That cannot be asked",
+    421: "Unknown host name",
+    422: "Invalid request",
     503: "Busy",
-    504: "That took too long",
+    504: "Timeout",
 }
 _RETRY_SECONDS = 2
 
@@ -63,7 +63,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def of_http(request: Request, error: HTTPException) -> Response:
-        detail = {404: "nothing is here. Go back to the first page.", 405: "this address is not used that way."}
+        detail = {404: "there is no page at this address.", 405: "this address does not support that method."}
         shown = detail.get(error.status_code, error.detail) if error.detail in _PLAIN else error.detail
         return problem_response(request, error.status_code, shown, error.headers)
 
@@ -77,7 +77,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(QueueFullError)
     def of_full_queue(request: Request, error: QueueFullError) -> Response:
-        sentence = "many questions are waiting already. Try again in a few seconds."
+        sentence = "too many requests are waiting. Try again in a few seconds."
         return problem_response(request, 503, sentence, {"Retry-After": str(_RETRY_SECONDS)})
 
     @app.exception_handler(NotReadyError)
@@ -86,7 +86,7 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(TooSlowError)
     def of_slow_answer(request: Request, error: TooSlowError) -> Response:
-        return problem_response(request, 504, "the model did not answer in time. Try again, or ask something shorter.")
+        return problem_response(request, 504, "the model did not answer in time. Try again, or send a shorter text.")
 
     @app.exception_handler(Exception)
     def of_our_own(request: Request, error: Exception) -> Response:

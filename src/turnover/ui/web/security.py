@@ -86,13 +86,13 @@ class Guard:
         """Return why a request is not answered, or None."""
         if self._hosts is not None and _host_name(request) not in self._hosts:
             return problem_response(
-                request, 421, f"this server does not answer to the name {_host_name(request)!r}. Open http://127.0.0.1."
+                request, 421, f"this server has no host name {_host_name(request)!r}. Open http://127.0.0.1."
             )
         if self._token is not None and not self._knows_token(request):
             return problem_response(
                 request,
                 401,
-                "this page needs its token. Open the address that `turnover serve` printed, or send the header "
+                "a token is required. Open the address that `turnover serve` printed, or send the header "
                 "Authorization: Bearer TOKEN.",
                 {"WWW-Authenticate": "Bearer"},
             )
@@ -100,7 +100,7 @@ class Guard:
             return problem_response(
                 request,
                 403,
-                "requests that change something must come from this page; programs send JSON, and no Origin header.",
+                "requests that change something must come from this page; programs send JSON and no Origin header.",
             )
         return None
 
@@ -169,7 +169,7 @@ def _same_origin(request: Request) -> bool:
 
 
 class BodyLimits:
-    """Refuses bodies that are too large (413) or take too long to arrive (408).
+    """Rejects bodies that are too large (413) or take too long to arrive (408).
 
     Args:
         app: what is called within.
@@ -227,6 +227,4 @@ def _length(scope: Scope) -> int:
 
 def _too_large(most: int) -> HTTPException:
     shown = f"{most // MEGABYTE} MB" if most >= MEGABYTE else f"{most // 1024} KB"
-    return HTTPException(
-        413, f"the request is larger than {shown}. Send something smaller; an image may be scaled down."
-    )
+    return HTTPException(413, f"the request must be at most {shown}. Send a smaller one; an image can be scaled down.")

@@ -106,8 +106,8 @@ def open_server(
         ) from error
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise RunError(
-            f"the token has {len(token)} letters, which can be guessed. Give at least {_SHORTEST_TOKEN}, or none: one "
-            "is then made where it is needed."
+            f"the token must have at least {_SHORTEST_TOKEN} characters, got {len(token)}. Give a longer "
+            "one, or none: it is then generated where it is needed."
         )
     bound = _bind(host, port)
     try:
@@ -128,14 +128,14 @@ def open_server(
 def _bind(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to a port, or raise with what to do."""
     if not 0 <= port <= 65535:
-        raise RunError(f"port {port} does not exist. Give one from 1024 to 65535: --port 8000.")
+        raise RunError(f"port must be an integer from 0 to 65535, got {port}. Give one from 1024 on: --port 8000.")
     try:
         family, kind, _, _, place = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         bound = socket.socket(family, kind)
     except OSError as error:
-        raise RunError(f"there is no host {host!r} ({error}). Give 127.0.0.1, or 0.0.0.0 for all.") from error
+        raise RunError(f"host {host!r} is unknown ({error}). Give 127.0.0.1, or 0.0.0.0 for all addresses.") from error
     # A port of a server that was just stopped can be used again at once.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -149,9 +149,9 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def _cannot_bind(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use, perhaps by another turnover serve. Stop it, or take another: --port {port + 1}"
+        return f"port {port} is in use, perhaps by another turnover serve. Stop it, or use another: --port {port + 1}"
     if error.errno in (errno.EACCES, errno.EPERM):
-        return f"port {port} may not be used by this user. Take one from 1024 on: --port 8000"
+        return f"port {port} needs more rights than this user has. Use one from 1024 on: --port 8000"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host!r} is no address of this machine. Give --host 127.0.0.1, or 0.0.0.0 for all of its addresses."
-    return f"cannot listen on {host}:{port}: {error.strerror or error}. Take another port: --port 8001"
+        return f"host must be an address of this machine, got {host!r}. Give --host 127.0.0.1, or 0.0.0.0 for all."
+    return f"cannot listen on {host}:{port}: {error.strerror or error}. Use another port: --port 8001"

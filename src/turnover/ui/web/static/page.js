@@ -58,7 +58,7 @@ async function ask() {
       const message = document.createElement("p");
       message.className = "problem";
       message.setAttribute("role", "alert");
-      message.textContent = "The server does not answer. Is turnover serve still running?";
+      message.textContent = "The server does not respond. Is turnover serve still running?";
       region.replaceChildren(message);
     }
   } finally {
