@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
 import turnover
 from experiments.datasets.changed_labels import change_labels
-from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
+from experiments.datasets.numbers import digit_rows, sst2_rows
+from experiments.networks import masked_mlp, mlp
 from turnover.baselines import (
     ConjugateGradients,
     FeldmanZhang,
@@ -36,9 +37,9 @@ class Prepared:
     Attributes:
         plain: the training without masks.
         masked: the same training with masks on all hidden layers.
-        queries: inputs and right labels.
+        queries: inputs and correct labels.
         wrong: bool [rows]: whose label was changed.
-        held_out: inputs and right labels, for accuracy.
+        held_out: inputs and correct labels, for accuracy.
     """
 
     plain: TrainingRecipe
@@ -54,20 +55,6 @@ class Prepared:
         return replace(self.masked, build=partial(build.func, *build.args, **{**build.keywords, "seed": seed}))
 
 
-def mlp(inputs: int, hidden: int, layers: int, classes: int) -> nn.Sequential:
-    """Return a ReLU network; without an output bias, nothing in it leaks a row into its flipped part."""
-    parts: list[nn.Module] = []
-    for width in [inputs, *[hidden] * (layers - 1)]:
-        parts += [nn.Linear(width, hidden), nn.ReLU()]
-    return nn.Sequential(*parts, nn.Linear(hidden, classes, bias=False))
-
-
-def masked_mlp(inputs: int, hidden: int, layers: int, classes: int, *, seed: int = 0) -> nn.Module:
-    """Return the same network with masks on the outputs of all hidden layers."""
-    sites = [str(2 * layer + 1) for layer in range(layers)]
-    return turnover.wrap(mlp(inputs, hidden, layers, classes), at=sites, seed=seed)
-
-
 def prepare(config: TaskConfig, cache: Path) -> Prepared:
     """Return the data and trainings of a task.
 
@@ -75,10 +62,11 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
         config: which task.
         cache: folder for text features.
     """
-    x, labels, held_x, held_labels = _LOADERS[config.data](config, cache)
+    rows = digit_rows(config.rows) if config.data == "digits" else sst2_rows(config.rows, cache)
+    x, labels, held_x, held_labels = rows
     classes = int(labels.max()) + 1
     some = change_labels(labels, share=config.changed, classes=classes)
-    size = (x.shape[1], config.hidden, config.layers, classes)
+    size = (x.shape[1], (config.hidden,) * config.layers, classes)
     plain = TrainingRecipe(
         partial(mlp, *size),
         x,
@@ -92,20 +80,8 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
     return Prepared(plain, replace(plain, build=partial(masked_mlp, *size, seed=0)), asked, some.changed, held)
 
 
-def _digits(config: TaskConfig, cache: Path) -> Rows:
-    del cache  # nothing to keep
-    return digit_rows(config.rows)
-
-
-def _sst2(config: TaskConfig, cache: Path) -> Rows:
-    return sst2_rows(config.rows, cache)
-
-
-_LOADERS: dict[str, Callable[[TaskConfig, Path], Rows]] = {"digits": _digits, "sst2": _sst2}
-
-
 NAMES = {
-    "turnover": "turn-over dropout (the paper's estimate)",
+    "turnover": "turn-over dropout (original estimator)",
     "turnover_several": "turn-over dropout, several models",
     "retrain": "Re-train",
     "koh": "Koh+ (last layer)",

@@ -4,40 +4,34 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import drawn
 from experiments.findings import Finding
 from turnover.evaluation import markdown_table
 
 from .methods import NAMES, ONCE
 
-TRUTHS = {"plain": "plain model retrained", "full": "masked model retrained, full view"}
+_TRUTHS = {"plain": "plain model retrained", "full": "masked model retrained, full view"}
 
 
-def plot(result: dict[str, Any], file: Path) -> None:
-    """Write an SVG: a panel a task, a dot a method and ground truth."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    # Fixed, so that the same numbers give the same file.
-    matplotlib.rcParams["svg.hashsalt"] = "compared"
-    from matplotlib.figure import Figure
-
+def _plot(result: dict[str, Any], file: Path) -> None:
+    """Write the figure: one panel per task, one dot per method and ground truth."""
     tasks = result["tasks"]
-    figure = Figure(figsize=(5 * len(tasks), 3.6), layout="constrained")
-    for panel, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks.values(), strict=True):
-        keys = [key for key in NAMES if key in task["plain"]["methods"]][::-1]
-        for view, color, shift in (("plain", "tab:blue", 0.12), ("full", "tab:orange", -0.12)):
-            for place, key in enumerate(keys):
-                found = task[view]["methods"][key]
-                if found.get("lds") is not None:
-                    panel.plot([found["lds_low"], found["lds_high"]], [place + shift] * 2, color=color, linewidth=1)
-                    panel.plot(found["lds"], place + shift, "o", color=color, markersize=4)
-            panel.axvline(task[view]["ceiling"], color=color, linestyle=":", linewidth=1, label=TRUTHS[view])
-        panel.axvline(0, color="gray", linewidth=0.6)
-        panel.set_yticks(range(len(keys)), [NAMES[key] for key in keys], fontsize=7)
-        panel.set_xlabel("LDS (dotted: ceiling)", fontsize=8)
-        panel.set_title(task["name"], fontsize=9)
-        panel.legend(fontsize=6, loc="lower right")
-    figure.savefig(file, metadata={"Date": None})
+    with drawn(file, (5 * len(tasks), 3.6), letters="path") as figure:
+        for panel, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks.values(), strict=True):
+            keys = [key for key in NAMES if key in task["plain"]["methods"]][::-1]
+            for view, color, shift in (("plain", "tab:blue", 0.12), ("full", "tab:orange", -0.12)):
+                for place, key in enumerate(keys):
+                    figures = task[view]["methods"][key]
+                    if figures.get("lds") is not None:
+                        ends = [figures["lds_low"], figures["lds_high"]]
+                        panel.plot(ends, [place + shift] * 2, color=color, linewidth=1)
+                        panel.plot(figures["lds"], place + shift, "o", color=color, markersize=4)
+                panel.axvline(task[view]["ceiling"], color=color, linestyle=":", linewidth=1, label=_TRUTHS[view])
+            panel.axvline(0, color="gray", linewidth=0.6)
+            panel.set_yticks(range(len(keys)), [NAMES[key] for key in keys], fontsize=7)
+            panel.set_xlabel("LDS (dotted: ceiling)", fontsize=8)
+            panel.set_title(task["name"], fontsize=9)
+            panel.legend(fontsize=6, loc="lower right")
 
 
 OURS = "turnover"
@@ -46,11 +40,11 @@ Figures = dict[str, Any]
 
 def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
-    plot(result, folder / "compared.svg")
-    parts = ["# Turn-over dropout beside its rivals", "", *_setting(result), "", "![LDS](compared.svg)"]
+    _plot(result, folder / "compared.svg")
+    parts = ["# Turn-over dropout beside its baselines", "", *_setting(result), "", "![LDS](compared.svg)"]
     for task in result["tasks"].values():
         parts += ["", f"## {task['name']}", "", _about(task)]
-        for view, truth in TRUTHS.items():
+        for view, truth in _TRUTHS.items():
             table = task[view]
             parts += ["", f"### Ground truth: {truth}", "", _table(table, result["setting"]), "", *_said(table)]
             parts += _problems(table)
@@ -58,10 +52,10 @@ def page(result: dict[str, Any], folder: Path) -> str:
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
-    """Return where the paper's estimate stands among its rivals, by task and ground truth."""
+    """Return where the original estimator stands among its baselines, by task and ground truth."""
     found = []
     for task in result["tasks"].values():
-        for view, truth in TRUTHS.items():
+        for view, truth in _TRUTHS.items():
             known = {
                 key: figures["lds"]
                 for key, figures in task[view]["methods"].items()
@@ -72,11 +66,11 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             best = max(known, key=known.__getitem__)
             found.append(
                 Finding(
-                    what=f"{task['name']}, {truth}: LDS of the paper's estimate, of several models, and the best",
+                    what=f"{task['name']}, {truth}: LDS of the original estimator, of several models, and the best",
                     paper="–",
                     ours=f"{known[OURS]:.3f}, {known['turnover_several']:.3f}; {NAMES[best]} {known[best]:.3f}",
                     setting=f"{task['rows']:,} rows, {task['queries']} queries, {result['setting']['seeds']} trainings",
-                    agreement=f"{task['name']}, {truth}: by LDS the paper's estimate has place "
+                    agreement=f"{task['name']}, {truth}: by LDS the original estimator has place "
                     f"{1 + sum(value > known[OURS] for value in known.values())} of {len(known)}, several models "
                     f"together place {1 + sum(value > known['turnover_several'] for value in known.values())}.",
                 )
@@ -88,9 +82,9 @@ def _setting(result: dict[str, Any]) -> list[str]:
     how = result["setting"]
     once = " and ".join(name for key, name in NAMES.items() if key in ONCE)
     return [
-        "All methods are asked about the same rows and queries and judged by the same retrainings. Turn-over dropout "
+        "All methods score the same rows and queries and are judged by the same retrainings. Turn-over dropout "
         "trains the masked network; every other method trains what the ground truth retrains: the plain network, or "
-        "the masked one asked in full view, as it would be deployed.",
+        "the masked one in full view, as it would be deployed.",
         "",
         *[_task_line(task) for task in how["tasks"]],
         f"- LDS: {how['subsets']} random halves of the rows, each retrained {how['subset_seeds']} times. Leave one "
@@ -98,7 +92,7 @@ def _setting(result: dict[str, Any]) -> list[str]:
         f"{how['removed']} most helpful rows removed for each of {how['brittle_queries']} queries, a training each. No "
         "seed of the ground truth is a seed of a method.",
         f"- Figures are means over {how['seeds']} trainings of each method's own; {once}, and the changed predictions, "
-        "have one. Brackets: 95 % bootstrap interval over queries; the spread between trainings is not in it.",
+        "have one. Brackets: 95 % bootstrap interval over queries; the variation between trainings is not in it.",
         f"- Koh+: conjugate gradients on the last layer, damping {how['damping']:g} (how it was chosen, and why not "
         "all parameters: experiments/compared/README.md). Hara+: the last epoch is walked back.",
         f"- Feldman & Zhang: {how['models']} models on 70 % of the rows. TracIn: {how['checkpoints']} checkpoints. "
@@ -109,8 +103,8 @@ def _setting(result: dict[str, Any]) -> list[str]:
 def _task_line(task: Figures) -> str:
     return (
         f"- {task['data']}: {task['rows']} rows, {task['changed']:.0%} of the labels changed; {task['queries']} "
-        f"queries with right labels. ReLU network, {task['layers']} hidden layer{'s' if task['layers'] > 1 else ''} of "
-        f"{task['hidden']}; SGD (rate {task['learning_rate']:g}, momentum 0.9), {task['epochs']} epochs, batches of "
+        f"queries with correct labels. ReLU network, {task['layers']} hidden layer{'s' if task['layers'] > 1 else ''} "
+        f"of {task['hidden']}; SGD (rate {task['learning_rate']:g}, momentum 0.9), {task['epochs']} epochs, batches of "
         f"{task['batch_size']}."
     )
 
@@ -179,9 +173,9 @@ def _said(table: Figures) -> list[str]:
     ours, chance = table["methods"][OURS], table["methods"]["random"]
     if len(ours.get("lds_by_seed", [])) > 1:
         each = ", ".join(f"{value:.3f}" for value in ours["lds_by_seed"])
-        lines.append(f"- LDS of the paper's estimate, training by training: {each}.")
+        lines.append(f"- LDS of the original estimator, training by training: {each}.")
     if ours.get("lds") is not None and ours["lds_low"] <= chance["lds_high"]:
-        lines.append("- By LDS the paper's estimate cannot be told from random scores here: the intervals overlap.")
+        lines.append("- By LDS the original estimator is not better than random scores here: the intervals overlap.")
     return [line for line in lines if line]
 
 
@@ -194,7 +188,7 @@ def _place(table: Figures, name: str, what: str, form: str) -> str:
     best = max(known.values())
     leaders = [NAMES[key] for key, value in known.items() if value == best]
     place = 1 + sum(value > known[OURS] for value in known.values())
-    ours = f"the paper's estimate has {form.format(known[OURS])}, place {place} of {len(known)}"
+    ours = f"the original estimator has {form.format(known[OURS])}, place {place} of {len(known)}"
     return f"- {what}: best {' and '.join(leaders)} with {form.format(best)}; {ours}."
 
 
@@ -209,7 +203,7 @@ def _seconds(table: Figures) -> str:
     fastest, slowest = min(total, key=total.__getitem__), max(total, key=total.__getitem__)
     return (
         f"- Seconds, training included: least {NAMES[fastest]} with {total[fastest]:.2f}, most {NAMES[slowest]} with "
-        f"{total[slowest]:.2f}; the paper's estimate takes {total[OURS]:.2f}."
+        f"{total[slowest]:.2f}; the original estimator takes {total[OURS]:.2f}."
     )
 
 
@@ -228,16 +222,16 @@ def _reading(result: dict[str, Any]) -> list[str]:
         "",
         "- Seconds are of one process on a machine that others use too: compare orders, not digits. They hold the "
         "method's own training and the scores of all rows on all queries, not self-influence.",
-        "- Peak memory is how far the process grew meanwhile; memory that was freed before and used again is not seen, "
-        "so that small figures are lower bounds. Storage is what is kept to answer further queries; Re-train and "
+        "- Peak memory is the growth of the process; memory that was freed before and used again is not counted, so "
+        "that small figures are lower bounds. Storage is what is kept to answer further queries; Re-train and "
         "Feldman & Zhang keep answers, no models: other queries need all trainings again.",
-        "- Re-train leaves rows out from one seed, the ground truth has others. Where the two hardly correlate, the "
+        "- Re-train has one seed, the ground truth has others. Where the two hardly correlate, the "
         "effect of a single row is small beside the noise of a training: a method that averages this noise out can do "
         "better than Re-train, and none comes near 1.",
     ]
     if left_out:
         lines.append(
-            f"- Re-train takes a training a row; in this size it is left out on {' and '.join(left_out)}, where it "
+            f"- Re-train needs one training per row; in this size it is left out on {' and '.join(left_out)}, where it "
             "serves as ground truth for some rows only."
         )
     return lines

@@ -4,52 +4,47 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, spread
+from experiments.figures import drawn, tidy
+from experiments.findings import Finding, minutes_words, percents, replicas_words, spread
+from turnover.evaluation import markdown_table
 
 _TRAINED, _NEVER, _MANY = "#1b7fa6", "#a0a0a0", "#d95f02"
-TITLES = {"sst2": "SST-2", "cifar10": "CIFAR-10"}
+_TITLES = {"sst2": "SST-2", "cifar10": "CIFAR-10"}
 
 
-def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write the figure of the first seed's histograms and all seeds' C-scores; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "self_influence", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(13, 4), layout="constrained")
+def _plot(result: Mapping[str, Any], file: Path) -> None:
+    """Write the figure: histograms of the first seed, and C-scores of all seeds."""
+    with drawn(file, (13, 4)) as figure:
         panels = figure.subplots(1, 3)
         for panel, (name, task) in zip(panels, result["tasks"].items(), strict=False):
             _histogram(panel, task["runs"]["1"][0])
-            panel.set_title(f"{TITLES[name]}, one model")
+            panel.set_title(f"{_TITLES[name]}, one model")
         panels[0].set_ylabel("training rows")
         _cscores(panels[2], result["tasks"]["cifar10"]["runs"])
         for panel in panels:
-            panel.spines[["top", "right"]].set_visible(False)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
+            tidy(panel, grid=None)
 
 
 def _histogram(panel: Any, found: Mapping[str, Any]) -> None:
     # The outermost bins hold all that lies beyond them and would look like peaks.
     edges = found["histogram"]["edges"][1:-1]
-    rows, never = (found["histogram"][who][1:-1] for who in ("trained", "never_trained"))
+    rows, null = (found["histogram"][who][1:-1] for who in ("trained", "null"))
     trained = f"trained rows: {found['positive']:.0%} above 0"
     panel.stairs(rows, edges, fill=True, color=_TRAINED, alpha=0.55, label=trained)
-    panel.stairs(
-        never, edges, color="#333333", linewidth=1.2, label=f"never-trained ids: {found['null_positive']:.0%} above 0"
-    )
+    panel.stairs(null, edges, color="#333333", linewidth=1.2, label=f"null ids: {found['null_positive']:.0%} above 0")
     panel.axvline(0, ymax=0.8, color="black", linewidth=0.8, linestyle=":")
     panel.set(xlabel="self-influence (loss without − loss with the row)", xlim=(edges[0], edges[-1]))
-    panel.set_ylim(0, 1.25 * max(*rows, *never))
+    panel.set_ylim(0, 1.25 * max(*rows, *null))
     panel.legend(frameon=False, loc="upper left", fontsize=9)
 
 
 def _cscores(panel: Any, runs: Mapping[str, Any]) -> None:
     for (replicas, found), color, marker in zip(runs.items(), (_TRAINED, _MANY), "os", strict=False):
-        who = "one model" if replicas == "1" else f"{replicas} replicas"
-        panel.plot(*_means(found, "trained"), marker, color=color, linestyle="-", markersize=5, label=who)
+        panel.plot(
+            *_means(found, "trained"), marker, color=color, linestyle="-", markersize=5, label=replicas_words(replicas)
+        )
     first = next(iter(runs.values()))
-    panel.plot(*_means(first, "never_trained"), color=_NEVER, linestyle="--", label="never-trained ids")
+    panel.plot(*_means(first, "null"), color=_NEVER, linestyle="--", label="null ids")
     panel.axhline(0, color="black", linewidth=0.8, linestyle=":")
     panel.set(
         xlabel="C-score (mean of a tenth of the images)", ylabel="mean self-influence", title="CIFAR-10, C-scores"
@@ -66,9 +61,9 @@ def _means(found: list[Mapping[str, Any]], what: str) -> tuple[list[float], list
 _FIGURE = "self_influence.svg"
 _MEASURES = {
     "self_influence": "self-influence",
-    "unseen_probability": "probability of the label, by the part that never saw the image",
-    "full_loss": "loss of the whole network (for comparison)",
-    "null": "never-trained ids on the same images",
+    "held_out_probability": "held-out probability of the label",
+    "full_loss": "loss of the full network (for comparison)",
+    "null": "null ids on the same images",
 }
 _CAPTION = "Histograms of the first seed; about 2 % of the values lie beyond the edges. C-scores: means over seeds."
 # A rank correlation that is no more than this is not worth calling one.
@@ -77,8 +72,8 @@ _WEAK = 0.1
 
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
-    plot(result, folder / _FIGURE)
-    lines = ["# Self-influence on SST-2 and CIFAR-10, beside never-trained ids and C-scores", ""]
+    _plot(result, folder / _FIGURE)
+    lines = ["# Self-influence on SST-2 and CIFAR-10, beside null ids and C-scores", ""]
     lines += [*_settings(result), "", f"![Histograms and C-scores]({_FIGURE})", "", _CAPTION, ""]
     lines += ["## How much is positive", "", *_shares(result), ""]
     lines += ["## C-scores", "", *_consistency(result), ""]
@@ -93,16 +88,16 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         runs = task["runs"]["1"]
         found.append(
             Finding(
-                what=f"{TITLES[name]}: share of rows with positive self-influence",
+                what=f"{_TITLES[name]}: share of rows with positive self-influence",
                 paper="“most” (histogram, appendix)" if name == "sst2" else "“a similar distribution” (appendix)",
-                ours=f"{_percent(runs, 'positive')} (never-trained ids: {_percent(runs, 'null_positive')})",
+                ours=f"{_percent(runs, 'positive')} (null ids: {_percent(runs, 'null_positive')})",
                 setting=f"{network(name, result['setting'])}, {task['rows']:,} rows, {len(runs)} seeds",
-                agreement=agreement(TITLES[name], runs),
+                agreement=agreement(_TITLES[name], runs),
             )
         )
     task = result["tasks"]["cifar10"]
     ours = {replicas: [one["cscores"]["self_influence"] for one in runs] for replicas, runs in task["runs"].items()}
-    told = ", ".join(f"{_who(replicas)} {spread(values, '.2f')}" for replicas, values in ours.items())
+    told = ", ".join(f"{replicas_words(replicas)} {spread(values, '.2f')}" for replicas, values in ours.items())
     found.append(
         Finding(
             what="CIFAR-10: rank correlation of self-influence with C-scores",
@@ -116,28 +111,28 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 
 
 def agreement(title: str, runs: list[Mapping[str, Any]]) -> str:
-    """Return in a sentence whether most rows help themselves, and more of them than noise would show."""
+    """Return in a sentence whether most rows have positive self-influence, and more of them than null ids."""
     trained, null = _mean(runs, "positive"), _mean(runs, "null_positive")
-    told = f"{trained:.0%} of the rows, against {null:.0%} of ids that were never trained"
+    told = f"{trained:.0%} of the rows, against {null:.0%} of null ids"
     # Two binomial shares of the same many rows: five points are far outside what chance gives.
     if trained > 0.5 and trained > null + 0.05:
-        return f"{title}: agrees with the paper, most rows have a positive influence on themselves ({told})."
+        return f"{title}: agrees with the paper, most rows have positive self-influence ({told})."
     if trained > 0.5:
         return (
-            f"{title}: most rows are above zero, as in the paper, but hardly more than never-trained ids are ({told}): "
-            "the sign is not shown to be learned."
+            f"{title}: most rows are above zero, as in the paper, but hardly more than null ids are ({told}): the "
+            "sign may be noise."
         )
-    return f"{title}: does not agree with the paper, most rows do not have a positive influence on themselves ({told})."
+    return f"{title}: does not agree with the paper, most rows do not have positive self-influence ({told})."
 
 
 def cscore_sentence(ours: Mapping[str, list[float]]) -> str:
-    """Return in a sentence whether consistent images have less influence on themselves."""
+    """Return in a sentence whether consistent images have lower self-influence."""
     means = {replicas: sum(values) / len(values) for replicas, values in ours.items()}
-    told = " and ".join(f"{value:.2f} for {_who(replicas)}" for replicas, value in means.items())
+    told = " and ".join(f"{value:.2f} for {replicas_words(replicas)}" for replicas, value in means.items())
     if all(value < -_WEAK for value in means.values()):
-        return f"Images with a high C-score have less influence on themselves, as expected: rank correlation {told}."
+        return f"Images with a high C-score have lower self-influence, as expected: rank correlation {told}."
     if any(value < -_WEAK for value in means.values()):
-        return f"That images with a high C-score have less influence on themselves is seen in part only: {told}."
+        return f"That images with a high C-score have lower self-influence holds in part only: {told}."
     return f"Self-influence does not fall with the C-score: rank correlation {told}."
 
 
@@ -158,9 +153,9 @@ def network(name: str, setting: Mapping[str, Any]) -> str:
 def _settings(result: Mapping[str, Any]) -> Iterable[str]:
     setting = result["setting"]
     yield (
-        "Self-influence is the loss of a training row under its flipped mask minus that under its own: positive where "
-        "having learned the row helps to predict it. As in the paper nothing is subtracted. Beside every row stands an "
-        "id that was never trained, on the same row: what it shows is noise."
+        "Self-influence is the loss of a training row in its flipped subnetwork minus that in its kept one: positive "
+        "where training on the row helps to predict it. As in the paper, scores are not centered. For every row a null "
+        "id is scored on the same row, which shows the noise."
     )
     yield ""
     for name, task in result["tasks"].items():
@@ -169,27 +164,25 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
         tried = ", ".join(f"{one}: {loss:.3f}" for one, loss in rate["loss"].items())
         chosen = f" (loss on held-out training rows by rate: {tried})" if tried else ""
         yield (
-            f"- {TITLES[name]}: {task['rows']:,} rows, {network(name, setting)}; {part['epochs']} epochs, rate "
+            f"- {_TITLES[name]}: {task['rows']:,} rows, {network(name, setting)}; {part['epochs']} epochs, rate "
             f"{rate['best']:g}{chosen}."
         )
 
 
 def _shares(result: Mapping[str, Any]) -> Iterable[str]:
-    yield (
-        "| data | network | test accuracy | above 0 | never-trained ids above 0 | beyond 95 % of these | mean | of "
-        "never-trained ids | rank correlation of two seeds |"
-    )
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    rows = []
     for name, task in result["tasks"].items():
         for replicas, runs in task["runs"].items():
             cells = [_percent(runs, what) for what in ("accuracy", "positive", "null_positive", "beyond_null")]
             cells += [spread([one[what] for one in runs], ".4f") for what in ("mean", "null_mean")]
             between = task["agreement"][replicas]
             cells.append("–" if between is None else f"{between:.2f}")
-            yield f"| {TITLES[name]} | {_who(replicas)} | {' | '.join(cells)} |"
+            rows.append([_TITLES[name], replicas_words(replicas), *cells])
+    head = ["data", "network", "test accuracy", "above 0", "null ids above 0", "beyond 95 % of these", "mean"]
+    yield markdown_table([*head, "mean of null ids", "rank correlation of two seeds"], rows)
     yield ""
     yield (
-        "Mean ± sd over seeds. The last column says how alike the order of rows is between trainings with other masks, "
+        "Mean ± sd over seeds. The last column compares the order of rows between trainings with other masks, "
         "parameters and batches; where it is low, single values are mostly noise although their mean is not."
     )
 
@@ -198,30 +191,25 @@ def _consistency(result: Mapping[str, Any]) -> Iterable[str]:
     runs = result["tasks"]["cifar10"]["runs"]
     yield (
         "The C-score of an image (Jiang et al. 2021) is how often networks that were not trained on it recognize it. "
-        "An image that others explain needs not be memorized: expected is a negative rank correlation with "
-        "self-influence, and a positive one with the probability that the flipped part gives its label."
+        "An image that is explained by others need not be memorized: expected are a negative rank correlation with "
+        "self-influence, and a positive one with the held-out probability of its label."
     )
     yield ""
-    yield f"| rank correlation with the C-score | {' | '.join(map(_who, runs))} |"
-    yield f"| --- |{' ---: |' * len(runs)}"
-    for measure, title in _MEASURES.items():
-        cells = [spread([one["cscores"][measure] for one in found], ".3f") for found in runs.values()]
-        yield f"| {title} | {' | '.join(cells)} |"
+    rows = [
+        [title, *(spread([one["cscores"][measure] for one in seeds]) for seeds in runs.values())]
+        for measure, title in _MEASURES.items()
+    ]
+    yield markdown_table(["rank correlation with the C-score", *map(replicas_words, runs)], rows)
 
 
 def _notes(result: Mapping[str, Any]) -> Iterable[str]:
     if not result["setting"]["image"]["vgg"]:
         yield (
-            "The convolutions are shared by all masks and learn every image: part of an image's influence on itself "
-            "is in both views and cancels. So it is below the 12th layer of the paper's VGG19."
+            "The convolutions are shared by all masks and learn every image: part of an image's self-influence is "
+            "in both views and cancels. The same holds below the 12th layer of the paper's VGG19."
         )
         yield ""
-    spent = result["spent"]
-    yield f"Trainings and scores took {spent['seconds'] / 60:.1f} processor minutes."
-
-
-def _who(replicas: str) -> str:
-    return "one model" if replicas == "1" else f"{replicas} replicas"
+    yield minutes_words(result["spent"])
 
 
 def _mean(runs: list[Mapping[str, Any]], what: str) -> float:
@@ -229,4 +217,4 @@ def _mean(runs: list[Mapping[str, Any]], what: str) -> float:
 
 
 def _percent(runs: list[Mapping[str, Any]], what: str) -> str:
-    return f"{spread([100 * one[what] for one in runs], '.1f')} %"
+    return f"{percents([one[what] for one in runs])} %"

@@ -1,4 +1,4 @@
-"""Train, ask every row about itself, and compare with never-trained ids and with C-scores."""
+"""Train, compute self-influence of every row, and compare with null ids and with C-scores."""
 
 from dataclasses import asdict
 from functools import partial
@@ -28,15 +28,7 @@ _CHOOSING_SEED = 99
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return shares of positive self-influence, histograms and correlations, for every data set, seed and network.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-
-    Raises:
-        MissingDataError: SST-2, CIFAR-10, its C-scores or MiniLM is not there.
-    """
+    """Return shares of positive self-influence, histograms and correlations, by data set, replicas and seed."""
     with one_thread():
         images = image_task(config.image, test_rows=config.test_rows)  # first: missing files are told before any work
         texts = text_task(config.text, out.parent / "cache", test_rows=config.test_rows)
@@ -86,10 +78,10 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     recipe = task.recipe(task.inputs, task.labels, rate=rate, epochs=task.epochs, replicas=replicas, seed=seed)
     model = recipe.fit(seed=seed)
     rows = labeled(task.inputs, task.labels, ids=True)
-    # As in the paper: nothing is subtracted. What never-trained ids show stands beside it.
+    # As in the paper: scores are not centered; those of null ids are reported beside them.
     influence = turnover.Influence(model, train=rows, center=False)
     own = influence.self_influence(progress=False)
-    unseen = influence.out_of_sample(progress=False).label_quality
+    held_out = influence.out_of_sample(progress=False).label_quality
     loss, _ = _judged(model, task.inputs, task.labels)
     _, right = _judged(model, task.test_inputs, task.test_labels)
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +98,7 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
         "histogram": _histogram(own.values, own.null),
     }
     if task.consistency is not None:
-        measures = {"self_influence": own.values, "unseen_probability": unseen, "full_loss": loss, "null": own.null}
+        measures = {"self_influence": own.values, "held_out_probability": held_out, "full_loss": loss, "null": own.null}
         found["cscores"] = {name: _rank_correlation(values, task.consistency) for name, values in measures.items()}
         found["deciles"] = _by_decile(task.consistency, own.values, own.null)
     return found
@@ -125,11 +117,11 @@ def _judged(model: nn.Module, inputs: Inputs, labels: Tensor) -> tuple[np.ndarra
 
 
 def _histogram(values: np.ndarray, null: np.ndarray) -> dict[str, Any]:
-    """Return counts of rows and of never-trained ids in the same bins; the outermost hold what is beyond."""
+    """Return counts of rows and of null ids in the same bins; the outermost hold what is beyond."""
     most = float(np.quantile(np.abs(np.concatenate([values, null])), 0.98)) or 1.0
     edges = np.linspace(-most, most, _BINS)
     counts = [np.histogram(np.clip(some, -most, most), edges)[0].tolist() for some in (values, null)]
-    return {"edges": edges.tolist(), "trained": counts[0], "never_trained": counts[1]}
+    return {"edges": edges.tolist(), "trained": counts[0], "null": counts[1]}
 
 
 def _by_decile(consistency: np.ndarray, values: np.ndarray, null: np.ndarray) -> dict[str, list[float]]:
@@ -137,7 +129,7 @@ def _by_decile(consistency: np.ndarray, values: np.ndarray, null: np.ndarray) ->
     groups = np.array_split(np.argsort(consistency, kind="stable"), _DECILES)
     return {
         name: [float(some[group].mean()) for group in groups]
-        for name, some in (("consistency", consistency), ("trained", values), ("never_trained", null))
+        for name, some in (("consistency", consistency), ("trained", values), ("null", null))
     }
 
 

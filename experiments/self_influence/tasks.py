@@ -15,45 +15,23 @@ from experiments.cleansing.data import Inputs
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.cscores import load_cscores
 from experiments.datasets.minilm import text_features
+from experiments.datasets.numbers import standardized
 from experiments.datasets.sst2 import load_sst2
 from experiments.encoders import encoder_inputs, encoder_recipe
-from experiments.networks import VGG19, vgg_sites
+from experiments.networks import VGG19, masked_cnn, masked_mlp, vgg_sites
 from experiments.runner import ExperimentError
 from turnover.training import TrainingRecipe
 
 from .config import ImageConfig, TextConfig
 
 
-def masked_head(inputs: int, hidden: int, *, seed: int, replicas: int) -> nn.Module:
-    """Return a masked ReLU layer between features and two outputs."""
-    network = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 2, bias=False))
-    return turnover.wrap(network, at=["1"], seed=seed, replicas=replicas)
-
-
-def masked_convolutions(hidden: tuple[int, int, int], *, seed: int, replicas: int) -> nn.Module:
-    """Return two convolutions over 16 × 16 pixels and a masked ReLU layer; what the former learn is shared."""
-    first, second, width = hidden
-    network = nn.Sequential(
-        nn.Conv2d(3, first, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(first, second, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(second * 4, width),
-        nn.ReLU(),
-        nn.Linear(width, 10, bias=False),
-    )
-    return turnover.wrap(network, at=["7"], seed=seed, replicas=replicas)
-
-
-def masked_vgg(width: float, *, seed: int, replicas: int) -> nn.Module:
+def _masked_vgg(width: float, *, seed: int, replicas: int) -> nn.Module:
     """Return VGG19 with masks after the 11th layer; a narrow one cannot bear a second mask before the classifier."""
     network = VGG19(width=width, dropout=0.5 if width >= 1 else 0.1)
     return turnover.wrap(network, at=vgg_sites(classifier_input=width >= 1), seed=seed, replicas=replicas)
 
 
-def pixels_of(images: Tensor, *, halved: bool) -> Tensor:
+def _pixels(images: Tensor, *, halved: bool) -> Tensor:
     """Return float images [n, 3, 32, 32] of bytes [n, 32, 32, 3]; halved: every four pixels become their mean."""
     found = images.permute(0, 3, 1, 2).to(torch.float32).contiguous()
     return nn.functional.avg_pool2d(found, 2) if halved else found
@@ -92,10 +70,8 @@ def text_task(config: TextConfig, cache: Path, *, test_rows: int | None = None) 
         inputs = [encoder_inputs(config.encoder, some.texts) for some in (train, dev)]
         make = partial(encoder_recipe, config.encoder, batch_size=config.batch_size, masked=True)
         return Task(inputs[0], labels[0], inputs[1], labels[1], config.rates, config.epochs, make)
-    x, held = (text_features(some.texts, cache=cache) for some in (train, dev))
-    mean, spread = x.mean(0), x.std(0)
-    x, held = (x - mean) / spread, (held - mean) / spread
-    build = partial(masked_head, x.shape[1], config.hidden)
+    x, held = standardized(*(text_features(some.texts, cache=cache) for some in (train, dev)))
+    build = partial(masked_mlp, x.shape[1], (config.hidden,), 2)
     make = partial(_recipe, build, optimizer=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
     return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make)
 
@@ -113,10 +89,9 @@ def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
             "the labels in cifar10_cscores.npz are not those of the images. Give C-scores in the original order of "
             "CIFAR-10's training images."
         )
-    x, held = (pixels_of(torch.from_numpy(some.pixels), halved=not config.vgg) for some in (train, test))
-    mean, spread = x.mean((0, 2, 3), keepdim=True), x.std((0, 2, 3), keepdim=True)
-    x, held = (x - mean) / spread, (held - mean) / spread
-    build = partial(masked_vgg, config.vgg) if config.vgg else partial(masked_convolutions, config.hidden)
+    x, held = (_pixels(torch.from_numpy(some.pixels), halved=not config.vgg) for some in (train, test))
+    x, held = standardized(x, held)
+    build = partial(_masked_vgg, config.vgg) if config.vgg else partial(masked_cnn, 3, config.hidden, 10)
     optimizer = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
     make = partial(_recipe, build, optimizer=optimizer, size=config.batch_size, milestones=config.milestones)
     labels = torch.from_numpy(train.labels), torch.from_numpy(test.labels)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
+from experiments.networks import masked_mlp, mlp
 from turnover.baselines import FeldmanZhang, InfluenceFunctions, Lissa, SgdInfluence
 from turnover.training import TrainingRecipe
 
@@ -34,8 +35,8 @@ def make_task(config: Table1Config, rows: int, width: int) -> Task:
     # The query comes first, so that it is the same for every size.
     data = {"inputs": inputs[1:], "targets": targets[1:], "epochs": config.epochs, "batch_size": config.batch_size}
     return Task(
-        plain=TrainingRecipe(partial(network, width), **data),
-        masked=TrainingRecipe(partial(masked_network, width, config.seed), **data),
+        plain=TrainingRecipe(partial(mlp, FEATURES, (width, width), CLASSES), **data),
+        masked=TrainingRecipe(partial(masked_mlp, FEATURES, (width, width), CLASSES, seed=config.seed), **data),
         query=(inputs[:1], targets[:1]),
         config=config,
     )
@@ -51,22 +52,6 @@ def generated(rows: int, seed: int) -> tuple[Tensor, Tensor]:
     return centers[targets] + 2 * torch.cat(blocks)[:rows], targets
 
 
-def network(width: int) -> nn.Sequential:
-    """Return an MLP with two hidden layers; without an output bias, so that nothing leaks when it is masked."""
-    return nn.Sequential(
-        nn.Linear(FEATURES, width),
-        nn.ReLU(),
-        nn.Linear(width, width),
-        nn.ReLU(),
-        nn.Linear(width, CLASSES, bias=False),
-    )
-
-
-def masked_network(width: int, seed: int) -> nn.Module:
-    """Return the same network with turn-over dropout on both hidden layers."""
-    return turnover.wrap(network(width), at=["1", "3"], seed=seed)
-
-
 _DAMPING = 1.0
 _SCALE = 20.0
 
@@ -76,7 +61,7 @@ class Method(ABC):
 
     Attributes:
         share: of its trainings that are really run; times and bytes of all are extrapolated from them.
-        reads_rows: whether estimation reads the training rows; otherwise it can be asked about more than were trained.
+        reads_rows: whether estimation reads the training rows; otherwise it can score more than were trained.
     """
 
     share = 1.0
@@ -188,7 +173,7 @@ class Feldman(Method):
 
 
 class TurnOver(Method):
-    """Turn-over dropout: one model, two forward passes a row, of which only the id is needed."""
+    """Turn-over dropout: one model, two forward passes per row, of which only the id is needed."""
 
     reads_rows = False
 
@@ -202,7 +187,7 @@ class TurnOver(Method):
 
     def estimate(self, rows: int) -> np.ndarray:
         """Compare both views of every row."""
-        # The paper's estimate has no centring, whose never-trained ids would be a fixed cost.
+        # The original estimator is not centered: null ids would be a fixed cost.
         influence = turnover.Influence(self.model, center=False)
         return influence.pairwise(self.task.query, ids=range(rows), progress=False).values[:, 0]
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import drawn, tidy
 from experiments.findings import Finding
+from turnover.evaluation import markdown_table
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,14 @@ _PANELS = {
 }
 
 
-def plot(result: dict[str, Any], file: Path) -> None:
-    """Write the costs as lines on logarithmic axes; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "table1", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(10, 8), layout="constrained")
+def _plot(result: dict[str, Any], file: Path) -> None:
+    """Write the costs as lines on logarithmic axes."""
+    with drawn(file, (10, 8)) as figure:
         panels = figure.subplots(2, 2).ravel()
         for panel, (cost, label) in zip(panels, _PANELS.items(), strict=False):
             for method, cells in result["costs"].items():
-                some = [cell for cell in cells if cost in cell]
-                _line(panel, method, [cell["rows"] for cell in some], [cell[cost] for cell in some])
+                known = [cell for cell in cells if cost in cell]
+                _line(panel, method, [cell["rows"] for cell in known], [cell[cost] for cell in known])
             panel.set(title=label, xlabel="|D|, training rows", xscale="log", yscale="log")
         for method, stored in result["storage_by_width"].items():
             _line(panels[3], method, result["parameters"], stored)
@@ -69,11 +66,9 @@ def plot(result: dict[str, Any], file: Path) -> None:
         for panel in panels:
             # Numbers between the powers of ten would run into each other.
             panel.minorticks_off()
-            panel.grid(which="major", color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
+            tidy(panel, box=True)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
 
 
 def _line(panel: Any, method: str, x: list[float], y: list[float]) -> None:
@@ -98,7 +93,7 @@ _NEAR = 0.15  # of an exponent
 
 def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its plot into `folder`."""
-    plot(result, folder / "table1.svg")
+    _plot(result, folder / "table1.svg")
     setting, check = result["setting"], result["retrain_check"]
     rows, more, largest = setting["rows"], setting["more_rows"], setting["rows"][-1]
     kept = min(setting["retrained"], largest)
@@ -109,11 +104,11 @@ def page(result: dict[str, Any], folder: Path) -> str:
             f"An MLP with two hidden layers of {setting['width']} on generated rows; {setting['epochs']} epochs, "
             f"batches of {setting['batch_size']}, the same for all methods. |D| goes from {rows[0]:,} to {largest:,}. "
             "Turn-over dropout and Feldman & Zhang read no training row while they estimate, so that the models "
-            f"trained on {largest:,} rows are also asked about up to {more[-1]:,}; their exponent of "
-            "estimation is fitted over all of these.",
+            f"trained on {largest:,} rows also score up to {more[-1]:,}; their exponent of estimation is fitted over "
+            "all of these.",
             "",
-            "Seconds are those of the processor, on one core: other programs on the machine count little, and waiting "
-            f"for the disk not at all. Methods took turns; the smallest of {setting['repeats']} repeats counts.",
+            "Processor seconds on one core: other programs on the machine count little, and waiting for the disk not "
+            f"at all. Methods took turns; the minimum of {setting['repeats']} repeats counts.",
             "",
             "![costs against the size of the data](table1.svg)",
             "",
@@ -123,10 +118,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "three largest |D| alone, where fixed costs weigh least. Beside it the paper's order and the exponent that "
             "it gives at fixed epochs, batches and network: T = epochs · |D| / B, and rt = |D|.",
             "",
-            *_table(
+            markdown_table(
                 ["method", *(head for cost in COSTS for head in (cost, "measured"))],
                 [_growth(method, result["exponents"][method]) for method in ORDERS],
-                columns=7,
             ),
             "",
             "Feldman & Zhang is not in the paper's table; its orders are ours, for a number m of models that stays the "
@@ -134,7 +128,7 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "",
             f"## Costs at |D| = {largest:,}",
             "",
-            *_table(["method", "training", "storage", "estimation, one query"], _costs(result, largest), columns=4),
+            markdown_table(["method", "training", "storage", "estimation, one query"], _costs(result, largest)),
             "",
             f"\\* Re-train is partly extrapolated: {1 + kept} of its {largest + 1:,} models were trained and their "
             f"files written, times and bytes multiplied. Its estimation is {largest:,} real forward passes, through "
@@ -149,18 +143,18 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "weigh more the smaller the network; the recording of Hara+ is written in blocks of whole steps, of which "
             "the last may be padded.",
             "",
-            *_table(["method", "expected", "measured"], _by_parameters(result), columns=3),
+            markdown_table(["method", "expected", "measured"], _by_parameters(result)),
             "",
             "## How it is counted",
             "",
             "- As in the paper: training is all that is done before a query is known, storage all that must then be "
             "kept, as real files, to answer any query, estimation one query against all rows.",
             "- Koh+ is the stochastic recursion with "
-            f"|D| steps of {setting['lissa_batch']} rows; turn-over dropout is the paper's estimate, without "
-            "centring. What the estimates are worth is measured elsewhere: this page is about cost alone.",
+            f"|D| steps of {setting['lissa_batch']} rows; turn-over dropout is the original estimator, not "
+            "centered. How good the estimates are is measured elsewhere: this page is about cost alone.",
             "- An exponent below the order's comes from fixed costs: the training of Hara+ makes and checks a store, "
-            "turn-over dropout compares ways to compute on the first query and takes the fastest that is right, and "
-            "Feldman & Zhang asks m models however few the rows.",
+            "turn-over dropout compares paths on the first query and takes the fastest correct one, and "
+            "Feldman & Zhang runs m models however few the rows.",
         ]
     )
 
@@ -197,8 +191,7 @@ def _growth(method: str, exponents: dict[str, Any]) -> list[str]:
     order = ORDERS[method]
     cells = [order.title]
     for cost, expected in zip(COSTS, order.exponents, strict=True):
-        written = getattr(order, cost).replace("|", "\\|")
-        cells += [f"{written} → {expected}", f"**{_measured(exponents[cost])}**"]
+        cells += [f"{getattr(order, cost)} → {expected}", f"**{_measured(exponents[cost])}**"]
     return cells
 
 
@@ -225,10 +218,6 @@ def _by_parameters(result: dict[str, Any]) -> list[list[str]]:
         [order.title, "1", f"**{_measured(exponents[method]['storage_by_parameters'])}**"]
         for method, order in ORDERS.items()
     ]
-
-
-def _table(head: list[str], rows: list[list[str]], *, columns: int) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * columns, *rows)]
 
 
 def _seconds(value: float) -> str:

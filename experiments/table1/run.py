@@ -9,11 +9,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from experiments.networks import mlp
 from experiments.runner import kept
 from experiments.timing import growth, one_thread, seconds
 
 from .config import Table1Config
-from .methods import METHODS, make_task, network
+from .methods import CLASSES, FEATURES, METHODS, make_task
 
 COSTS = ("training", "storage", "estimation")
 
@@ -32,7 +33,9 @@ def run(config: Table1Config, out: Path) -> dict[str, Any]:
         bar.update()
     costs = {method: _smallest(config, _cells_of(measured, method, "rows")) for method in METHODS}
     by_width = {method: _cells_of(measured, method, "width") for method in METHODS}
-    parameters = [sum(p.numel() for p in network(width).parameters()) for width in config.widths]
+    parameters = [
+        sum(p.numel() for p in mlp(FEATURES, (width, width), CLASSES).parameters()) for width in config.widths
+    ]
     exponents = {
         method: {
             **{cost: _growth_of(costs[method], cost) for cost in COSTS},

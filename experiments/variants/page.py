@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from experiments.figures import drawn, tidy
 from experiments.findings import Finding, spread
 from turnover.evaluation import markdown_table
 
 from .run import VARIANTS
 
-PANELS = {
+_PANELS = {
     "accuracy": "accuracy on held-out rows",
     "self_auc": "wrong labels by self-influence (AUC)",
     "mean_auc": "wrong labels by mean influence (AUC)",
@@ -18,43 +19,34 @@ PANELS = {
 }
 
 
-def plot(result: dict[str, Any], file: Path) -> None:
-    """Write an SVG: a panel a figure, a row a variant, a dot a seed and a line at the variant of the text."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    # Fixed, so that the same numbers give the same file.
-    matplotlib.rcParams["svg.hashsalt"] = "variants"
-    from matplotlib.figure import Figure
-
+def _plot(result: dict[str, Any], file: Path) -> None:
+    """Write the figure: one panel per measure, one row per variant, one dot per seed, a line at the base variant."""
     names = list(VARIANTS)[::-1]
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
-    for axis, (key, title) in zip(figure.subplots(1, len(PANELS), sharey=True), PANELS.items(), strict=True):
-        for place, name in enumerate(names):
-            values = [cell[key] for cell in result["variants"][name] if key in cell]
-            color = "#b03a2e" if name == "base" else "#34495e"
-            axis.plot(values, [place] * len(values), "o", color=color, markersize=4, alpha=0.75)
-            if values and name == "base":
-                axis.axvline(sum(values) / len(values), color=color, linewidth=0.8, linestyle=":")
-        axis.set_xlabel(title, fontsize=8)
-        axis.set_yticks(range(len(names)), [VARIANTS[name].title for name in names], fontsize=7)
-        axis.tick_params(axis="x", labelsize=7)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(axis="y", linewidth=0.3)
-    figure.savefig(file, metadata={"Date": None})
+    with drawn(file, (11, 3.4), letters="path") as figure:
+        for axis, (key, title) in zip(figure.subplots(1, len(_PANELS), sharey=True), _PANELS.items(), strict=True):
+            for place, name in enumerate(names):
+                values = _values(result, name, key)
+                color = "#b03a2e" if name == "base" else "#34495e"
+                axis.plot(values, [place] * len(values), "o", color=color, markersize=4, alpha=0.75)
+                if values and name == "base":
+                    axis.axvline(np.mean(values), color=color, linewidth=0.8, linestyle=":")
+            axis.set_xlabel(title, fontsize=8)
+            axis.set_yticks(range(len(names)), [VARIANTS[name].title for name in names], fontsize=7)
+            axis.tick_params(axis="x", labelsize=7)
+            tidy(axis, grid="y")
 
 
 _SAME = 0.01  # of accuracy
 _KINDS = {
     "counter": "plain: hashed by unit where needed",
-    "volatile": "volatile: blocks made anew",
+    "volatile": "volatile: blocks drawn anew",
     "codebook": "hash-composed",
 }
 
 
 def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
-    plot(result, folder / "variants.svg")
+    _plot(result, folder / "variants.svg")
     how, masks = result["setting"], result["masks"]
     return "\n".join(
         [
@@ -71,9 +63,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "## Time and memory of the kinds of masks",
             "",
             f"Masks of two layers of {how['hidden']} units for {masks['ids']:,} instances, in batches of "
-            f"{masks['batch']}; processor seconds, the least of {how['repeats']} rounds in which the kinds took turns. "
-            f"Kept as bits, these masks would take {masks['kept_bytes'] / 1e6:.1f} MB, for ever; none of the three "
-            "keeps any. Memory is how far the process grew.",
+            f"{masks['batch']}; processor seconds, the minimum of {how['repeats']} rounds in which the kinds took "
+            f"turns. Kept as bits, these masks would take {masks['kept_bytes'] / 1e6:.1f} MB; none of the three "
+            "stores any. Memory is the growth of the process.",
             "",
             markdown_table(["masks", "seconds, in order", "shuffled", "memory"], _mask_rows(masks)),
         ]
@@ -99,7 +91,7 @@ def _full_network(result: dict[str, Any], about: str) -> Finding:
     beyond = abs(gain) > max(_sd(base), _sd(full))
     told = f"LDS changes by {gain:+.3f}, {'more than' if beyond else 'within'} one standard deviation over seeds"
     return Finding(
-        "the full network in place of the kept part",
+        "the full network in place of the kept subnetwork",
         "no large improvements (footnote to section 3.2)",
         f"LDS {spread(full)} against {spread(base)}",
         about,
@@ -119,7 +111,7 @@ def _remedies(result: dict[str, Any], about: str) -> Finding:
         ", ".join(f"{name} {spread(_values(result, name, 'accuracy'))}" for name in found)
         + f" against {spread(_values(result, 'base', 'accuracy'))}; LDS: {lds}",
         about,
-        f"Accuracy gains from {' and '.join(better)}; what it costs in LDS stands beside it."
+        f"Accuracy gains from {' and '.join(better)}; its cost in LDS is given beside it."
         if better
         else "Neither remedy gains accuracy where plain masks train well already; what they do to a pretrained "
         "encoder, where plain masks do not, is in the results on real models.",
@@ -138,7 +130,7 @@ def _mask_sources(result: dict[str, Any], about: str) -> Finding:
         ", ".join(f"LDS {VARIANTS[name].title} {spread(found)}" for name, found in others.items())
         + f" against {spread(base)}",
         about,
-        "All kinds of masks give estimates of the same quality, as the paper takes for granted."
+        "All kinds of masks give estimates of the same quality, as the paper assumes."
         if not apart
         else f"{' and '.join(VARIANTS[name].title for name in apart)}: LDS differs from plain masks by more than two "
         "standard deviations over seeds.",
@@ -175,12 +167,12 @@ def _memory(result: dict[str, Any], about: str) -> Finding:
         "memory of masks",
         "no storage by volatile masks, less working memory by hash composition, for some computation (appendix)",
         ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in known.items())
-        + f" against {kept / 1e6:.1f} MB of kept bits; volatile takes {slow:.1f} times as long as plain",
+        + f" against {kept / 1e6:.1f} MB of stored bits; volatile takes {slow:.1f} times as long as plain",
         about,
         (
-            "All kinds need less memory than masks that are kept, as the paper says"
+            "All kinds need less memory than stored masks, as the paper says"
             if len(less) == len(known)
-            else "At this size masks that are kept would be as small, but they grow with the data, and the three kinds "
+            else "At this size stored masks would be as small, but they grow with the data, and the three kinds "
             "do not, as the paper says"
         )
         + "; plain masks, which hash only the units of the batch, need neither blocks nor a codebook.",
@@ -199,7 +191,7 @@ def _setting(result: dict[str, Any]) -> str:
         "and now (here the start is random, nothing is pretrained). Accuracy is that of the full network on all other "
         f"digits; LDS against the network without masks, retrained {how['retrainings']} times on each of "
         f"{how['halves']} random halves for as many epochs"
-        + (f" (retraining noise allows {ceilings})" if ceilings else "")
+        + (f" (ceiling by retraining noise: {ceilings})" if ceilings else "")
         + f"; mean ± standard deviation over {len(how['seeds'])} seeds."
     )
 

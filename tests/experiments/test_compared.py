@@ -75,11 +75,11 @@ def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_l
     text = page(changed, tmp_path)
     first, second = text.split("### Ground truth: ")[1:]
     assert (
-        "LDS: best turn-over dropout (the paper's estimate) with 0.500; the paper's estimate has 0.500, place 1 of 7"
+        "LDS: best turn-over dropout (original estimator) with 0.500; the original estimator has 0.500, place 1 of 7"
         in first
     )
-    assert "mean influence (AUC): best TracIn with 0.560; the paper's estimate has 0.500, place 7 of 7" in first
-    assert "cannot be told from random" not in first
+    assert "mean influence (AUC): best TracIn with 0.560; the original estimator has 0.500, place 7 of 7" in first
+    assert "is not better than random" not in first
     assert first.startswith("plain model")
     assert second.startswith("masked model")
     for name in NAMES.values():
@@ -94,7 +94,7 @@ def test_the_page_says_when_the_estimate_is_no_better_than_chance_and_why_a_meth
     methods["random"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
     methods["koh"] = {"seeds": 1, "problems": {"method": "BaselineError: indefinite Hessian"}}
     first = page(changed, tmp_path).split("### Ground truth: ")[1]
-    assert "the paper's estimate cannot be told from random scores" in first
+    assert "the original estimator is not better than random scores" in first
     assert "- Koh+ (last layer), method: BaselineError: indefinite Hessian" in first
 
 

@@ -65,13 +65,13 @@ def test_every_row_is_counted_once_for_every_seed_and_network(toy):
         for found in task["runs"].values():
             assert len(found) == len(config.seeds)
             for one in found:
-                assert sum(one["histogram"]["trained"]) == sum(one["histogram"]["never_trained"]) == task["rows"]
+                assert sum(one["histogram"]["trained"]) == sum(one["histogram"]["null"]) == task["rows"]
                 assert 0 <= one["positive"] <= 1
                 assert ("cscores" in one) == (name == "cifar10")
 
 
-def test_rows_that_are_learned_help_themselves_and_never_trained_ids_do_not(toy):
-    # Features of a pretrained encoder are learned by heart within a few epochs, even by a toy.
+def test_trained_rows_have_positive_self_influence_and_null_ids_do_not(toy):
+    # Features of a pretrained encoder are memorized within a few epochs, even by a toy.
     for one in toy["result"]["tasks"]["sst2"]["runs"]["1"]:
         assert one["positive"] > 0.75
         assert one["mean"] > 3 * abs(one["null_mean"])
@@ -119,7 +119,7 @@ def test_the_page_shows_the_shares_and_draws_the_figure(toy, tmp_path):
     ("positive", "null", "said"),
     [
         (0.8, 0.5, "SST-2: agrees with the paper"),
-        (0.53, 0.51, "hardly more than never-trained ids"),
+        (0.53, 0.51, "hardly more than null ids"),
         (0.4, 0.5, "does not agree with the paper"),
     ],
 )

@@ -125,7 +125,7 @@ def test_the_page_has_all_orders_and_a_readable_plot(toy, tmp_path):
     text = publish(toy, tmp_path).read_text()
     for order in ORDERS.values():
         for cost in ("training", "storage", "estimation"):
-            assert f"{order.title} |" in text
+            assert f"| {order.title} " in text
             assert getattr(order, cost).replace("|", "\\|") in text
     svg = (tmp_path / "table1.svg").read_text()
     assert all(order.title.replace("&", "&amp;") in svg for order in ORDERS.values())
