@@ -5,7 +5,7 @@ from typing import Literal
 
 from experiments.runner import Needs
 
-Estimate = Literal["paper", "replicas", "ridge", "denoised"]
+Estimate = Literal["tod", "replicas", "ridge", "denoised"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Config:
         epochs: for retraining; chosen with the rate.
         masked_epochs: the same for trainings with masks.
         batch_size: of every training.
-        estimates: "paper": one model, as it is; "replicas": several in one training; "ridge": these with ridge
-            regression; "denoised": that with influence functions of the last layer beside it.
+        estimates: "tod": the original estimator, one model; "replicas": several in one training; "ridge": these with
+            ridge regression; "denoised": that with influence functions of the last layer beside it.
         replicas: how many.
         projection: most features of the ridge regression.
         shares: of the rows that are removed.
@@ -47,7 +47,7 @@ class Config:
     epochs: tuple[int, ...] = (3, 6)
     masked_epochs: tuple[int, ...] = (3, 6)
     batch_size: int = 100
-    estimates: tuple[Estimate, ...] = ("paper", "replicas", "ridge", "denoised")
+    estimates: tuple[Estimate, ...] = ("tod", "replicas", "ridge", "denoised")
     replicas: int = 8
     projection: int = 512
     shares: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -84,7 +84,7 @@ SIZES = {
         epochs=(3, 6, 10),
         masked_epochs=(10,),
         batch_size=32,
-        estimates=("paper",),
+        estimates=("tod",),
         shares=(0.01,),
         seeds=tuple(range(4)),
     ),

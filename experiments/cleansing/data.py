@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-import turnover
 from experiments.datasets.electronics import Reviews, load_electronics
 from experiments.datasets.minilm import text_features
+from experiments.datasets.numbers import standardized
 from experiments.datasets.sst2 import Sentences, load_sst2
 from experiments.encoders import encoder_inputs, encoder_recipe
+from experiments.networks import masked_mlp, mlp
 from turnover.training import TrainingRecipe
 
 from .config import Config
@@ -51,7 +52,7 @@ class Domains:
 
 
 def load_domains(config: Config, cache: Path) -> Domains:
-    """Return both domains: features by the spread of the training rows, or tokens for an encoder.
+    """Return both domains: standardized features, or tokens for an encoder.
 
     Args:
         config: how many rows.
@@ -67,9 +68,7 @@ def load_domains(config: Config, cache: Path) -> Domains:
     if config.encoder is not None:
         tokens = [encoder_inputs(config.encoder, some, longest=config.longest) for some in texts]
         return Domains(train, reviews, tokens[0], labels[0], tokens[1], labels[1], tokens[2], labels[2])
-    found = [text_features(some, cache=cache, longest=config.longest) for some in texts]
-    mean, spread = found[0].mean(0), found[0].std(0)
-    x = [(some - mean) / spread for some in found]
+    x = standardized(*(text_features(some, cache=cache, longest=config.longest) for some in texts))
     return Domains(train, reviews, x[0], labels[0], x[1], labels[1], x[2], labels[2])
 
 
@@ -123,24 +122,15 @@ def recipe_of(
             config.encoder, domains.inputs, domains.labels, masked=masked, replicas=replicas, seed=seed, **how
         )
     assert isinstance(domains.inputs, Tensor)
-    build = partial(plain_head, domains.inputs.shape[1], config.hidden)
+    sizes = (domains.inputs.shape[1], (config.hidden,), 2)
     return TrainingRecipe(
-        partial(_masked, build, seed, replicas) if masked else build,
+        partial(masked_mlp, *sizes, seed=seed, replicas=replicas) if masked else partial(mlp, *sizes),
         domains.inputs,
         domains.labels,
         optimizer=partial(torch.optim.AdamW, lr=setting.rate, weight_decay=0.01),
         epochs=setting.epochs,
         batch_size=config.batch_size,
     )
-
-
-def plain_head(inputs: int, hidden: int) -> nn.Sequential:
-    """Return a ReLU layer between features and two outputs, which have no bias: it would leak a row past the masks."""
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 2, bias=False))
-
-
-def _masked(build: Any, seed: int, replicas: int) -> nn.Module:
-    return turnover.wrap(build(), at=["1"], seed=seed, replicas=replicas)
 
 
 def choose(config: Config, domains: Domains, *, masked: bool) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.findings import Finding, spread
+from experiments.findings import Finding, minutes_words, percents, spread
+from turnover.evaluation import markdown_table
 
 from .plot import NAMES, gains, plot, standard_error
 
@@ -14,7 +15,7 @@ from .plot import NAMES, gains, plot, standard_error
 PAPER = {
     "none": {"accuracy": (0.770, 0.009), "loss": (0.536, 0.063)},
     "random": {"accuracy": (0.768, 0.011), "loss": (0.521, 0.030)},
-    "paper": {"accuracy": (0.783, 0.002), "loss": (0.484, 0.008)},
+    "tod": {"accuracy": (0.783, 0.002), "loss": (0.484, 0.008)},
 }
 # Two seeds that share fewer than so many times the rows that chance gives do not agree.
 _CHANCE = 2.0
@@ -34,15 +35,15 @@ def agreement(name: str, measure: str, proof: Mapping[str, Any]) -> str:
         why = "there is no gain that more seeds could confirm"
     else:
         why = f"a gain of this size would take {seeds_told(max(needed))} seeds to show"
-    return f"{start}: the paper's gain is not seen beyond one standard error ({told}); {why}."
+    return f"{start}: the paper's gain does not show beyond one standard error ({told}); {why}."
 
 
 def power_sentence(result: Mapping[str, Any]) -> str:
     """Return in words whether gains as large as the paper's would have shown with these seeds."""
-    proof = result["proofs"]["paper"][str(result["setting"]["shown"])]
+    proof = result["proofs"]["tod"][str(result["setting"]["shown"])]
     told = []
     for measure in ("accuracy", "loss"):
-        gain = abs(PAPER["paper"][measure][0] - PAPER["none"][measure][0])
+        gain = abs(PAPER["tod"][measure][0] - PAPER["none"][measure][0])
         stderr = next(one["stderr"] for one in proof["differences"] if one["measure"] == measure)
         would = "would" if gain > (1 + _POWER) * stderr else "would not"
         told.append(
@@ -124,7 +125,7 @@ def percent(share: float) -> str:
 
 def mean_and_sd(values: list[float], measure: str) -> str:
     """Return mean ± standard deviation over seeds; accuracy in percent."""
-    return spread([100 * one for one in values], ".1f") if measure == "accuracy" else spread(values, ".3f")
+    return percents(values) if measure == "accuracy" else spread(values)
 
 
 def gain_told(gain: float, stderr: float, measure: str) -> str:
@@ -140,15 +141,17 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
     plot(result, folder / _FIGURE)
     share = result["setting"]["shown"]
-    lines = ["# Data cleansing: SST-2 without the rows that harm reviews of electronics", "", *_settings(result), ""]
+    lines = [
+        "# Data cleansing: SST-2 without rows that are harmful to reviews of electronics",
+        "",
+        *_settings(result),
+        "",
+    ]
     lines += [f"## {percent(share)} removed", "", *_table(result), "", *_verdicts(result), ""]
     lines += ["## Other shares", "", f"![Gain by the share that is removed]({_FIGURE})", "", *_shares(result), ""]
     lines += ["## What is removed", "", *_why(result), "", *_examples(result), ""]
     lines += ["## Settings", "", *_chosen(result), ""]
-    lines.append(
-        f"Trainings and scores took {result['spent']['seconds'] / 60:.1f} processor minutes, without features."
-    )
-    return "\n".join(lines)
+    return "\n".join([*lines, minutes_words(result["spent"])])
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
@@ -163,7 +166,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             found.append(
                 Finding(
                     what=f"Electronics, {percent(share)} of SST-2 removed, {name_of(name, result)}: {measure}",
-                    paper=their_arms if name == "paper" else "–",
+                    paper=their_arms if name == "tod" else "–",
                     ours=ours,
                     setting=f"{network(result)}, {result['rows']:,} rows, {len(result['seeds'])} seeds",
                     agreement=agreement(name_of(name, result), measure, proof),
@@ -177,7 +180,7 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
     yield (
         f"A model with masks is trained on {result['rows']:,} rows of SST-2 ({network(result)}). The rows with the "
         f"lowest mean influence on {setting['validation']} reviews of electronics are removed, and a model without "
-        f"masks is trained anew; it is tested with the other {result['test_rows']:,} reviews. For each of "
+        f"masks is retrained; it is tested on the other {result['test_rows']:,} reviews. For each of "
         f"{len(result['seeds'])} seeds the reviews are split anew, masks, parameters and batches are others, and all "
         "arms start from the same parameters. Reviews are written as SST-2 is (small letters, Penn Treebank tokens); "
         "reviews that are the same or nearly so are on one side of the split."
@@ -186,8 +189,8 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
 
 def _table(result: Mapping[str, Any]) -> Iterable[str]:
     share = result["setting"]["shown"]
-    yield "| removed | accuracy | loss | the paper's accuracy | the paper's loss | accuracy on SST-2's dev rows |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    head = ["removed", "accuracy", "loss", "the paper's accuracy", "the paper's loss", "accuracy on SST-2's dev rows"]
+    rows = []
     arms = {"none": [seed["none"] for seed in result["seeds"]]}
     arms |= {
         name: [seed["arms"][name][str(share)] for seed in result["seeds"]]
@@ -198,14 +201,13 @@ def _table(result: Mapping[str, Any]) -> Iterable[str]:
         cells += [theirs(name, measure) for measure in ("accuracy", "loss")]
         cells.append(mean_and_sd([one["dev"]["accuracy"] for one in runs], "accuracy"))
         title = "none" if name == "none" else f"{percent(share)} {name_of(name, result)}"
-        yield f"| {title} | {' | '.join(cells)} |"
-    yield ""
-    yield "Mean ± sd over seeds. Arms are compared seed by seed, which leaves out most of this spread:"
+        rows.append([title, *cells])
+    yield from [markdown_table(head, rows), ""]
+    yield "Mean ± sd over seeds. Arms are compared seed by seed, which removes most of this variation:"
 
 
 def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
-    yield "| removed | measure | gain over none | gain over random | seeds needed to show them |"
-    yield "| --- | --- | ---: | ---: | ---: |"
+    rows = []
     for name in result["setting"]["estimates"]:
         proof = result["proofs"][name][str(result["setting"]["shown"])]
         for measure in ("accuracy", "loss"):
@@ -213,8 +215,9 @@ def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
             cells = [gain_told(one["gain"], one["stderr"], measure) for one in (none, random)]
             needed = [one["seeds_needed"] for one in (none, random)]
             cells.append("no gain" if None in needed else seeds_told(max(needed)))
-            yield f"| {name_of(name, result)} | {measure} | {' | '.join(cells)} |"
-    yield ""
+            rows.append([name_of(name, result), measure, *cells])
+    head = ["removed", "measure", "gain over none", "gain over random", "seeds needed to show them"]
+    yield from [markdown_table(head, rows), ""]
     yield (
         "Gains are means ± standard errors; accuracy in points. Seeds needed: with so many, a gain of this size lies "
         "beyond one standard error in 80 % of cases; chance alone lies there in one case of six. The "
@@ -230,13 +233,11 @@ def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
 def _shares(result: Mapping[str, Any]) -> Iterable[str]:
     shares = result["setting"]["shares"]
     for measure in ("accuracy", "loss"):
-        yield f"| gain over none in {measure} | {' | '.join(map(percent, shares))} |"
-        yield f"| --- |{' ---: |' * len(shares)}"
-        for name in ("random", *result["setting"]["estimates"]):
-            each = [gains(result, name, share, measure) for share in shares]
-            cells = (gain_told(float(one.mean()), standard_error(one), measure) for one in each)
-            yield f"| {name_of(name, result)} | {' | '.join(cells)} |"
-        yield ""
+        rows = [
+            [name_of(name, result), *(_mean_gain(gains(result, name, share, measure), measure) for share in shares)]
+            for name in ("random", *result["setting"]["estimates"])
+        ]
+        yield from [markdown_table([f"gain over none in {measure}", *map(percent, shares)], rows), ""]
     yield best_sentence(result)
     if {"ridge", "denoised"} <= set(result["setting"]["estimates"]):
         yield ""
@@ -251,20 +252,20 @@ def _why(result: Mapping[str, Any]) -> Iterable[str]:
         "reviews, which it was chosen for; and how many of the removed rows are positive."
     )
     yield ""
-    yield "| removed | rows that two seeds share | validation loss saved | test loss saved | positive among them |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    rows = []
     for name in ("random", *result["setting"]["estimates"]):
         overlap = result["overlap"].get(name)
         cells = [percent(share if overlap is None else overlap)]
-        for rows in ("validation", "test"):
-            each = gains(result, name, share, "loss", rows=rows)
-            cells.append(gain_told(float(each.mean()), standard_error(each), "loss"))
+        cells += [
+            _mean_gain(gains(result, name, share, "loss", rows=split), "loss") for split in ("validation", "test")
+        ]
         # Nothing is removed where no row has a negative mean.
         known = [seed["arms"][name][str(share)]["positive"] for seed in result["seeds"]]
         positive = [one for one in known if one is not None]
         cells.append(percent(float(np.mean(positive))) if positive else "–")
-        yield f"| {name_of(name, result)} | {' | '.join(cells)} |"
-    yield ""
+        rows.append([name_of(name, result), *cells])
+    head = ["removed", "rows that two seeds share", "validation loss saved", "test loss saved", "positive among them"]
+    yield from [markdown_table(head, rows), ""]
     yield noise_sentence(result)
 
 
@@ -272,22 +273,29 @@ def _examples(result: Mapping[str, Any]) -> Iterable[str]:
     name = result["setting"]["estimates"][-1]
     yield f"Rows that most seeds remove ({name_of(name, result)}):"
     yield ""
-    yield "| row of SST-2 | label | removed by |"
-    yield "| --- | --- | ---: |"
-    for one in result["examples"][name]:
-        text = one["text"].replace("|", "\\|").replace("`", "'")
-        label = "positive" if one["label"] else "negative"
-        yield f"| {text} | {label} | {one['seeds']} of {len(result['seeds'])} seeds |"
+    rows = [
+        [
+            one["text"].replace("`", "'"),
+            "positive" if one["label"] else "negative",
+            f"{one['seeds']} of {len(result['seeds'])} seeds",
+        ]
+        for one in result["examples"][name]
+    ]
+    yield markdown_table(["row of SST-2", "label", "removed by"], rows, padded=False)
 
 
 def _chosen(result: Mapping[str, Any]) -> Iterable[str]:
     yield "Rate and epochs have the least loss on dev rows of SST-2; no review was looked at."
     yield ""
-    yield "| training | rate | epochs | tried: loss |"
-    yield "| --- | ---: | ---: | --- |"
+    rows = []
     for name, title in (("plain", "without masks"), ("masked", "with masks")):
         chosen = result["chosen"][name]
         tried = ", ".join(
             f"{one['rate']:g} × {one['epochs']}: {one['loss']:.3f}" for one in chosen["tried"] if "loss" in one
         )
-        yield f"| {title} | {chosen['rate']:g} | {chosen['epochs']} | {tried or 'nothing else'} |"
+        rows.append([title, f"{chosen['rate']:g}", str(chosen["epochs"]), tried or "nothing else"])
+    yield markdown_table(["training", "rate", "epochs", "tried: loss"], rows)
+
+
+def _mean_gain(each: np.ndarray, measure: str) -> str:
+    return gain_told(float(each.mean()), standard_error(each), measure)

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from experiments.figures import drawn, tidy
+
 NAMES = {
     "random": "at random",
-    "paper": "by one model, as in the paper",
+    "tod": "by one model, as in the paper",
     "replicas": "by {replicas} replicas",
     "ridge": "by {replicas} replicas, ridge regression",
     "denoised": "by {replicas} replicas, ridge regression and influence functions",
 }
 _STYLES = {
     "random": ("#888888", "v"),
-    "paper": ("#1b7fa6", "o"),
+    "tod": ("#1b7fa6", "o"),
     "replicas": ("#7b3fa0", "s"),
     "ridge": ("#2e8b57", "^"),
     "denoised": ("#d95f02", "D"),
@@ -48,20 +50,15 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write the figure; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
+    """Write the figure."""
     shares = result["setting"]["shares"]
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "cleansing", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(11, 4.2), layout="constrained")
+    with drawn(file, (11, 4.2)) as figure:
         panels = figure.subplots(1, 2)
         for panel, (measure, (title, scale)) in zip(panels, _MEASURES.items(), strict=True):
             for place, name in enumerate(("random", *result["setting"]["estimates"])):
                 each = [abs(scale) * gains(result, name, share, measure) for share in shares]
                 color, marker = _STYLES[name]
-                # Side by side, so that the bars can be told apart.
+                # Side by side, so that the bars can be distinguished.
                 x = np.array(shares) * 100 * 1.05 ** (place - 1.5)
                 means, errors = [one.mean() for one in each], [standard_error(one) for one in each]
                 label = NAMES[name].format(**result["setting"])
@@ -71,6 +68,5 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
             panel.set_xticks([100 * share for share in shares], [f"{100 * share:g}" for share in shares], minor=False)
             panel.set_xticks([], minor=True)
             panel.set(xlabel="removed (% of the training rows)", ylabel=title)
-            panel.spines[["top", "right"]].set_visible(False)
+            tidy(panel, grid=None)
         panels[1].legend(frameon=False, title="rows chosen", fontsize=9, loc="lower left", alignment="left")
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)

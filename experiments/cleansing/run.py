@@ -27,15 +27,7 @@ _EXAMPLES = 8
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return accuracy and loss on reviews for every seed and arm, and what follows from them.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-
-    Raises:
-        MissingDataError: SST-2, electronics or MiniLM is not there.
-    """
+    """Return accuracy and loss on reviews for every seed and arm, and what follows from them."""
     with one_thread():
         domains, parts = load_domains(config, out.parent / "cache"), out / "parts"
         settings = {
@@ -62,7 +54,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
 
 
 def _seeds(config: Config, domains: Domains, settings: dict[str, Any], parts: Path) -> list[dict[str, Any]]:
-    """Return every seed's arms; each way to choose rows is a part of its own, which may be cut off and taken up."""
+    """Return every seed's arms; each way to choose rows is a part of its own, for resuming."""
     ways = ("none", "random", *config.estimates)
     found: list[dict[str, Any]] = []
     with tqdm(total=len(config.seeds) * len(ways), desc="cleansing") as bar:
@@ -122,7 +114,7 @@ def _chosen(
         return []
     if way == "random":
         return np.random.default_rng(seed).permutation(len(domains.labels)).tolist()
-    replicas = 1 if way == "paper" else config.replicas
+    replicas = 1 if way == "tod" else config.replicas
     recipe = recipe_of(config, domains, setting, masked=True, replicas=replicas, seed=seed)
     ridges = {
         "ridge": Ridge(scale="query", projection=config.projection),

@@ -1,6 +1,7 @@
 """Handwritten digits of 8 × 8 pixels, which ship with scikit-learn."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,13 @@ def load_digits(*, seed: int = 0) -> Digits:
         >>> load_digits().pixels.shape
         (1797, 64)
     """
-    from sklearn.datasets import load_digits as load
-
-    pixels, labels = load(return_X_y=True)
+    pixels, labels = _raw_digits()
     order = np.random.default_rng(seed).permutation(len(labels))
     return Digits(np.asarray(pixels / 16.0, np.float32)[order], np.asarray(labels, np.int64)[order])
+
+
+@lru_cache(maxsize=1)  # every training of an experiment reads them
+def _raw_digits() -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import load_digits as load
+
+    return load(return_X_y=True)

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import drawn, tidy
 from turnover.applications import TINTS, ColoredText
 
 from .pattern import change, mean_and_error
@@ -98,19 +99,14 @@ _FEW = 3  # different words below which a mean is not drawn
 
 
 def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write both panels; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "lm", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(10, 4.2), layout="constrained")
+    """Write both panels."""
+    with drawn(file, (10, 4.2)) as figure:
         left, right = figure.subplots(1, 2)
         for name, color in _COLOURS.items():
-            some = [one for one in result["pattern"]["bins"] if one[name]["words"] >= _FEW]
+            bins = [one for one in result["pattern"]["bins"] if one[name]["words"] >= _FEW]
             left.plot(
-                [(one["from"] * one["to"]) ** 0.5 for one in some],
-                [one[name]["mean"] for one in some],
+                [(one["from"] * one["to"]) ** 0.5 for one in bins],
+                [one[name]["mean"] for one in bins],
                 color=color,
                 marker="o" if name == "names" else "s",
                 label=_LABELS[name],
@@ -118,16 +114,14 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
         left.axhline(0, color="#999999", linewidth=0.8)
         left.set(
             title="self-influence by frequency",
-            xlabel="how often the word is in the training text",
+            xlabel="frequency of the word in the training text",
             ylabel="mean self-influence, nats",
             xscale="log",
         )
         left.legend(frameon=False, loc="lower left")
         _changes(right, result["removal"])
         for panel in (left, right):
-            panel.grid(color="#dddddd", linewidth=0.6)
-            panel.set_axisbelow(True)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
+            tidy(panel, box=True)
 
 
 def _changes(panel: Any, removal: Mapping[str, Any]) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, spread
+from experiments.findings import Finding, minutes_words, spread
 from turnover.applications import colored_text
+from turnover.evaluation import markdown_table
 
 from .figures import VARIANT_TITLES, draw_text, plot
 from .pattern import RARE, change, mean_and_error, verdict
@@ -38,8 +39,8 @@ def frequency_verdict(found: Mapping[str, float], null: Mapping[str, float]) -> 
     else:
         text = "Does not agree: self-influence does not follow frequency, the interval includes 0"
     if null["low"] <= 0 <= null["high"]:
-        return f"{text}, and for ids that were never trained there is no such correlation ({null['spearman']:.2f})."
-    return f"{text}; but ids that were never trained show {null['spearman']:.2f} too, which is the masks' own doing."
+        return f"{text}, and for null ids there is no such correlation ({null['spearman']:.2f})."
+    return f"{text}; but null ids show {null['spearman']:.2f} too, which is due to the masks alone."
 
 
 def names_verdict(names: Mapping[str, Sequence[str]], rare: Mapping[str, float]) -> str:
@@ -130,7 +131,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             "shown in one figure, no number",
             _interval(pattern["frequency"], "spearman", ".2f"),
             setting,
-            frequency_verdict(pattern["frequency"], pattern["frequency_never_trained"]),
+            frequency_verdict(pattern["frequency"], pattern["frequency_null"]),
         ),
         Finding(
             "self-influence of last names in the passage",
@@ -163,11 +164,9 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
     for one in findings(result):
         yield f"- {one.agreement}"
     yield ""
-    yield from ["| test perplexity | all words | words of the vocabulary |", "| --- | --- | --- |"]
-    rows = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
-    for name, runs in rows.items():
-        yield f"| {name} | {' | '.join(spread([one[what] for one in runs], '.1f') for what in ('all', 'known'))} |"
-    yield ""
+    runs = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
+    rows = [_row(name, seeds, ("all", "known")) for name, seeds in runs.items()]
+    yield from [markdown_table(["test perplexity", "all words", "words of the vocabulary"], rows), ""]
 
 
 def _passage(result: Mapping[str, Any]) -> Iterable[str]:
@@ -186,12 +185,16 @@ def _passage(result: Mapping[str, Any]) -> Iterable[str]:
 
 def _highest(result: Mapping[str, Any]) -> Iterable[str]:
     yield "The positions of highest self-influence, of all the training text:"
-    yield from ["", "| context | word | self-influence, nats | times in the text |", "| --- | --- | --- | --- |"]
-    for one in result["highest"]:
-        context = " ".join(one["context"]).replace("|", "\\|").replace("<", "\\<")
-        word = one["word"].replace("|", "\\|").replace("<", "\\<")
-        yield f"| {context} | **{word}** | {one['value']:.2f} | {one['frequency']:,} |"
-    yield ""
+    rows = [
+        [
+            " ".join(one["context"]).replace("<", "\\<"),
+            f"**{one['word']}**".replace("<", "\\<"),
+            f"{one['value']:.2f}",
+            f"{one['frequency']:,}",
+        ]
+        for one in result["highest"]
+    ]
+    yield from ["", markdown_table(["context", "word", "self-influence, nats", "frequency in the text"], rows), ""]
 
 
 def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
@@ -199,19 +202,21 @@ def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Rare words and names"
     yield ""
     yield "![self-influence by frequency; perplexity without what scored highest](lm-pattern.svg)"
-    yield from ["", "| Spearman correlation of self-influence and log frequency | 95 % interval |", "| --- | --- |"]
     several = f"mean of {len(result['masked'])} models"
-    rows = {several: "frequency", "one model": "frequency_one_model", "never-trained ids": "frequency_never_trained"}
-    for name, key in rows.items():
-        yield f"| {name}: {found[key]['spearman']:.2f} | {found[key]['low']:.2f} to {found[key]['high']:.2f} |"
-    yield ""
+    keys = {several: "frequency", "one model": "frequency_one_model", "null ids": "frequency_null"}
+    rows = [
+        [name, f"{found[key]['spearman']:.2f}", f"{found[key]['low']:.2f} to {found[key]['high']:.2f}"]
+        for name, key in keys.items()
+    ]
+    head = ["Spearman correlation of self-influence and log frequency", "correlation", "95 % interval"]
+    yield from ["", markdown_table(head, rows), ""]
     yield (
-        "Intervals are over stretches of 100 words, drawn anew as a whole. Of all positions "
+        "Intervals are by bootstrap over stretches of 100 words. Of all positions "
         f"{100 * found['positive']:.0f} % have positive self-influence (mean {found['mean']:.2f} nats)"
         + ("." if found["between_models"] is None else f"; two models agree with {found['between_models']:.2f}.")
     )
     yield (
-        f"Names, words with a capital within a sentence, that are in the text at most {RARE} times score "
+        f"Names (words with a capital within a sentence) of frequency {RARE} or less score "
         f"{_interval(found['names'], 'difference', '+.2f')} nats above other words of the same frequency."
     )
     yield ""
@@ -222,22 +227,20 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## The open question: training without rows of high self-influence"
     yield ""
     yield (
-        "The paper asks whether such rows could be used to improve the training of language models. Trained anew "
-        f"without masks, {len(setting['seeds'])} seeds; mean ± sd of test perplexity by how often the test word is in "
-        "the training text."
+        "The paper asks whether such rows could be used to improve the training of language models. Retrained "
+        f"without masks, {len(setting['seeds'])} seeds; mean ± sd of test perplexity by the frequency of the test word "
+        "in the training text."
     )
-    yield from ["", f"| left out | {' | '.join(_WORDS.values())} |", f"| --- |{' --- |' * len(_WORDS)}"]
-    yield _row("nothing", removal["everything"])
+    rows = [_row("nothing", removal["everything"])]
     for one in removal["shares"]:
         for name, title in VARIANT_TITLES.items():
             how = f" to {setting['weight']:g}" if name == "weighted" else ""
             words = title.replace("\n", " ")
-            yield _row(f"{100 * one['share']:g} %: {words}{how}", one[name])
-    yield ""
+            rows.append(_row(f"{100 * one['share']:g} %: {words}{how}", one[name]))
+    yield from ["", markdown_table(["left out", *_WORDS.values()], rows), ""]
     yield "A difference is called clear where Student's 95 % interval over the seeds excludes 0."
     yield ""
-    yield from ["| difference in perplexity, % ± standard error | all | known words | rare | frequent |"]
-    yield "| --- | --- | --- | --- | --- |"
+    rows = []
     for one in removal["shares"]:
         for name, other in (("removed", "random"), ("removed", "matched"), ("weighted", None)):
             base = removal["everything"] if other is None else one[other]
@@ -245,8 +248,9 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
             title, against = (
                 VARIANT_TITLES[key].replace("\n", " ") if key else "nothing left out" for key in (name, other)
             )
-            yield f"| {100 * one['share']:g} %: {title} – {against} | {' | '.join(cells)} |"
-    yield ""
+            rows.append([f"{100 * one['share']:g} %: {title} – {against}", *cells])
+    head = ["difference in perplexity, % ± standard error", "all", "known words", "rare", "frequent"]
+    yield from [markdown_table(head, rows), ""]
 
 
 def _counted(result: Mapping[str, Any]) -> Iterable[str]:
@@ -267,11 +271,11 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
         "- Rows of the same frequency are drawn within powers of two, the highest themselves among those that may be "
         "drawn."
     )
-    yield f"- All parts together took {result['spent']['seconds'] / 60:.1f} processor minutes."
+    yield f"- {minutes_words(result['spent'])}"
 
 
-def _row(title: str, runs: Sequence[Mapping[str, float]]) -> str:
-    return f"| {title} | {' | '.join(spread([one[what] for one in runs], '.1f') for what in _WORDS)} |"
+def _row(title: str, runs: Sequence[Mapping[str, float]], words: Iterable[str] = _WORDS) -> list[str]:
+    return [title, *(spread([one[what] for one in runs], ".1f") for what in words)]
 
 
 def _error(values: Sequence[float]) -> str:

@@ -14,7 +14,7 @@ from turnover.evaluation import spearman
 
 from .config import Config
 from .pattern import VARIANTS, by_frequency, judged, rare_names, weights_for, with_frequency
-from .training import Corpus, load_corpus, never_trained, self_influence, trained
+from .training import Corpus, load_corpus, null_scores, self_influence, trained
 
 _SHOWN = 12
 _TRIAL_SEED = 100
@@ -22,15 +22,7 @@ _TRIAL_SEED = 100
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return perplexities, the colored passage, correlations, and what removal does.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-
-    Raises:
-        MissingDataError: WikiText-2 is not there.
-    """
+    """Return perplexities, the colored passage, correlations, and what removal does."""
     corpus, parts = load_corpus(config), out / "parts"
     with one_thread():
         rates = {
@@ -42,7 +34,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
             for seed in tqdm(range(config.models), desc="models with masks")
         ]
         every = np.stack([np.load(out / f"self-{seed}.npy") for seed in range(config.models)]).astype(np.float64)
-        null = np.load(out / "never-trained.npy").astype(np.float64)
+        null = np.load(out / "null.npy").astype(np.float64)
         pattern = kept(parts / "pattern.json", partial(_pattern, corpus, config, every, null))
         again = _removal(corpus, config, rates["plain"]["best"], every.mean(0), parts)
     return {
@@ -80,7 +72,7 @@ def _masked(corpus: Corpus, config: Config, rate: float, seed: int, out: Path) -
     model, curve = trained(corpus, config.network, rate=rate, seed=seed, masked=True, title=f"masks, seed {seed}")
     np.save(out / f"self-{seed}.npy", self_influence(model, corpus.train))
     if seed == 0:
-        np.save(out / "never-trained.npy", never_trained(model, corpus.train))
+        np.save(out / "null.npy", null_scores(model, corpus.train))
     return {"test": judged(model, corpus), "curve": curve}
 
 
@@ -92,7 +84,7 @@ def _pattern(corpus: Corpus, config: Config, every: np.ndarray, null: np.ndarray
         "mean": float(mean.mean()),
         "frequency": with_frequency(mean, frequencies, draws=config.draws),
         "frequency_one_model": with_frequency(every[0], frequencies, draws=config.draws),
-        "frequency_never_trained": with_frequency(null, frequencies, draws=config.draws),
+        "frequency_null": with_frequency(null, frequencies, draws=config.draws),
         "names": rare_names(mean, corpus, draws=config.draws),
         "bins": by_frequency(mean, corpus),
         "between_models": float(np.mean([spearman(every[one], every[other]) for one, other in pairs]))

@@ -203,8 +203,8 @@ def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:
     return np.asarray(turnover.Influence(model, center=False).self_influence(data, progress=False).values)
 
 
-def never_trained(model: nn.Module, positions: Positions) -> np.ndarray:
-    """Return the same for ids that no training saw, one a position: what masks alone make of it."""
+def null_scores(model: nn.Module, positions: Positions) -> np.ndarray:
+    """Return the same for null ids, one per position: what masks alone make of it."""
     ids = torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + len(positions))
     return (_losses(model, positions, ids, "flip") - _losses(model, positions, ids, "keep")).numpy()
 

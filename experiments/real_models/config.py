@@ -48,7 +48,7 @@ class SpeedConfig:
         instances: that are scored on each sentence.
         sentences: from the dev set, over which rank correlations are averaged; the first is timed.
         top: numbers of top blocks whose masks are used alone.
-        origin: ids, trained and never trained, for which it is seen which masks make the scores.
+        origin: trained and null ids for which scores are compared by the masks used.
         loop_batches: batches of the authors' loop that are timed; its whole time is extrapolated from them.
     """
 

@@ -2,39 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-from experiments.findings import Finding
+from experiments.encoders import DEV_ROWS, encoder_words
+from experiments.figures import drawn, tidy
+from experiments.findings import Finding, percents, seeds_words
+from turnover.evaluation import markdown_table
 
 _LINES = {
-    "curve_keep": ("training rows, kept part", "#d95f02", "s"),
-    "curve_flip": ("training rows, flipped part", "#e7298a", "o"),
+    "curve_keep": ("training rows, kept subnetwork", "#d95f02", "s"),
+    "curve_flip": ("training rows, flipped subnetwork", "#e7298a", "o"),
     "curve_validation": ("validation rows", "#444444", "^"),
 }
 
 
-def plot_curves(curves: Sequence[Mapping[str, float]], file: Path) -> None:
-    """Write the three curves; the kind of file follows its name."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # Fixed ids and no date: the same numbers give the same file.
-    with mpl.rc_context({"svg.hashsalt": "real_models", "font.size": 10, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(7, 4), layout="constrained")
+def _plot_curves(curves: Sequence[Mapping[str, float]], file: Path) -> None:
+    """Write the loss curves of the kept and flipped subnetworks and of validation rows."""
+    with drawn(file, (7, 4)) as figure:
         panel = figure.subplots()
         for name, (label, color, marker) in _LINES.items():
             steps, losses = [point["step"] for point in curves], [point[name] for point in curves]
             panel.plot(steps, losses, label=label, color=color, marker=marker, markersize=5)
         panel.set(xlabel="step", ylabel="loss")
-        panel.grid(color="#dddddd", linewidth=0.6)
-        panel.set_axisbelow(True)
+        tidy(panel, box=True)
         panel.legend(frameon=False)
-        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None, dpi=100)
 
 
 _POINTS = 100
-_SEEN = 1.1  # spread of trained over never-trained ids from which on a signal is seen
+_SEEN = 1.1  # deviation of trained over null ids from which on a signal is visible
 _FIGURE = "real_models.svg"
 _REMEDIES = {
     "unmasked": "no masks: ordinary fine-tuning",
@@ -46,7 +42,7 @@ _REMEDIES = {
 
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the curves are drawn into the folder."""
-    plot_curves(result["adapters"][0]["curves"], folder / _FIGURE)
+    _plot_curves(result["adapters"][0]["curves"], folder / _FIGURE)
     return "\n".join(
         [
             "# Real models: adapters, whole networks under masks, VGG19, and the engine on a transformer",
@@ -74,17 +70,18 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         Finding(
             what="SST-2, adapters: accuracy without and with masks",
             paper="90.0 → 88.3 (§4.1, BERT)",
-            ours=f"{_share(accuracy['without'])} → {_share(accuracy['with masks'])}",
+            ours=f"{percents(accuracy['without'])} → {percents(accuracy['with masks'])}",
             setting=f"{_encoder(result)}, {setting['rows']:,} rows, {setting['epochs']} epochs, "
-            f"{_seeds(setting['seeds'])}",
+            f"{seeds_words(setting['seeds'])}",
             agreement=f"Masks on adapters cost {lost:.1f} points of accuracy, in the paper 1.7.",
         ),
         Finding(
             what="SST-2, all layers under masks: plainly, backward only, mixout",
             paper="no number: training unstable (§4.1)",
-            ours=f"{', '.join(_share(shares[name]) for name in ('plain', 'backward', 'mixout'))}; no masks "
-            f"{_share(shares['unmasked'])}",
-            setting=f"{_encoder(result)}, {small['rows']:,} rows, {small['epochs']} epochs, {_seeds(small['seeds'])}",
+            ours=f"{', '.join(percents(shares[name]) for name in ('plain', 'backward', 'mixout'))}; no masks "
+            f"{percents(shares['unmasked'])}",
+            setting=f"{_encoder(result)}, {small['rows']:,} rows, {small['epochs']} epochs, "
+            f"{seeds_words(small['seeds'])}",
             agreement=f"Plain masks on all layers cost {plain:.1f} points, mixout {left:.1f}.",
         ),
     ]
@@ -106,18 +103,17 @@ def _adapters(result: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield (
         f"{_encoder(result)} with adapters of 64 units, {setting['rows']:,} training rows, {setting['epochs']} epochs, "
-        f"{_tested(setting)}, by `examples/hf_trainer_sst2.py`; {_seeds(setting['seeds'])}."
+        f"{_tested(setting)}, by `examples/hf_trainer_sst2.py`; {seeds_words(setting['seeds'])}."
     )
-    yield from ["", "| | accuracy |", "| --- | --- |"]
-    yield from (f"| {name} | {_share(values)} |" for name, values in accuracy.items())
-    yield ""
+    rows = [[name, percents(values)] for name, values in accuracy.items()]
+    yield from ["", markdown_table(["adapters", "accuracy"], rows), ""]
     yield (
         f"They differ by {difference:.1f} points (wanted: at most 2.5; the paper: 90.0 without and 88.3 with, for "
         "BERT). "
         f"The flipped curve is {nearer} the validation curve than the kept one: {distance['flip']:.3f} against "
         f"{distance['keep']:.3f} on average."
     )
-    yield from ["", f"![Loss of kept, flipped and validation rows]({_FIGURE})", ""]
+    yield from ["", f"![Loss of kept subnetwork, flipped subnetwork and validation rows]({_FIGURE})", ""]
 
 
 def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
@@ -126,15 +122,16 @@ def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield (
         f"{_encoder(result)} fine-tuned as a whole, {setting['rows']:,} training rows of SST-2, {setting['epochs']} "
-        f"epochs, {_tested(setting)}; {_seeds(setting['seeds'])}."
+        f"epochs, {_tested(setting)}; {seeds_words(setting['seeds'])}."
     )
-    yield from ["", "| masks | learning rate | accuracy | loss | difference |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     base = mean(one["accuracy"] for one in runs["unmasked"])
     for name, title in _REMEDIES.items():
         found = [one["accuracy"] for one in runs[name]]
         loss = mean(one["loss"] for one in runs[name])
         change = "" if name == "unmasked" else f"{_POINTS * (mean(found) - base):+.1f}"
-        yield f"| {title} | {runs[name][0]['rate']:g} | {_share(found)} | {loss:.3f} | {change} |"
+        rows.append([title, f"{runs[name][0]['rate']:g}", percents(found), f"{loss:.3f}", change])
+    yield from ["", markdown_table(["masks", "learning rate", "accuracy", "loss", "difference"], rows)]
     lost = _POINTS * (base - mean(one["accuracy"] for one in runs["mixout"]))
     yield ""
     yield (
@@ -156,8 +153,8 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
         "`examples/vgg_cifar10.py`, accuracy on at most 2,000 test images, one seed."
     )
     paper = {"plain": "92.0", "masks": "86.2", "masks and dropout": "91.3"}
-    yield from ["", "| | accuracy | the paper |", "| --- | --- | --- |"]
-    yield from (f"| {name} | {_POINTS * value:.1f} | {paper[name]} |" for name, value in found.items())
+    rows = [[name, f"{_POINTS * value:.1f}", paper[name]] for name, value in found.items()]
+    yield from ["", markdown_table(["network", "accuracy", "the paper"], rows)]
     order = sorted(found, key=lambda name: -found[name])
     same = order == sorted(found, key=lambda name: -float(paper[name]))
     yield ""
@@ -172,21 +169,26 @@ def _speed(result: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield (
         f"{setting['instances']:,} instances on one sentence of {found['tokens']} tokens, processor seconds of one "
-        "thread. The authors' loop (100 repeated inputs a batch, two passes of the model without masks) takes "
+        "thread. The authors' loop (100 repeated inputs per batch, two passes of the model without masks) takes "
         f"{loop['seconds']:.1f} s, extrapolated from {loop['timed_batches']} batches. The engine scores "
-        f"{found['never_trained']:,} never-trained ids besides, for offset and standard error; they are within its "
+        f"{found['null_ids']:,} null ids besides, for offset and standard error; they are within its "
         "seconds."
     )
-    title = "| masks that are used | seconds | times faster than the loop | rank correlation with all | path |"
-    yield from ["", title, "| --- | --- | --- | --- | --- |"]
-    for name, one in found["networks"].items():
-        masks = "all" if name == "all" else _top(int(name))
-        numbers = f"{one['seconds']:.1f} | {one['ratio']:.1f} | {one['rank_correlation']:.3f}"
-        yield f"| {masks} | {numbers} | {one['path']} |"
-    yield ""
+    rows = [
+        [
+            "all" if name == "all" else _top(int(name)),
+            f"{one['seconds']:.1f}",
+            f"{one['ratio']:.1f}",
+            f"{one['rank_correlation']:.3f}",
+            one["path"],
+        ]
+        for name, one in found["networks"].items()
+    ]
+    head = ["masks used", "seconds", "times faster than the loop", "rank correlation with all", "path"]
+    yield from ["", markdown_table(head, rows), ""]
     yield (
         f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are left out "
-        "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping.adapters.top`."
+        "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping`."
     )
     yield ""
     yield from _origin(result)
@@ -196,20 +198,21 @@ def _origin(result: Mapping[str, Any]) -> Iterable[str]:
     found = result["origin"]
     count = result["setting"]["speed"]["origin"]
     yield (
-        f"A high rank correlation alone says little. Below are the spread of scores on the same sentence and the rank "
-        f"correlation with all masks, for {count} trained and for {count} never-trained ids. As far as both rows are "
-        "alike, the numbers come from the masks and not from what was learned of an instance."
+        f"A high rank correlation alone says little. Below are the standard deviation of scores on the same sentence "
+        f"and the rank correlation with all masks, for {count} trained and for {count} null ids. As far as both rows "
+        "are alike, the numbers come from the masks and not from training."
     )
-    yield from ["", f"| | {' | '.join(f'masks: {name}' for name in found['trained'])} |", "| --- | --- | --- | --- |"]
-    for kind, one in found.items():
-        cells = (f"{part['spread']:.4f}, correlation {part['rank_correlation']:.2f}" for part in one.values())
-        yield f"| {kind} | {' | '.join(cells)} |"
-    trained, never = (found[kind]["all"]["spread"] for kind in ("trained", "never trained"))
-    if trained < _SEEN * never:
+    rows = [
+        [kind, *(f"{part['spread']:.4f}, correlation {part['rank_correlation']:.2f}" for part in one.values())]
+        for kind, one in found.items()
+    ]
+    yield from ["", markdown_table(["ids", *(f"masks: {name}" for name in found["trained"])], rows)]
+    trained, null = (found[kind]["all"]["spread"] for kind in ("trained", "null"))
+    if trained < _SEEN * null:
         yield ""
         yield (
-            "With all masks both spread alike: of single scores on this sentence hardly anything is signal, so that "
-            "their rank correlation shows the same noise twice. Whether the top blocks keep the signal is not shown."
+            "With all masks both deviate alike: single scores on this sentence are hardly more than noise, so that "
+            "their rank correlation compares noise with itself. Whether the top blocks keep the signal is not shown."
         )
     yield ""
 
@@ -218,11 +221,11 @@ def _rates(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Learning rates"
     yield ""
     yield "Chosen by accuracy on held-out rows of the training data; no dev or test row was looked at."
-    yield from ["", "| | accuracy by rate |", "| --- | --- |"]
-    for name, one in result["rates"].items():
-        tried = ", ".join(f"{rate}: {_POINTS * value:.1f}" for rate, value in one["accuracy"].items())
-        yield f"| {name} | {tried} |"
-    yield ""
+    rows = [
+        [name, ", ".join(f"{rate}: {_POINTS * value:.1f}" for rate, value in one["accuracy"].items())]
+        for name, one in result["rates"].items()
+    ]
+    yield from ["", markdown_table(["training", "accuracy by rate"], rows), ""]
     yield (
         "Adapters have 2e-3 with masks and without, as in the example. All layers under masks have the rate of none. "
         "Few rates were tried, on few rows; where the best is the largest or smallest of them, a better one may lie "
@@ -245,21 +248,11 @@ def _sentences(count: int) -> str:
 
 
 def _encoder(result: Mapping[str, Any]) -> str:
-    blocks = result["setting"]["blocks"]
-    return "MiniLM" if blocks is None else f"An untrained encoder of {blocks} blocks"
+    return encoder_words(None, result["setting"]["blocks"])
 
 
 def _tested(setting: Mapping[str, Any]) -> str:
-    return f"{setting['dev_rows'] or 872} dev rows"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return "one seed" if len(seeds) == 1 else f"mean ± sd of {len(seeds)} seeds"
-
-
-def _share(values: Sequence[float]) -> str:
-    text = f"{_POINTS * mean(values):.1f}"
-    return text if len(values) == 1 else f"{text} ± {_POINTS * stdev(values):.1f}"
+    return f"{setting['dev_rows'] or DEV_ROWS} dev rows"
 
 
 def _top(blocks: int) -> str:

@@ -21,20 +21,12 @@ from .trainings import REMEDIES, choose, example
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return accuracies, curves, seconds and rank correlations.
-
-    Args:
-        config: how large.
-        out: folder of the run.
-
-    Raises:
-        MissingDataError: SST-2 or CIFAR-10 is not there.
-    """
+    """Return accuracies, curves, seconds and rank correlations."""
     load_sst2("dev")  # the examples, which read by themselves, would not say where data comes from
     load_cifar10("test", rows=1)
     with one_thread():
         folder, parts = open_encoder(out, blocks=config.blocks), out / "parts"
-        # First what matters most: a run may be cut off.
+        # First what matters most: a run may be interrupted.
         adapters = [
             kept(parts / f"adapters-{seed}.json", partial(_adapters, config, seed, folder, out))
             for seed in config.adapters.seeds

@@ -1,7 +1,5 @@
 """The engine on a transformer with adapters: against the authors' loop, and with the masks of the top blocks only."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from torch.nn import functional
 
 import turnover
 from experiments.encoders import Rows
+from experiments.timing import seconds
 from turnover.evaluation import spearman
 from turnover.influence import NULL_IDS, null_ids
 from turnover.layers import masking_of
@@ -34,16 +33,16 @@ def measure(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
     first, *others = range(config.sentences)
     plain = turnover.unwrap(model).eval()
     loop = _loop(plain, dev, first, config)
-    found: dict[str, Any] = {"tokens": len(dev.tokens[first]), "loop": loop, "never_trained": NULL_IDS, "networks": {}}
+    found: dict[str, Any] = {"tokens": len(dev.tokens[first]), "loop": loop, "null_ids": NULL_IDS, "networks": {}}
     wanted = {name: _scores(net, dev, first, config.instances) for name, net in networks.items()}
     fewer = max(2, round(_FURTHER * config.instances))
     further = [{name: _scores(net, dev, place, fewer)[0] for name, net in networks.items()} for place in others]
-    for name, (scores, seconds, path) in wanted.items():
+    for name, (scores, spent, path) in wanted.items():
         pairs = (scores, wanted["all"][0]), *((one[name], one["all"]) for one in further)
         found["networks"][name] = {
-            "seconds": seconds,
+            "seconds": spent,
             "path": path,
-            "ratio": loop["seconds"] / seconds,
+            "ratio": loop["seconds"] / spent,
             "rank_correlation": float(np.mean([_rank_correlation(*pair) for pair in pairs])),
             "rank_correlation_first": _rank_correlation(scores, wanted["all"][0]),
         }
@@ -51,9 +50,9 @@ def measure(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
 
 
 def origin(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
-    """Return where scores on the first sentence come from: their spread by the masks used, for ids trained and not.
+    """Return where scores on the first sentence come from: their deviation by the masks used, for trained and null ids.
 
-    A rank correlation that is as high for ids that were never trained tells of shared masks, not of what was learned.
+    A rank correlation that is as high for null ids comes from shared masks, not from training.
     """
     head = top_sites(model, 0)
     every = [site.path for site in masking_of(wrapped_root(model)).recipe.sites]
@@ -63,7 +62,7 @@ def origin(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
         "adapters": only_at(model, [path for path in every if path not in head]),
     }
     found: dict[str, Any] = {}
-    for kind, ids in (("trained", torch.arange(config.origin)), ("never trained", null_ids(config.origin))):
+    for kind, ids in (("trained", torch.arange(config.origin)), ("null", null_ids(config.origin))):
         scores = {name: _plain_scores(network, dev, 0, ids) for name, network in networks.items()}
         found[kind] = {
             name: {"spread": float(one.std()), "rank_correlation": _rank_correlation(one, scores["all"])}
@@ -94,7 +93,7 @@ def _loop(plain: nn.Module, dev: Rows, place: int, config: SpeedConfig) -> dict[
                 functional.cross_entropy(plain(**query).logits, labels, reduction="none")
 
     once()
-    timed = _seconds(lambda: [once() for _ in range(config.loop_batches)])
+    timed = seconds(lambda: [once() for _ in range(config.loop_batches)])
     every = config.instances / (_LOOP_BATCH * config.loop_batches)
     return {"seconds": timed * every, "timed_batches": config.loop_batches, "timed_seconds": timed}
 
@@ -104,16 +103,9 @@ def _scores(model: nn.Module, dev: Rows, place: int, instances: int) -> tuple[np
     query: dict[str, Tensor] = {**dev.batch([place]), "labels": dev.labels[[place]]}
     ask = turnover.Influence(model)
     found: list[turnover.Scores] = []
-    spent = _seconds(lambda: found.append(ask.pairwise(query, ids=range(instances), progress=False)))
+    spent = seconds(lambda: found.append(ask.pairwise(query, ids=range(instances), progress=False)))
     return found[0].values[:, 0], spent, found[0].path
 
 
 def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(spearman(one.astype(np.float64), other.astype(np.float64)))
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """Return the processor's seconds, which a busy machine does not change much."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start

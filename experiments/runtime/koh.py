@@ -1,26 +1,19 @@
 """What influence functions cost: the recursion by steps, the gradients by rows; seconds at several sizes as a line."""
 
 import copy
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import turnover
+from experiments.timing import seconds
 from turnover.baselines import Hessian, RowLosses, parameter_names
 from turnover.training import TrainingRecipe
 
 from .config import RECURSIONS, Config, Recursion
 from .task import PairRows, Task, Trimmed, padded
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return the processor's seconds, which a busy machine does not change much."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def line(points: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -84,11 +77,11 @@ class Koh:
         return self.target.stacked(torch.arange(1))
 
     def solve(self, vector: Tensor, batches: Sequence[Tensor]) -> Tensor:
-        """Return what the recursion makes of a vector, one step a batch."""
-        now = vector
+        """Return what the recursion makes of a vector, one step per batch."""
+        solution = vector
         for rows in batches:
-            now = vector + now - self.hessian.times(now, rows) / SCALE
-        return now / SCALE
+            solution = vector + solution - self.hessian.times(solution, rows) / SCALE
+        return solution / SCALE
 
     def products(self, rows: Tensor, solved: Tensor) -> Any:
         """Return the rows' scores, up to the number of instances."""

@@ -16,10 +16,10 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 import turnover
+from experiments.timing import seconds
 from turnover.wrapping import only_at, top_sites
 
 from .config import Config
-from .koh import seconds
 from .task import Task, Trimmed, padded
 
 
@@ -49,7 +49,7 @@ def loop_seconds(task: Task, config: Config) -> dict[str, float]:
 def engine_seconds(model: nn.Module, task: Task, sizes: tuple[int, ...]) -> dict[str, Any]:
     """Return the engine's seconds for numbers of instances, its path, and the scores of the largest number.
 
-    As a user gets them: with standard errors, for which never-trained ids are scored besides.
+    As a user gets them: with standard errors, for which null ids are scored besides.
     """
     query: dict[str, Tensor] = {**task.target.batch([0]), "labels": task.target.labels}
     points: list[tuple[int, float]] = []

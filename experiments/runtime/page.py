@@ -4,27 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.encoders import encoder_words
 from experiments.findings import Finding
+from turnover.evaluation import markdown_table
 
 from .config import HEADLINE
 from .plot import network_title, plot
 
 _KOH = {
-    "han2020": "Han et al.: t = \\|D\\| / 4, r = 1, b = 8",
-    "table1": "Table 1: rt = \\|D\\|, b = 8",
-    "table1_single": "Table 1: rt = \\|D\\|, b = 1",
+    "han2020": "Han et al.: t = |D| / 4, r = 1, b = 8",
+    "table1": "Table 1: rt = |D|, b = 8",
+    "table1_single": "Table 1: rt = |D|, b = 1",
     "no_inverse": "gradients alone, no inverse",
 }
-
-
-def koh_title(name: str) -> str:
-    """Return what a setting of influence functions is called, for a table.
-
-    Example:
-        >>> koh_title("no_inverse")
-        'gradients alone, no inverse'
-    """
-    return _KOH[name]
 
 
 def time_of(seconds: float) -> str:
@@ -92,7 +84,7 @@ def equal_verdict(ratios: Mapping[str, float], kept_features: float) -> str:
     side = "faster" if ratios[least] > 1 and kept_features > 1 else "not always faster"
     return (
         f"On equal parameters turn-over dropout is {side}: {_listed(list(ratios), ratios)}; and {times(kept_features)} "
-        "times for the output layer where influence functions find its features kept from training."
+        "times for the output layer where its features are kept from training."
     )
 
 
@@ -121,7 +113,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     loop = f"{time_of(here['ours']['loop'])} against {time_of(here['koh'][HEADLINE])}, {times(ratios['loop'])} times"
     best = f"{time_of(here['ours'][fastest])} against {time_of(here['koh'][HEADLINE])}, {times(ratios[fastest])} times"
     return [
-        Finding(f"{what}, two passes an instance", _PAPER, loop, setting, loop_verdict(ratios["loop"])),
+        Finding(f"{what}, two passes per instance", _PAPER, loop, setting, loop_verdict(ratios["loop"])),
         Finding(f"{what}, {network_title(fastest)}", _PAPER, best, setting, fast_verdict(ratios)),
         Finding(
             "the same, influence functions restricted to the parameters that the masks belong to",
@@ -154,15 +146,20 @@ def _ratios(result: Mapping[str, Any]) -> Iterable[str]:
     here, costs = result["at"], result["costs"]
     koh = here["koh"][HEADLINE]
     yield f"Influence functions (Koh+, in the setting of Han et al.) take {time_of(koh)} for one target."
-    yield from ["", "| turn-over dropout | seconds | times faster | rank correlation with all masks |"]
-    yield "| --- | --- | --- | --- |"
-    for name, seconds in here["ours"].items():
-        agreement = "–" if name == "loop" else f"{costs['agreement'][name]:.3f}"
-        yield f"| {network_title(name)} | {time_of(seconds)} | {times(here['ratio'][HEADLINE][name])} | {agreement} |"
-    yield ""
+    rows = [
+        [
+            network_title(name),
+            time_of(seconds),
+            times(here["ratio"][HEADLINE][name]),
+            "–" if name == "loop" else f"{costs['agreement'][name]:.3f}",
+        ]
+        for name, seconds in here["ours"].items()
+    ]
+    head = ["turn-over dropout", "seconds", "times faster", "rank correlation with all masks"]
+    yield from ["", markdown_table(head, rows), ""]
     yield (
-        "With fewer masks the scores are others: those of the part of the network above. The rank correlation tells "
-        "how near they are, of "
+        "With fewer masks the scores differ: they are those of the network above. The rank correlation shows how close "
+        "they are, of "
         f"{result['setting']['engine']:,} instances on this target; [real models](real_models.md) shows how much "
         "of such scores is signal."
     )
@@ -174,17 +171,16 @@ def _growth(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## How the ratio grows"
     yield ""
     yield "![seconds and ratios against the number of instances](runtime.svg)"
-    yield from ["", f"| instances | Koh+ | {' | '.join(map(network_title, names))} |"]
-    yield f"| --- | --- |{' --- |' * len(names)}"
-    for one in result["growth"]:
-        cells = (f"{times(one['ratio'][HEADLINE][name])}" for name in names)
-        yield f"| {one['instances']:,} | {time_of(one['koh'][HEADLINE])} | {' | '.join(cells)} |"
-    yield ""
+    rows = [
+        [f"{one['instances']:,}", time_of(one["koh"][HEADLINE]), *(times(_ratio(one, name)) for name in names)]
+        for one in result["growth"]
+    ]
+    yield from ["", markdown_table(["instances", "Koh+", *map(network_title, names)], rows), ""]
     first, last = result["growth"][0], result["growth"][-1]
     grown = [name for name in names if _ratio(last, name) > 2 * _ratio(first, name)]
     yield (
         "Both methods are linear in the instances, so that ratios grow only as far as fixed costs are spread, such as "
-        f"the {result['never_trained']:,} never-trained ids that the engine scores besides. From "
+        f"the {result['null_ids']:,} null ids that the engine scores besides. From "
         f"{first['instances']:,} to {last['instances']:,} instances they grow more than twofold for "
         f"{_listed_titles(grown)}."
     )
@@ -196,19 +192,16 @@ def _depends(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## How much work influence functions do"
     yield ""
     yield (
-        "Their seconds are those of r·t steps with b rows each, and of one gradient a training row. The ten minutes "
+        "Their seconds are those of r·t steps with b rows each, and of one gradient per training row. The ten minutes "
         "of the paper are those of Han et al. 2020, whose published script has t = |D| / 4, r = 1, b = 8; the paper's "
         "Table 1 says that rt is about |D|. Without any inverse the gradients alone remain."
     )
-    yield from [
-        "",
-        "| influence functions | seconds | against the loop | against all masks | against the output layer |",
+    rows = [
+        [_KOH[name], time_of(seconds), *(times(here["ratio"][name][mine]) for mine in ("loop", "all", "0"))]
+        for name, seconds in here["koh"].items()
     ]
-    yield "| --- | --- | --- | --- | --- |"
-    for name, seconds in here["koh"].items():
-        cells = (times(here["ratio"][name][mine]) for mine in ("loop", "all", "0"))
-        yield f"| {koh_title(name)} | {time_of(seconds)} | {' | '.join(cells)} |"
-    yield ""
+    head = ["influence functions", "seconds", "against the loop", "against all masks", "against the output layer"]
+    yield from ["", markdown_table(head, rows), ""]
 
 
 def _equal(result: Mapping[str, Any]) -> Iterable[str]:
@@ -216,23 +209,20 @@ def _equal(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Equal parameters"
     yield ""
     yield (
-        "Scores by the masks of the top blocks tell of these blocks' parameters alone. Influence functions can be "
+        "Scores by the masks of the top blocks concern these blocks' parameters alone. Influence functions can be "
         "restricted to the same ones, and are faster then too, since they need no gradient below."
     )
-    yield from [
-        "",
-        "| parameters of | how many | Koh+ on them | engine | times faster |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for name, seconds in here["equal_koh"].items():
-        cells = (
+    rows = [
+        [
+            _part(name),
             f"{parameters[name]:,}",
             time_of(seconds),
             time_of(here["ours"][name]),
             times(here["equal_ratio"][name]),
-        )
-        yield f"| {_part(name)} | {' | '.join(cells)} |"
-    yield ""
+        ]
+        for name, seconds in here["equal_koh"].items()
+    ]
+    yield from ["", markdown_table(["parameters of", "count", "Koh+ on them", "engine", "times faster"], rows), ""]
     yield (
         "For the output layer alone there is a cheaper way yet: if the features below it are kept from training, "
         f"influence functions of {here['instances']:,} instances take {time_of(alone['seconds'])}, "
@@ -265,9 +255,9 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## How it is counted"
     yield ""
     yield (
-        f"- Influence functions: {setting['koh_rows']} gradients and {setting['koh_steps']} steps a round are timed, "
-        f"of rows whose lengths are spread as those of all, and multiplied: {1e3 * costs['row']:.0f} ms a gradient, "
-        f"{1e3 * costs['step 8']:,.0f} ms a step of 8 rows. From end to end, {check['instances']} instances took "
+        f"- Influence functions: {setting['koh_rows']} gradients and {setting['koh_steps']} steps per round are timed, "
+        f"of rows whose lengths are spread as those of all, and multiplied: {1e3 * costs['row']:.0f} ms per gradient, "
+        f"{1e3 * costs['step 8']:,.0f} ms per step of 8 rows. From end to end, {check['instances']} instances took "
         f"{check['ratio']:.2f} times what this says: {good}."
     )
     yield (
@@ -275,10 +265,10 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
     )
     yield (
         f"- The authors' loop: the target repeated {setting['loop_batch']} times, once with the masks of as many "
-        f"instances and once with them flipped; {setting['loop_batches']} times a round, and multiplied."
+        f"instances and once with them flipped; {setting['loop_batches']} times per round, and multiplied."
     )
     yield (
-        f"- The engine is timed as users call it: it scores {result['never_trained']:,} never-trained ids besides, for "
+        f"- The engine is timed as users call it: it scores {result['null_ids']:,} null ids besides, for "
         f"standard errors, which the loop has not. It is timed at {setting['engine']:,} instances and multiplied by "
         f"the number of ids; with masks of the output layer alone, at {_sizes(setting['engine_last'])} instances."
     )
@@ -303,9 +293,8 @@ def _ratio(one: Mapping[str, Any], name: str) -> float:
 
 def _encoder(result: Mapping[str, Any]) -> str:
     setting = result["setting"]
-    if setting["blocks"] is not None:
-        return f"An untrained encoder of {setting['blocks']} blocks"
-    return setting["model"] or "MiniLM (6 blocks of 384)"
+    name = encoder_words(setting["model"], setting["blocks"])
+    return "MiniLM (6 blocks of 384)" if name == "MiniLM" else name
 
 
 def _part(name: str) -> str:

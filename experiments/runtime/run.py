@@ -25,11 +25,7 @@ from .task import Task, load_rows, trained
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
-    """Return seconds, ratios and how they grow; finished parts lie in `out` and are not measured again.
-
-    Raises:
-        MissingDataError: MNLI is not there.
-    """
+    """Return seconds, ratios and how they grow."""
     load_mnli("train", rows=1)  # before anything is made
     with one_thread():
         folder = open_encoder(out, name=config.model, blocks=config.blocks)
@@ -48,7 +44,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     return {
         "setting": asdict(config),
         "recursions": {name: asdict(one) for name, one in RECURSIONS.items()},
-        "never_trained": NULL_IDS,
+        "null_ids": NULL_IDS,
         "tokens": {"mean": float(train.lengths.float().mean()), "target": int(target.lengths[0])},
         "costs": costs,
         "check": check,
@@ -129,7 +125,7 @@ def _told(costs: dict[str, Any], other: dict[str, Any], size: int) -> dict[str, 
 def _engine(points: list[list[float]], size: int) -> float:
     """Return the engine's seconds: by a line where several sizes were measured, else in proportion to all ids scored.
 
-    Never-trained ids, of which there are as many for every size, count among them.
+    Null ids, of which there are as many for every size, count among them.
     """
     if len(points) > 1:
         return at(points, size)

@@ -80,7 +80,7 @@ def test_a_toy_run_measures_every_part(toy):
     assert all(len(one["curve"]) == config.network.epochs for one in result["masked"])
     assert len(result["passage"]["words"]) == len(result["passage"]["values"]) == config.shown
     assert "cast" in result["passage"]["words"]
-    for name in ("frequency", "frequency_one_model", "frequency_never_trained"):
+    for name in ("frequency", "frequency_one_model", "frequency_null"):
         found = result["pattern"][name]
         assert -1 <= found["low"] <= found["spearman"] <= found["high"] <= 1
     assert 0 <= result["pattern"]["positive"] <= 1
@@ -212,8 +212,8 @@ def test_sentences_on_frequency_follow_the_intervals():
     none = {"spearman": 0.0, "low": -0.1, "high": 0.1}
     rare, frequent = {"spearman": -0.5, "low": -0.6, "high": -0.4}, {"spearman": 0.5, "low": 0.4, "high": 0.6}
     assert frequency_verdict(rare, none).startswith("Agrees")
-    assert "never trained there is no such" in frequency_verdict(rare, none)
-    assert "masks' own doing" in frequency_verdict(rare, rare)
+    assert "for null ids there is no such" in frequency_verdict(rare, none)
+    assert "due to the masks alone" in frequency_verdict(rare, rare)
     assert frequency_verdict(frequent, none).startswith("Does not agree: the more frequent")
     assert "includes 0" in frequency_verdict(none, none)
 
