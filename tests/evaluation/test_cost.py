@@ -35,6 +35,7 @@ def test_memory_of_an_earlier_block_does_not_count():
 
 
 @needs_proc
+@pytest.mark.slow
 def test_memory_of_worker_processes_counts():
     with PeakResident() as peak, multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.map(use_and_free, [150_000_000] * 5)

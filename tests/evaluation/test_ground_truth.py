@@ -57,15 +57,16 @@ def test_finished_trainings_are_not_run_again_and_another_task_is_refused(tmp_pa
         subset_outcomes(other.recipe, other.queries, subsets=3, cache=tmp_path / "truth")
 
 
-def test_input_that_does_not_fit_is_named():
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "full"}, "needs a recipe that builds a wrapped model"),
+        ({"view": "keep"}, "`view` must be .* got 'keep'"),
+        ({"share": 1}, "share=1: 20 of 20 rows"),
+        ({"seeds": [1, 1]}, "different seeds"),
+    ],
+)
+def test_bad_input_is_rejected_with_the_cure(options, message):
     task = digits_task(rows=20, queries=4, epochs=1)
-    with pytest.raises(TrainingError, match="needs a recipe that builds a wrapped model"):
-        subset_outcomes(task.recipe, task.queries, view="full")
-    with pytest.raises(TrainingError, match="view='keep'"):
-        subset_outcomes(task.recipe, task.queries, view="keep")
-    with pytest.raises(TrainingError, match="share=1"):
-        subset_outcomes(task.recipe, task.queries, share=1)
-    with pytest.raises(TrainingError, match="different seeds"):
-        subset_outcomes(task.recipe, task.queries, seeds=[1, 1])
-    with pytest.raises(TrainingError, match="a tuple"):
-        subset_outcomes(task.recipe, task.queries[0])
+    with pytest.raises(TrainingError, match=message):
+        subset_outcomes(task.recipe, task.queries, **options)

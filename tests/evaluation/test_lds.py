@@ -128,29 +128,27 @@ def test_one_query_has_no_interval():
     assert np.isnan(lds(helps, subsets, losses, bootstrap=FAST).interval.low)
 
 
-def test_input_that_does_not_fit_is_named():
-    helps, subsets, losses = made_up()
-    with pytest.raises(ScoresError, match=r"scores are \[39, 12\]"):
-        lds(helps[:39], subsets, losses)
-    with pytest.raises(ScoresError, match="2 subsets cannot be ranked"):
-        lds(helps, subsets[:2], losses[:, :2])
-    with pytest.raises(ScoresError, match="59 subsets and outcomes of 60"):
-        lds(helps, subsets[:59], losses)
-    with pytest.raises(ScoresError, match="subsets are int64"):
-        lds(helps, subsets.astype(int), losses)
-    with pytest.raises(ScoresError, match="a training diverged"):
-        lds(helps, subsets, np.where(losses == losses.max(), np.nan, losses))
-    with pytest.raises(ScoresError, match="1 of 480 scores are not finite"):
-        lds(np.where(helps == helps.max(), np.inf, helps), subsets, losses)
-    with pytest.raises(ScoresError, match="nothing to rank"):
-        lds(helps, subsets, np.ones_like(losses))
-    with pytest.raises(ScoresError, match="better='up'"):
-        lds(helps, subsets, losses, better="up")
-    with pytest.raises(ScoresError, match="ids of their own"):
-        lds(Scores(helps, ids=np.arange(40) + 1), subsets, losses)
-    with pytest.raises(ScoresError, match=r"lack 1 of 40 instances \(\[0\]"):
-        lds(Scores(helps, ids=np.arange(40) + 1), subsets, losses, ids=np.arange(40))
-    with pytest.raises(ScoresError, match="cannot be told apart"):
-        lds(Scores(helps, ids=np.arange(40) // 2), subsets, losses, ids=np.arange(40))
-    with pytest.raises(ScoresError, match="level=2"):
-        Bootstrap(level=2)
+HELPS, SUBSETS, LOSSES = made_up()
+IDS = np.arange(40)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: lds(HELPS[:39], SUBSETS, LOSSES), r"scores are \[39, 12\]"),
+        (lambda: lds(HELPS, SUBSETS[:2], LOSSES[:, :2]), "2 subsets cannot be ranked"),
+        (lambda: lds(HELPS, SUBSETS[:59], LOSSES), "59 subsets and outcomes of 60"),
+        (lambda: lds(HELPS, SUBSETS.astype(int), LOSSES), "subsets are int64"),
+        (lambda: lds(HELPS, SUBSETS, np.where(LOSSES.max() == LOSSES, np.nan, LOSSES)), "a training diverged"),
+        (lambda: lds(np.where(HELPS.max() == HELPS, np.inf, HELPS), SUBSETS, LOSSES), "1 of 480 scores are not finite"),
+        (lambda: lds(HELPS, SUBSETS, np.ones_like(LOSSES)), "nothing to rank"),
+        (lambda: lds(HELPS, SUBSETS, LOSSES, better="up"), "better='up'"),
+        (lambda: lds(Scores(HELPS, ids=IDS + 1), SUBSETS, LOSSES), "ids of their own"),
+        (lambda: lds(Scores(HELPS, ids=IDS + 1), SUBSETS, LOSSES, ids=IDS), r"lack 1 of 40 instances \(\[0\]"),
+        (lambda: lds(Scores(HELPS, ids=IDS // 2), SUBSETS, LOSSES, ids=IDS), "cannot be told apart"),
+        (lambda: Bootstrap(level=2), "level=2"),
+    ],
+)
+def test_bad_input_is_rejected_with_the_cure(call, message):
+    with pytest.raises(ScoresError, match=message):
+        call()

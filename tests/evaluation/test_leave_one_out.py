@@ -58,14 +58,22 @@ def test_rows_that_were_left_out_are_found_among_all_by_their_ids():
     assert loo_correlation(truth(), retrained, ids=ids, bootstrap=FAST).rows == 4
 
 
-def test_input_that_does_not_fit_is_named():
-    with pytest.raises(ScoresError, match=r"scores are \[30, 5\]"):
-        loo_correlation(truth()[:, :5], truth())
-    with pytest.raises(ScoresError, match="Leave out at least 3"):
-        loo_correlation(truth()[:2], truth()[:2])
-    with pytest.raises(ScoresError, match="lack 1 of 4 instances"):
-        loo_correlation(Scores(truth(), ids=np.arange(30)), Scores(truth()[:4], ids=[1, 2, 3, 99]))
-    with pytest.raises(ScoresError, match="changes nothing"):
-        loo_correlation(truth(), np.zeros((30, 6)))
-    with pytest.raises(ScoresError, match="differ in rows or queries"):
-        loo_correlation(truth(), [Scores(truth(), ids=range(30)), Scores(truth()[:, :5], ids=range(30))])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: loo_correlation(truth()[:, :5], truth()), r"scores are \[30, 5\]"),
+        (lambda: loo_correlation(truth()[:2], truth()[:2]), "Leave out at least 3"),
+        (
+            lambda: loo_correlation(Scores(truth(), ids=np.arange(30)), Scores(truth()[:4], ids=[1, 2, 3, 99])),
+            "lack 1 of 4 instances",
+        ),
+        (lambda: loo_correlation(truth(), np.zeros((30, 6))), "changes nothing"),
+        (
+            lambda: loo_correlation(truth(), [Scores(truth(), ids=range(30)), Scores(truth()[:, :5], ids=range(30))]),
+            "differ in rows or queries",
+        ),
+    ],
+)
+def test_bad_input_is_rejected_with_the_cure(call, message):
+    with pytest.raises(ScoresError, match=message):
+        call()

@@ -63,18 +63,18 @@ def test_monotone_rescaling_changes_nothing():
     assert np.array_equal(one.precision, other.precision)
 
 
-def test_input_that_does_not_fit_is_named():
-    with pytest.raises(ScoresError, match="0 of 3 rows are wrong"):
-        mislabel_detection([1.0, 2.0, 3.0], [False] * 3)
-    with pytest.raises(ScoresError, match="3 of 3 rows are wrong"):
-        mislabel_detection([1.0, 2.0, 3.0], [True] * 3)
-    with pytest.raises(ScoresError, match=r"\[3, 1\] for 2 rows"):
-        mislabel_detection([1.0, 2.0, 3.0], [True, False])
-    with pytest.raises(ScoresError, match="is_wrong is int64"):
-        mislabel_detection([1.0, 2.0], [1, 0])
-    with pytest.raises(ScoresError, match="share=0"):
-        mislabel_detection([1.0, 2.0], [True, False], share=0)
-    with pytest.raises(ScoresError, match="by='high'"):
-        suspicion_of(Scores([1.0], ids=[0]), by="high")
-    with pytest.raises(ScoresError, match="one score a row"):
-        suspicion_of(Scores([[1.0]], ids=[0]), by="self")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mislabel_detection([1.0, 2.0, 3.0], [False] * 3), "0 of 3 rows are wrong"),
+        (lambda: mislabel_detection([1.0, 2.0, 3.0], [True] * 3), "3 of 3 rows are wrong"),
+        (lambda: mislabel_detection([1.0, 2.0, 3.0], [True, False]), r"\[3, 1\] for 2 rows"),
+        (lambda: mislabel_detection([1.0, 2.0], [1, 0]), "is_wrong is int64"),
+        (lambda: mislabel_detection([1.0, 2.0], [True, False], share=0), "`share` must be .* got 0"),
+        (lambda: suspicion_of(Scores([1.0], ids=[0]), by="high"), "`by` must be .* got 'high'"),
+        (lambda: suspicion_of(Scores([[1.0]], ids=[0]), by="self"), "one score per row"),
+    ],
+)
+def test_bad_input_is_rejected_with_the_cure(call, message):
+    with pytest.raises(ScoresError, match=message):
+        call()

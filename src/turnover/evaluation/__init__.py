@@ -1,12 +1,21 @@
-"""Honest evaluation of any attribution: against retraining, against known wrong labels, against other methods.
+"""Evaluation of any attribution: against retraining, against known wrong labels, against other methods.
 
-Owns: linear datamodeling score, leave-one-out correlation, mislabel detection, brittleness, agreement, and the table of
-all methods on one task. Must not know: which tasks there are, command line, reports.
+Owns: the metrics, their ground truth by retraining, and the table of all methods on one task. Offers: the names below.
+Must not know: which tasks there are, command line, reports.
+
+| file | content |
+| --- | --- |
+| `lds.py` | linear datamodeling score and its ceiling |
+| `leave_one_out.py` | correlation with leave-one-out retraining |
+| `mislabels.py` | mislabel detection |
+| `brittleness.py` | predictions that change when helpful rows are removed |
+| `ground_truth.py` | models retrained on subsets, plain or masked |
+| `evaluate.py`, `table.py` | one task, many methods, one table; agreement between methods; Markdown tables |
+| `cost.py` | seconds, peak memory and storage |
+| `statistics.py` | scores of any library as a matrix; correlations; bootstrap intervals |
 """
 
-from .agreement import Agreement, agreement
 from .brittleness import Brittleness, brittleness
-from .correlation import spearman
 from .cost import PeakResident
 from .evaluate import METRICS, EvaluationConfig, Metric, Task, evaluate
 from .ground_truth import (
@@ -18,12 +27,11 @@ from .ground_truth import (
     query_predictions,
     subset_outcomes,
 )
-from .intervals import Bootstrap, Interval, drawn, interval_of, mean_interval
 from .lds import LDS, Ceiling, lds, retraining_ceiling
 from .leave_one_out import LeaveOneOutCorrelation, loo_correlation
-from .markdown import markdown_table
 from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
-from .table import Row, Table
+from .statistics import Bootstrap, Interval, drawn, interval_of, mean_interval, spearman
+from .table import Agreement, Row, Table, agreement, markdown_table
 
 __all__ = [
     "LDS",

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from turnover.errors import ScoresError
 from turnover.training import TrainingRecipe, retrain
 
-from .correlation import Floats
 from .ground_truth import Queries, View, identity_of, in_view, query_predictions
-from .intervals import Bootstrap, Interval, mean_interval
-from .matrix import AnyScores, matrix_of
+from .statistics import AnyScores, Bootstrap, Floats, Interval, matrix_of, mean_interval
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,12 @@ class Brittleness:
 
     @property
     def share(self) -> Floats:
-        """Return the share of predictions that changed, for every k."""
+        """The share of predictions that changed, for every k."""
         return self.changed.mean((0, 2))
 
     @property
     def random_share(self) -> Floats:
-        """Return the share of predictions that changed by random removal, for every k."""
+        """The share of predictions that changed by random removal, for every k."""
         return self.random.mean((0, 2))
 
     def intervals(self, bootstrap: Bootstrap | None = None) -> list[Interval]:
@@ -74,12 +72,12 @@ def brittleness(
         ks: how many rows to remove.
         seeds: of the trainings.
         processes: worker processes.
-        cache: a folder for these scores; finished trainings are kept there and not run again.
+        cache: a folder for these scores, in which finished trainings are kept.
         view: "plain", "full" or None, as for `subset_outcomes`.
         progress: show a bar.
 
     Raises:
-        ScoresError: scores do not fit the recipe and the queries, or k is no number of rows that can be removed.
+        ScoresError: scores do not fit the recipe and the queries, or more rows than there are shall be removed.
 
     Example:
         >>> import torch
@@ -90,15 +88,16 @@ def brittleness(
         array([0., 1.])
     """
     values = matrix_of(scores, ids=recipe.row_ids)
-    recipe, seen = in_view(recipe, view)
-    asked = recipe.over(queries)
-    if values.shape != (len(recipe), len(asked)):
+    recipe, view = in_view(recipe, view)
+    queried = recipe.over(queries)
+    if values.shape != (len(recipe), len(queried)):
         raise ScoresError(
-            f"scores are {list(values.shape)} for {len(recipe)} rows and {len(asked)} queries. Give [rows, queries]."
+            f"scores are {list(values.shape)} for {len(recipe)} rows and {len(queried)} queries. Give [rows, queries]."
         )
     if not ks or any(not 1 <= k < len(recipe) for k in ks) or not seeds:
         raise ScoresError(
-            f"ks={tuple(ks)}, seeds={tuple(seeds)}: give numbers from 1 to {len(recipe) - 1}, and a seed."
+            f"`ks` must be integers from 1 to {len(recipe) - 1} and `seeds` one or more, got ks={tuple(ks)}, "
+            f"seeds={tuple(seeds)}."
         )
     removals = _removals(values, ks)
     trained = np.concatenate([np.ones((1, len(recipe)), bool), ~removals.reshape(-1, len(recipe))])
@@ -106,18 +105,18 @@ def brittleness(
         recipe,
         np.concatenate([trained] * len(seeds)),
         seeds=[int(seed) for seed in seeds for _ in trained],
-        measure=partial(query_predictions, asked),
+        measure=partial(query_predictions, queried),
         processes=processes,
         cache=cache,
-        identity=identity_of(recipe, queries, seen) if cache is not None else None,
+        identity=identity_of(recipe, queries, view) if cache is not None else None,
         progress=progress,
     ).reshape(len(seeds), len(trained), -1)
-    if predictions.shape[2] != len(asked):
-        raise ScoresError("the model predicts more than one class a query; brittleness needs one prediction each.")
-    different = (predictions[:, 1:] != predictions[:, :1]).reshape(len(seeds), len(ks), 1 + len(asked), len(asked))
+    if predictions.shape[2] != len(queried):
+        raise ScoresError("the model predicts more than one class per query; brittleness needs one prediction each.")
+    different = (predictions[:, 1:] != predictions[:, :1]).reshape(len(seeds), len(ks), 1 + len(queried), len(queried))
     # Of the model retrained for a query, that query's own prediction counts.
     own = np.diagonal(different[:, :, 1:], axis1=2, axis2=3)
-    return Brittleness(tuple(int(k) for k in ks), np.array(own), different[:, :, 0], seen)
+    return Brittleness(tuple(int(k) for k in ks), np.array(own), different[:, :, 0], view)
 
 
 def _removals(values: Floats, ks: Sequence[int]) -> NDArray[np.bool_]:

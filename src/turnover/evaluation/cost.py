@@ -1,4 +1,4 @@
-"""What a method costs: seconds, memory of the process and its workers, and what it keeps."""
+"""Cost of a method: seconds, memory of the process and its workers, and bytes that it keeps."""
 
 import ctypes
 import gc

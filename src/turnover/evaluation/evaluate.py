@@ -14,7 +14,6 @@ from turnover.influence import fingerprint_of
 from turnover.scores import Scores
 from turnover.training import TrainingRecipe
 
-from .agreement import agreement
 from .brittleness import Brittleness, brittleness
 from .cost import PeakResident, Stopwatch, stored_bytes
 from .ground_truth import (
@@ -26,12 +25,11 @@ from .ground_truth import (
     in_view,
     subset_outcomes,
 )
-from .intervals import Bootstrap
-from .lds import lds, retraining_ceiling
+from .lds import Ceiling, lds, retraining_ceiling
 from .leave_one_out import loo_correlation
-from .matrix import matrix_of
-from .mislabels import mislabel_detection, suspicion_of
-from .table import Row, Table
+from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
+from .statistics import Bootstrap, matrix_of
+from .table import Row, Table, agreement
 
 Metric = Literal["lds", "loo", "mislabels", "self", "brittleness", "agreement"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -106,17 +104,17 @@ def evaluate(
 ) -> Table:
     """Return one table of all methods, measured on the same rows, queries and ground truth.
 
-    A method that raises is reported in its row with the reason, and the others go on; so is a metric that fails.
+    A method that raises is reported in its row with the reason, and the others continue; so is a metric that fails.
 
     Args:
         task: rows, queries and what is known of them.
         methods: name to a function without arguments that trains what the method needs and returns an object with
-            `pairwise(queries)` and, for the metric "self", `self_influence()`, as `Influence` and all compared
-            methods have. Both may return Scores or plain arrays with the recipe's rows in order.
+            `pairwise(queries)` and, for the metric "self", `self_influence()`, as `Influence` and all
+            baselines have. Both may return Scores or plain arrays with the recipe's rows in order.
         metrics: "lds", "loo" (correlation with leave-one-out retraining), "mislabels" (by mean influence) and "self"
             (by self-influence), both only if wrong labels are known, "brittleness", "agreement".
         config: how much retraining, and of which model.
-        leave_one_out_scores: Scores, a list with one a seed, or arrays; None: retrain.
+        leave_one_out_scores: Scores, a list with one per seed, or arrays; None: retrain.
         progress: show bars.
 
     Raises:
@@ -137,133 +135,135 @@ def evaluate(
     """
     unknown = sorted(set(metrics) - set(METRICS))
     if unknown:
-        raise ScoresError(f"metrics {unknown} are unknown. Give some of {', '.join(METRICS)}.")
+        raise ScoresError(f"`metrics` must be some of {', '.join(METRICS)}, got {unknown}.")
     if not methods:
         raise ScoresError("there is no method to evaluate. Give {name: function that builds it}.")
-    how = config or EvaluationConfig()
-    judge = _Judge(task, frozenset(metrics), how, leave_one_out_scores, progress)
-    named: dict[str, Scores] = {}
-    rows = [_row(name, build, judge, named) for name, build in methods.items()]
-    together = None
-    if "agreement" in metrics and len(named) > 1:
-        together = agreement(named, k=min(how.top, len(task.recipe) - 1), ids=judge.ids)
+    config = config or EvaluationConfig()
+    judge = _Judge(task, frozenset(metrics), config, leave_one_out_scores, progress)
+    scores_by_name: dict[str, Scores] = {}
+    rows = [_row(name, build, judge, scores_by_name) for name, build in methods.items()]
+    agreement_of_all = None
+    if "agreement" in metrics and len(scores_by_name) > 1:
+        agreement_of_all = agreement(scores_by_name, k=min(config.top, len(task.recipe) - 1), ids=judge.ids)
     return Table(
         task.name,
         judge.view,
         rows,
         ceiling=judge.ceiling(),
         random_brittleness=judge.random_brittleness,
-        agreement=together,
+        agreement=agreement_of_all,
     )
 
 
 class _Judge:
-    """The ground truth of a task, made once, and what it says of scores."""
+    """The ground truth of a task, made once, and the metrics of scores by it."""
 
     def __init__(
-        self, task: Task, metrics: frozenset[Metric], how: EvaluationConfig, leave_one_out: Any, progress: bool
+        self, task: Task, metrics: frozenset[Metric], config: EvaluationConfig, leave_one_out: Any, progress: bool
     ) -> None:
-        self.task, self.how, self._progress = task, how, progress
+        self.task, self.config, self._progress = task, config, progress
         self.recipe: TrainingRecipe
         self.view: View
-        self.recipe, self.view = in_view(task.recipe, how.view)
+        self.recipe, self.view = in_view(task.recipe, config.view)
         self.ids = task.recipe.row_ids
         self.queries = len(task.recipe.over(task.queries))
         self.random_brittleness: dict[int, float] | None = None
-        known = metrics if task.wrong is not None else metrics - {"mislabels", "self"}
-        self.metrics: list[Metric] = [metric for metric in METRICS if metric in known and metric != "agreement"]
-        self._truth = self._subset_outcomes() if "lds" in known else None
-        self._loo = leave_one_out
-        if "loo" in known and leave_one_out is None:
-            self._loo = self._leave_one_out()
+        possible = metrics if task.wrong is not None else metrics - {"mislabels", "self"}
+        self.metrics: list[Metric] = [metric for metric in METRICS if metric in possible and metric != "agreement"]
+        self._subset_outcomes = self._retrained_on_subsets() if "lds" in possible else None
+        self._leave_one_out = leave_one_out
+        if "loo" in possible and leave_one_out is None:
+            self._leave_one_out = self._retrained_without_rows()
 
-    def ceiling(self) -> Any:
+    def ceiling(self) -> Ceiling | None:
         """Return what retraining noise allows, where it is known."""
-        if self._truth is None or len(self._truth.outcomes) < 2:
+        if self._subset_outcomes is None or len(self._subset_outcomes.outcomes) < 2:
             return None
-        return retraining_ceiling(self._truth.outcomes, bootstrap=self.how.bootstrap)
+        return retraining_ceiling(self._subset_outcomes.outcomes, bootstrap=self.config.bootstrap)
 
-    def read(self, given: Any, shape: tuple[int, ...]) -> Scores:
-        """Return what a method gave as Scores, in the order of the rows."""
-        values = matrix_of(given, ids=self.ids)
+    def read(self, scores: Any, shape: tuple[int, ...]) -> Scores:
+        """Return the scores of a method as Scores, in the order of the rows."""
+        values = matrix_of(scores, ids=self.ids)
         if len(shape) == 1 and values.shape[1] == 1:
             values = values[:, 0]
         if values.shape != shape:
             raise ScoresError(f"scores are {list(values.shape)}. Give {list(shape)}: all rows and queries of the task.")
         return Scores(values, ids=self.ids)
 
-    def say(self, metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
+    def measure(self, metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
         """Return the fields of a row that a metric fills."""
+        bootstrap = self.config.bootstrap
         if metric == "lds":
-            assert self._truth is not None
-            truth = self._truth
-            return {"lds": lds(scores, truth.subsets, truth.outcomes, ids=truth.ids, bootstrap=self.how.bootstrap)}
+            truth = self._subset_outcomes
+            assert truth is not None
+            return {"lds": lds(scores, truth.subsets, truth.outcomes, ids=truth.ids, bootstrap=bootstrap)}
         if metric == "loo":
-            return {"loo": loo_correlation(scores, self._loo, ids=self.ids, bootstrap=self.how.bootstrap)}
+            return {"loo": loo_correlation(scores, self._leave_one_out, ids=self.ids, bootstrap=bootstrap)}
         if metric == "mislabels":
-            return {"mislabels_mean": self._found(suspicion_of(scores, by="mean"))}
+            return {"mislabels_mean": self._mislabels(suspicion_of(scores, by="mean"))}
         if metric == "self":
             if not hasattr(method, "self_influence"):
                 return {}
-            alone = self.read(method.self_influence(), (len(self.ids),))
-            return {"mislabels_self": self._found(suspicion_of(alone, by="self"))}
-        found = self._brittleness(scores)
-        self.random_brittleness = dict(zip(found.ks, found.random_share.tolist(), strict=True))
-        return {"brittleness": dict(zip(found.ks, found.share.tolist(), strict=True))}
+            self_influence = self.read(method.self_influence(), (len(self.ids),))
+            return {"mislabels_self": self._mislabels(suspicion_of(self_influence, by="self"))}
+        result = self._brittleness(scores)
+        self.random_brittleness = dict(zip(result.ks, result.random_share.tolist(), strict=True))
+        return {"brittleness": dict(zip(result.ks, result.share.tolist(), strict=True))}
 
-    def _found(self, suspicion: Scores) -> Any:
+    def _mislabels(self, suspicion: Scores) -> MislabelDetection:
         wrong = np.asarray(self.task.wrong)
-        return mislabel_detection(suspicion, wrong, share=self.how.found_share, ids=self.ids)
+        return mislabel_detection(suspicion, wrong, share=self.config.found_share, ids=self.ids)
 
     def _brittleness(self, scores: Scores) -> Brittleness:
-        count = min(self.how.brittle_queries, self.queries)
+        count = min(self.config.brittle_queries, self.queries)
         values = scores.values[:, :count]
         return brittleness(
             Scores(values, ids=self.ids),
             self.recipe,
             first_queries(self.task.queries, count),
-            ks=self.how.ks,
-            seeds=self.how.brittle_seeds,
-            processes=self.how.processes,
+            ks=self.config.ks,
+            seeds=self.config.brittle_seeds,
+            processes=self.config.processes,
             # Other scores remove other rows: each has a folder of its own.
-            cache=self.how.folder(f"brittleness-{fingerprint_of([values, list(self.how.ks)])[:12]}"),
+            cache=self.config.folder(f"brittleness-{fingerprint_of([values, list(self.config.ks)])[:12]}"),
             progress=self._progress,
         )
 
-    def _subset_outcomes(self) -> SubsetOutcomes:
+    def _retrained_on_subsets(self) -> SubsetOutcomes:
         return subset_outcomes(
             self.recipe,
             self.task.queries,
-            subsets=self.how.subsets,
-            share=self.how.share,
-            seeds=self.how.subset_seeds,
-            processes=self.how.processes,
-            cache=self.how.folder("subset-outcomes"),
+            subsets=self.config.subsets,
+            share=self.config.share,
+            seeds=self.config.subset_seeds,
+            processes=self.config.processes,
+            cache=self.config.folder("subset-outcomes"),
             progress=self._progress,
         )
 
-    def _leave_one_out(self) -> list[Scores]:
-        """Return the scores of some rows by retraining, one result a seed."""
-        count = len(self.ids) if self.how.loo_rows is None else min(self.how.loo_rows, len(self.ids))
+    def _retrained_without_rows(self) -> list[Scores]:
+        """Return the scores of some rows by leave-one-out retraining, one result per seed."""
+        config = self.config
+        count = len(self.ids) if config.loo_rows is None else min(config.loo_rows, len(self.ids))
         rows = np.sort(np.random.default_rng(0).choice(len(self.ids), count, replace=False))
-        cache = self.how.folder("leave-one-out")
+        cache = config.folder("leave-one-out")
         identity = None if cache is None else identity_of(self.recipe, self.task.queries, self.view)
         return [
             LeaveOneOut(
-                self.recipe, seeds=(seed,), processes=self.how.processes, cache=cache, identity=identity
+                self.recipe, seeds=(seed,), processes=config.processes, cache=cache, identity=identity
             ).pairwise(self.task.queries, ids=self.ids[rows], progress=self._progress)
-            for seed in self.how.loo_seeds
+            for seed in config.loo_seeds
         ]
 
 
-def _row(name: str, build: Callable[[], Any], judge: _Judge, named: dict[str, Scores]) -> Row:
-    """Return the row of a method, whatever it does; its scores are noted under its name."""
+def _row(name: str, build: Callable[[], Any], judge: _Judge, scores_by_name: dict[str, Scores]) -> Row:
+    """Return the row of a method, whatever it does; its scores are kept under its name."""
     row = Row(name)
     try:
         with PeakResident() as peak, Stopwatch() as whole:
             with Stopwatch() as building:
                 method = build()
-            found = method.pairwise(judge.task.queries)
+            raw_scores = method.pairwise(judge.task.queries)
         row = replace(
             row,
             build_seconds=building.seconds,
@@ -271,13 +271,13 @@ def _row(name: str, build: Callable[[], Any], judge: _Judge, named: dict[str, Sc
             peak_bytes=peak.bytes,
             storage_bytes=stored_bytes(method, without=[judge.task, judge.recipe]),
         )
-        scores = named[name] = judge.read(found, (len(judge.ids), judge.queries))
+        scores = scores_by_name[name] = judge.read(raw_scores, (len(judge.ids), judge.queries))
     except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
         return replace(row, problems={"method": _reason(error)})
     problems: dict[str, str] = {}
     for metric in judge.metrics:
         try:
-            row = replace(row, **judge.say(metric, method, scores))
+            row = replace(row, **judge.measure(metric, method, scores))
         except Exception as error:  # noqa: BLE001 - nor must one metric
             problems[metric] = _reason(error)
     return replace(row, problems=problems)

@@ -1,7 +1,7 @@
-"""What retraining says: losses and predictions of models trained on subsets, of the plain or of the masked model."""
+"""Ground truth: losses and predictions of models retrained on subsets, of the plain or of the masked model."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from turnover.errors import TrainingError
 from turnover.influence import fingerprint_of
-from turnover.layers import find_root
+from turnover.layers import find_root, map_tensors
 from turnover.training import Inputs, RowMeasure, TrainingRecipe, retrain
 from turnover.wrapping import unwrap
 
@@ -56,7 +56,7 @@ def subset_outcomes(
     """Return the query losses of models trained on random subsets: the ground truth of `lds`.
 
     Every training has a seed of its own, as in a new experiment: noise of initial parameters and batches is then
-    independent from subset to subset, and `lds` can tell the ceiling that it sets.
+    independent from subset to subset, and `lds` can estimate the ceiling.
 
     Args:
         recipe: how a model is trained.
@@ -65,7 +65,7 @@ def subset_outcomes(
         share: of the rows in a subset that is drawn.
         seeds: retrainings of each subset, as a number or as different seeds; two or more give a ceiling.
         processes: worker processes.
-        cache: a folder; finished trainings are kept there and not run again.
+        cache: a folder in which finished trainings are kept, so that an interrupted call resumes.
         view: "plain": retrain without masks, also if the recipe builds a wrapped model; "full": retrain the masked
             model and ask it in full view, as it is deployed; None: what the recipe builds.
         progress: show a bar.
@@ -81,8 +81,8 @@ def subset_outcomes(
     """
     runs = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     if not runs or len(set(runs)) < len(runs):
-        raise TrainingError(f"seeds={seeds!r}: give a number from 1, or different seeds.")
-    recipe, seen = in_view(recipe, view)
+        raise TrainingError(f"`seeds` must be an integer >= 1, or different seeds, got {seeds!r}.")
+    recipe, view = in_view(recipe, view)
     chosen = _drawn_subsets(len(recipe), subsets, share) if isinstance(subsets, int) else np.asarray(subsets)
     count = len(chosen)
     losses = retrain(
@@ -92,16 +92,16 @@ def subset_outcomes(
         measure=partial(query_losses, recipe.over(queries)),
         processes=processes,
         cache=cache,
-        identity=identity_of(recipe, queries, seen) if cache is not None else None,
+        identity=identity_of(recipe, queries, view) if cache is not None else None,
         progress=progress,
     )
-    return SubsetOutcomes(chosen, losses.reshape(len(runs), count, -1), recipe.row_ids, seen)
+    return SubsetOutcomes(chosen, losses.reshape(len(runs), count, -1), recipe.row_ids, view)
 
 
 def in_view(recipe: TrainingRecipe, view: View | None) -> tuple[TrainingRecipe, View]:
     """Return the recipe that trains the plain or the masked model, and which of the two it is."""
     if view not in (None, "plain", "full"):
-        raise TrainingError(f"view={view!r}: give 'plain', 'full', or None for what the recipe builds.")
+        raise TrainingError(f"`view` must be 'plain', 'full', or None for what the recipe builds, got {view!r}.")
     with torch.random.fork_rng(devices=[]):
         wrapped = find_root(recipe.build()) is not None
     if view == "full" and not wrapped:
@@ -125,12 +125,8 @@ def query_predictions(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
 
 def first_queries(queries: Queries, count: int) -> Queries:
     """Return the first queries."""
-    inputs, targets = queries
-    if isinstance(inputs, Tensor):
-        return inputs[:count], targets[:count]
-    if isinstance(inputs, Mapping):
-        return {name: value[:count] for name, value in inputs.items()}, targets[:count]
-    return tuple(value[:count] for value in inputs), targets[:count]
+    inputs, targets = map_tensors(tuple(queries), lambda tensor: tensor[:count])
+    return inputs, targets
 
 
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:
@@ -148,8 +144,8 @@ def _drawn_subsets(rows: int, count: int, share: float) -> NDArray[np.bool_]:
     size = round(share * rows)
     if count < 1 or not 0 < size < rows:
         raise TrainingError(
-            f"subsets={count}, share={share}: {size} of {rows} rows. Give a number of subsets from 1 and a share that "
-            "leaves rows in and rows out."
+            f"`subsets` must be >= 1 and `share` must leave rows in and out, got subsets={count}, share={share}: "
+            f"{size} of {rows} rows."
         )
     rng = np.random.default_rng(0)
     result = np.zeros((count, rows), bool)

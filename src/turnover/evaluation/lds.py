@@ -13,11 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
 
-from .correlation import Floats, spearman
-from .intervals import Bootstrap, Interval, drawn, interval_of, mean_interval, mean_of_known
-from .matrix import AnyScores, matrix_of, numbers_of
+from .statistics import (
+    AnyScores,
+    Bootstrap,
+    Floats,
+    Interval,
+    correlation_or_zero,
+    drawn,
+    interval_of,
+    matrix_of,
+    mean_interval,
+    mean_of_known,
+    numbers_of,
+    spearman,
+)
 
-_FEWEST = 3
+_MIN_SUBSETS = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class LDS:
         ceiling: what retraining noise allows; None for a single retraining of each subset.
         subsets: how many.
         seeds: retrainings of each.
-        unjudged: queries without a value, because their outcomes are all equal; they are left out of the mean.
+        unjudged: queries without a value, because their outcomes are all equal; the mean skips them.
         constant: queries for which the attribution predicts one value for all subsets; they count as 0.
     """
 
@@ -90,45 +101,46 @@ def lds(
         >>> lds(helps, subsets, -(subsets @ helps)).value  # losses that fall as the rows' help adds up
         1.0
     """
-    how = bootstrap or Bootstrap()
+    bootstrap = bootstrap or Bootstrap()
     runs = _runs(outcomes)
-    chosen = _chosen(subsets, runs.shape[1])
+    members = _membership(subsets, runs.shape[1])
     values = matrix_of(scores, ids=ids)
-    if values.shape != (chosen.shape[1], runs.shape[2]):
+    if values.shape != (members.shape[1], runs.shape[2]):
         raise ScoresError(
-            f"scores are {list(values.shape)}, subsets {list(chosen.shape)} and outcomes {list(runs.shape[1:])}. "
+            f"scores are {list(values.shape)}, subsets {list(members.shape)} and outcomes {list(runs.shape[1:])}. "
             "Give [rows, queries], [subsets, rows] and [subsets, queries]."
         )
     if better not in ("low", "high") or over not in ("queries", "queries and subsets"):
         raise ScoresError(
-            f"better={better!r}, over={over!r}: give 'low' or 'high', 'queries' or 'queries and subsets'."
+            "`better` must be 'low' or 'high', `over` 'queries' or 'queries and subsets', got "
+            f"better={better!r}, over={over!r}."
         )
-    predicted = chosen.astype(np.float64) @ values
+    predicted = members.astype(np.float64) @ values
     measured = runs.mean(0) * (-1.0 if better == "low" else 1.0)
-    per_query, constant = _per_query(predicted, measured)
+    per_query = correlation_or_zero(spearman, predicted, measured)
     unjudged = int(np.isnan(per_query).sum())
     if unjudged == len(per_query):
         raise ScoresError("all subsets have the same outcome for every query; there is nothing to rank.")
     if over == "queries":
-        interval = mean_interval(per_query, how)
+        interval = mean_interval(per_query, bootstrap)
     else:
-        interval = interval_of(lambda rng: _drawn_anew(predicted, measured, rng), how)
+        interval = interval_of(lambda rng: _of_sample(predicted, measured, rng), bootstrap)
     return LDS(
         value=mean_of_known(per_query),
         interval=interval,
         per_query=per_query,
-        ceiling=retraining_ceiling(runs, bootstrap=how) if len(runs) > 1 else None,
-        subsets=len(chosen),
+        ceiling=retraining_ceiling(runs, bootstrap=bootstrap) if len(runs) > 1 else None,
+        subsets=len(members),
         seeds=len(runs),
         unjudged=unjudged,
-        constant=constant,
+        constant=int(((np.ptp(predicted, 0) == 0) & (np.ptp(measured, 0) > 0)).sum()),
     )
 
 
 def retraining_ceiling(outcomes: ArrayLike, *, bootstrap: Bootstrap | None = None) -> Ceiling:
     """Return the score that retraining noise allows, from independent retrainings of the same subsets.
 
-    The correlation r of two retrainings tells which share of the outcomes' spread is not noise. The mean of R
+    The correlation r of two retrainings tells which share of the outcomes' variance is not noise. The mean of R
     retrainings has the reliability R r / (1 + (R − 1) r) (Spearman–Brown), and its correlation with the noiseless
     outcome is the square root of that. It is taken of the mean r over queries and pairs of seeds: the root of each
     query's own r would be biased.
@@ -153,24 +165,18 @@ def retraining_ceiling(outcomes: ArrayLike, *, bootstrap: Bootstrap | None = Non
         r = max(mean_of_known(values), 0.0)
         return float(np.sqrt(len(runs) * r / (1 + (len(runs) - 1) * r)))
 
-    interval = Interval(np.nan, np.nan, (bootstrap or Bootstrap()).level)
+    bootstrap = bootstrap or Bootstrap()
+    interval = Interval(np.nan, np.nan, bootstrap.level)
     if known.size > 1:
-        interval = interval_of(lambda rng: reach(known[drawn(rng, known.size)]), bootstrap or Bootstrap())
+        interval = interval_of(lambda rng: reach(known[drawn(rng, known.size)]), bootstrap)
     return Ceiling(reach(known), interval, mean_of_known(known))
 
 
-def _per_query(predicted: Floats, measured: Floats) -> tuple[Floats, int]:
-    """Return the rank correlation of each query, and how many predictions were constant."""
-    result = spearman(predicted, measured)
-    # A method that tells nothing about a query must not gain by it; a query without spread cannot judge any method.
-    constant = (np.ptp(predicted, 0) == 0) & (np.ptp(measured, 0) > 0)
-    result[constant] = 0.0
-    return result, int(constant.sum())
-
-
-def _drawn_anew(predicted: Floats, measured: Floats, rng: np.random.Generator) -> float:
+def _of_sample(predicted: Floats, measured: Floats, rng: np.random.Generator) -> float:
+    """Return the score of a bootstrap sample of subsets and queries."""
     subsets, queries = drawn(rng, len(measured)), drawn(rng, measured.shape[1])
-    return mean_of_known(_per_query(predicted[subsets][:, queries], measured[subsets][:, queries])[0])
+    chosen = np.ix_(subsets, queries)
+    return mean_of_known(correlation_or_zero(spearman, predicted[chosen], measured[chosen]))
 
 
 def _runs(outcomes: ArrayLike) -> Floats:
@@ -181,17 +187,17 @@ def _runs(outcomes: ArrayLike) -> Floats:
         raise ScoresError(
             f"outcomes have shape {list(runs.shape)}. Give [subsets, queries] or [seeds, subsets, queries]."
         )
-    if runs.shape[1] < _FEWEST:
-        raise ScoresError(f"{runs.shape[1]} subsets cannot be ranked. Give at least {_FEWEST}; 50 are usual.")
+    if runs.shape[1] < _MIN_SUBSETS:
+        raise ScoresError(f"{runs.shape[1]} subsets cannot be ranked. Give at least {_MIN_SUBSETS}; 50 are usual.")
     if not np.isfinite(runs).all():
         raise ScoresError(f"{int((~np.isfinite(runs)).sum())} outcomes are not finite: a training diverged.")
     return runs
 
 
-def _chosen(subsets: ArrayLike, count: int) -> NDArray[np.bool_]:
-    chosen = np.asarray(subsets)
-    if chosen.dtype != np.bool_ or chosen.ndim != 2:
-        raise ScoresError(f"subsets are {chosen.dtype} of shape {list(chosen.shape)}. Give bool [subsets, rows].")
-    if len(chosen) != count:
-        raise ScoresError(f"there are {len(chosen)} subsets and outcomes of {count}. Give one outcome a subset.")
-    return chosen
+def _membership(subsets: ArrayLike, count: int) -> NDArray[np.bool_]:
+    members = np.asarray(subsets)
+    if members.dtype != np.bool_ or members.ndim != 2:
+        raise ScoresError(f"subsets are {members.dtype} of shape {list(members.shape)}. Give bool [subsets, rows].")
+    if len(members) != count:
+        raise ScoresError(f"there are {len(members)} subsets and outcomes of {count}. Give one outcome per subset.")
+    return members

@@ -1,6 +1,6 @@
-"""Correlation of scores with what leaving one row out really does."""
+"""Correlation of scores with leave-one-out retraining."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,22 @@ from numpy.typing import ArrayLike
 from turnover.errors import ScoresError
 from turnover.scores import Scores
 
-from .correlation import Floats, pearson, spearman
-from .intervals import Bootstrap, Interval, drawn, interval_of, mean_of_known
-from .matrix import AnyScores, matrix_of, numbers_of
+from .statistics import (
+    AnyScores,
+    Bootstrap,
+    Floats,
+    Interval,
+    correlation_or_zero,
+    drawn,
+    interval_of,
+    matrix_of,
+    mean_of_known,
+    numbers_of,
+    pearson,
+    spearman,
+)
 
-_FEWEST = 3
+_MIN_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ def loo_correlation(
 
     Args:
         scores: [rows, queries].
-        leave_one_out_scores: Scores; a list of Scores, one a seed; or an array [rows, queries] or [seeds, rows,
+        leave_one_out_scores: Scores; a list of Scores, one per seed; or an array [rows, queries] or [seeds, rows,
             queries]. Scores may be of a part of the rows: those rows are compared.
         ids: instance id of every row of a plain array; None: row numbers.
         bootstrap: how intervals are made; None: 1,000 draws, 95 %.
@@ -79,62 +90,61 @@ def loo_correlation(
     """
     truths, rows = _truths(leave_one_out_scores, ids)
     if rows is not None and not isinstance(scores, Scores):
-        given = np.arange(len(numbers_of(scores, "scores"))) if ids is None else ids
-        scores = Scores(numbers_of(scores, "scores"), ids=given)
+        numbers = numbers_of(scores, "scores")
+        scores = Scores(numbers, ids=np.arange(len(numbers)) if ids is None else ids)
     values = matrix_of(scores, ids=ids if rows is None else rows)
     if values.shape != truths.shape[1:]:
         raise ScoresError(
             f"scores are {list(values.shape)} and leave-one-out scores {list(truths.shape[1:])}. Give the same rows "
             "and queries."
         )
-    if len(values) < _FEWEST:
-        raise ScoresError(f"{len(values)} rows were left out. Leave out at least {_FEWEST}, one at a time.")
-    how = bootstrap or Bootstrap()
+    if len(values) < _MIN_ROWS:
+        raise ScoresError(f"{len(values)} rows were left out. Leave out at least {_MIN_ROWS}, one at a time.")
+    bootstrap = bootstrap or Bootstrap()
     return LeaveOneOutCorrelation(
-        pearson=_correlation(pearson, values, truths, how),
-        spearman=_correlation(spearman, values, truths, how),
+        pearson=_correlation(pearson, values, truths, bootstrap),
+        spearman=_correlation(spearman, values, truths, bootstrap),
         rows=len(values),
         seeds=len(truths),
     )
 
 
-def _truths(given: Any, ids: ArrayLike | None) -> tuple[Floats, np.ndarray | None]:
+def _truths(scores: Any, ids: ArrayLike | None) -> tuple[Floats, np.ndarray | None]:
     """Return leave-one-out scores as [seeds, rows, queries], and the ids of the rows where they are known."""
-    if isinstance(given, Scores):
-        return matrix_of(given, ids=given.ids, name="leave-one-out scores")[None], given.ids
-    if isinstance(given, list | tuple) and given and all(isinstance(one, Scores) for one in given):
-        rows = given[0].ids
-        parts = [matrix_of(one, ids=rows, name="leave-one-out scores") for one in given]
-        if len({part.shape for part in parts}) > 1 or any(len(one.ids) != len(rows) for one in given):
+    name = "leave-one-out scores"
+    if isinstance(scores, Scores):
+        return matrix_of(scores, ids=scores.ids, name=name)[None], scores.ids
+    if isinstance(scores, list | tuple) and scores and all(isinstance(of_seed, Scores) for of_seed in scores):
+        rows = scores[0].ids
+        parts = [matrix_of(of_seed, ids=rows, name=name) for of_seed in scores]
+        if len({part.shape for part in parts}) > 1 or any(len(of_seed.ids) != len(rows) for of_seed in scores):
             raise ScoresError("leave-one-out scores of the seeds differ in rows or queries. Give the same for all.")
         return np.stack(parts), rows
-    values = numbers_of(given, "leave-one-out scores")
+    values = numbers_of(scores, name)
     if values.ndim == 3 and len(values):
-        return np.stack([matrix_of(one, ids=ids, name="leave-one-out scores") for one in values]), None
-    return matrix_of(values, ids=ids, name="leave-one-out scores")[None], None
+        return np.stack([matrix_of(of_seed, ids=ids, name=name) for of_seed in values]), None
+    return matrix_of(values, ids=ids, name=name)[None], None
 
 
-def _correlation(measure: Any, values: Floats, truths: Floats, how: Bootstrap) -> Correlation:
-    def per_query(truth: Floats) -> Floats:
-        result = measure(values, truth)
-        # A method without an answer must not gain by it: see the linear datamodeling score.
-        result[(np.ptp(values, 0) == 0) & (np.ptp(truth, 0) > 0)] = 0.0
-        return result
-
-    each = per_query(truths.mean(0))
-    if np.isnan(each).all():
+def _correlation(
+    measure: Callable[[Floats, Floats], Floats], values: Floats, truths: Floats, bootstrap: Bootstrap
+) -> Correlation:
+    per_query = correlation_or_zero(measure, values, truths.mean(0))
+    if np.isnan(per_query).all():
         raise ScoresError("leaving rows out changes nothing for any query; there is nothing to compare with.")
 
-    def anew(rng: np.random.Generator) -> float:
+    def of_sample(rng: np.random.Generator) -> float:
         # One seed says nothing about seeds; queries are drawn all the same.
-        result = per_query(truths[drawn(rng, len(truths))].mean(0)) if len(truths) > 1 else each
-        return mean_of_known(result[drawn(rng, len(each))])
+        result = per_query
+        if len(truths) > 1:
+            result = correlation_or_zero(measure, values, truths[drawn(rng, len(truths))].mean(0))
+        return mean_of_known(result[drawn(rng, len(per_query))])
 
-    single = len(each) == 1 and len(truths) == 1
+    single = len(per_query) == 1 and len(truths) == 1
     return Correlation(
-        mean=mean_of_known(each),
-        interval=Interval(np.nan, np.nan, how.level) if single else interval_of(anew, how),
+        mean=mean_of_known(per_query),
+        interval=Interval(np.nan, np.nan, bootstrap.level) if single else interval_of(of_sample, bootstrap),
         pooled=float(measure(values.ravel(), truths.mean(0).ravel())),
-        per_query=each,
-        per_seed=np.array([mean_of_known(per_query(truth)) for truth in truths]),
+        per_query=per_query,
+        per_seed=np.array([mean_of_known(correlation_or_zero(measure, values, truth)) for truth in truths]),
     )

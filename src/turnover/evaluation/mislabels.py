@@ -1,4 +1,4 @@
-"""Do the most suspicious rows have wrong labels?"""
+"""Mislabel detection: do the most suspicious rows have wrong labels?"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from turnover.errors import ScoresError
 from turnover.scores import Scores
 
-from .correlation import Floats, average_ranks
-from .matrix import AnyScores, matrix_of
+from .statistics import AnyScores, Floats, average_ranks, matrix_of
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class MislabelDetection:
 def suspicion_of(scores: Scores, *, by: Literal["mean", "self"]) -> Scores:
     """Return scores that are larger for more suspicious rows.
 
-    A row with a wrong label harms others, so that its mean influence on clean queries is low; and it is learned by
-    heart, so that its influence on itself is high.
+    A row with a wrong label harms others, so that its mean influence on clean queries is low; and it is memorized, so
+    that its self-influence is high.
 
     Args:
         scores: [rows]: mean influence or self-influence; [rows, queries] are averaged for "mean".
@@ -54,9 +53,9 @@ def suspicion_of(scores: Scores, *, by: Literal["mean", "self"]) -> Scores:
         array([-0.5,  2. ], dtype=float32)
     """
     if by not in ("mean", "self"):
-        raise ScoresError(f"by={by!r}: give 'mean' (low is suspicious) or 'self' (high is suspicious).")
+        raise ScoresError(f"`by` must be 'mean' (low is suspicious) or 'self' (high is suspicious), got {by!r}.")
     if by == "self" and scores.values.ndim != 1:
-        raise ScoresError(f"self-influence has shape {list(scores.values.shape)}. Give one score a row.")
+        raise ScoresError(f"self-influence has shape {list(scores.values.shape)}. Give one score per row.")
     values = scores.values if scores.values.ndim == 1 else scores.mean().values
     return Scores(
         values if by == "self" else -values,
@@ -91,11 +90,11 @@ def mislabel_detection(
         raise ScoresError(f"is_wrong is {wrong.dtype} of shape {list(wrong.shape)}. Give a bool for each row.")
     values = matrix_of(suspicion, ids=ids, name="suspicion")
     if values.shape != (len(wrong), 1):
-        raise ScoresError(f"suspicion is {list(values.shape)} for {len(wrong)} rows. Give one number a row.")
+        raise ScoresError(f"suspicion is {list(values.shape)} for {len(wrong)} rows. Give one number per row.")
     if wrong.all() or not wrong.any():
         raise ScoresError(f"{int(wrong.sum())} of {len(wrong)} rows are wrong. Both kinds are needed to tell apart.")
     if not 0 < share <= 1:
-        raise ScoresError(f"share={share}: give a share of the rows within (0, 1], such as 0.1.")
+        raise ScoresError(f"`share` must be within (0, 1], such as 0.1, got {share}.")
     hits = _expected_hits(values[:, 0], wrong)
     looked_at = max(1, round(share * len(wrong)))
     return MislabelDetection(

@@ -1,4 +1,4 @@
-"""The result of an evaluation: one row a method, as data and as Markdown."""
+"""Methods side by side: one row per method, and how far they agree, as data and as Markdown."""
 
 import dataclasses
 import math
@@ -7,14 +7,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .agreement import Agreement
+from turnover.errors import ScoresError
+from turnover.scores import Scores
+
 from .lds import LDS, Ceiling
 from .leave_one_out import LeaveOneOutCorrelation
-from .markdown import markdown_table
 from .mislabels import MislabelDetection
+from .statistics import AnyScores, Floats, matrix_of, mean_of_known, spearman
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far methods agree.
+
+    Attributes:
+        names: of the methods.
+        spearman: [methods, methods]; rank correlation over the rows, mean over queries; NaN where one is constant.
+        overlap: [methods, methods]; share of the k most helpful rows that both methods have, mean over queries.
+        k: length of the lists.
+    """
+
+    names: tuple[str, ...]
+    spearman: Floats
+    overlap: Floats
+    k: int
+
+    def to_markdown(self) -> str:
+        """Return a table with rank correlation / overlap of every pair."""
+        cells = [
+            [name, *(f"{self.spearman[i, j]:.2f} / {self.overlap[i, j]:.2f}" for j in range(len(self.names)))]
+            for i, name in enumerate(self.names)
+        ]
+        return markdown_table([f"rank correlation / overlap of top {self.k}", *self.names], cells)
 
 
 @dataclass(frozen=True)
@@ -49,12 +77,10 @@ class Row:
 
     @property
     def seconds(self) -> float | None:
-        """Return the seconds of building and scoring together."""
-        return (
-            None
-            if self.build_seconds is None or self.score_seconds is None
-            else self.build_seconds + self.score_seconds
-        )
+        """The seconds of building and scoring together."""
+        if self.build_seconds is None or self.score_seconds is None:
+            return None
+        return self.build_seconds + self.score_seconds
 
 
 @dataclass(frozen=True)
@@ -64,7 +90,7 @@ class Table:
     Attributes:
         task: its name.
         view: which model ground truth retrained: "plain", or the masked one in "full" view.
-        rows: one a method.
+        rows: one per method.
         ceiling: the linear datamodeling score that retraining noise allows.
         random_brittleness: share of predictions that random removal changes, by number of removed rows.
         agreement: between the methods that gave scores.
@@ -78,7 +104,7 @@ class Table:
     agreement: Agreement | None = None
 
     def to_markdown(self) -> str:
-        """Return the table with what one must know to read it, and the reasons of what failed."""
+        """Return the table with notes for its readers, and the reasons of what failed."""
         columns = [(head, [cell(row) for row in self.rows]) for head, cell in _COLUMNS]
         shown = [(head, cells) for head, cells in columns if head == "method" or any(cells)]
         lines = [f"**{self.task}**; ground truth: {_VIEWS.get(self.view, self.view)}.", ""]
@@ -105,6 +131,66 @@ class Table:
         return [f"- {row.method}, {what}: {why}" for row in self.rows for what, why in row.problems.items()]
 
 
+def agreement(named_scores: Mapping[str, AnyScores], *, k: int = 10, ids: ArrayLike | None = None) -> Agreement:
+    """Return rank correlation and overlap of the most helpful rows for every pair of methods.
+
+    Args:
+        named_scores: name to scores [rows, queries], all of the same rows and queries.
+        k: length of the lists that are compared.
+        ids: instance id of every row; None: those of the first Scores, else row numbers.
+
+    Raises:
+        ScoresError: rows or queries differ, or k is not below the number of rows.
+
+    Example:
+        >>> scores = np.random.default_rng(0).normal(size=(30, 4))
+        >>> agreement({"one": scores, "same order": scores**3}, k=5).overlap
+        array([[1., 1.],
+               [1., 1.]])
+    """
+    if len(named_scores) < 2:
+        raise ScoresError(f"`named_scores` must have two methods or more, got {len(named_scores)}: {{name: scores}}.")
+    if ids is None:
+        ids = next((scores.ids for scores in named_scores.values() if isinstance(scores, Scores)), None)
+    names = tuple(named_scores)
+    values = [matrix_of(scores, ids=ids, name=f"scores of {name!r}") for name, scores in named_scores.items()]
+    for name, matrix in zip(names, values, strict=True):
+        if matrix.shape != values[0].shape:
+            raise ScoresError(
+                f"scores of {name!r} are {list(matrix.shape)}, those of {names[0]!r} {list(values[0].shape)}. "
+                "Give scores of the same rows and queries."
+            )
+    if not 1 <= k < len(values[0]):
+        raise ScoresError(f"`k` must be an integer from 1 to {len(values[0]) - 1} for {len(values[0])} rows, got {k}.")
+    tops = [_top(matrix, k) for matrix in values]
+    return Agreement(
+        names,
+        np.array([[mean_of_known(spearman(one, other)) for other in values] for one in values]),
+        np.array([[float((one & other).sum(0).mean() / k) for other in tops] for one in tops]),
+        k,
+    )
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table, its columns padded to one width; the first to the left, the others to the right.
+
+    Example:
+        >>> print(markdown_table(["method", "LDS"], [["TracIn", "0.12"]]))
+        | method |  LDS |
+        |--------|-----:|
+        | TracIn | 0.12 |
+    """
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
+    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        others = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        return "| " + " | ".join([row[0].ljust(widths[0]), *others]) + " |"
+
+    rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
+    return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
+
+
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
@@ -125,8 +211,8 @@ def _loo(row: Row) -> str:
     return "" if row.loo is None else f"{row.loo.pearson.mean:.2f} / {row.loo.spearman.mean:.2f}"
 
 
-def _found(found: MislabelDetection | None) -> str:
-    return "" if found is None else f"{found.auc:.3f} / {found.found:.0%} at {found.share:.0%}"
+def _detection(result: MislabelDetection | None) -> str:
+    return "" if result is None else f"{result.auc:.3f} / {result.found:.0%} at {result.share:.0%}"
 
 
 def _by_k(shares: Mapping[int, float] | None) -> str:
@@ -144,13 +230,20 @@ def _size(value: int | None) -> str:
     return f"{value / 1000**power:.3g} {_UNITS[power]}"
 
 
+def _top(values: Floats, k: int) -> np.ndarray:
+    """Return bool [rows, queries]: the k largest of each query, among equals the first."""
+    chosen = np.zeros(values.shape, bool)
+    np.put_along_axis(chosen, np.argsort(-values, axis=0, kind="stable")[:k], True, axis=0)
+    return chosen
+
+
 _VIEWS = {"plain": "the plain model, retrained", "full": "the masked model, retrained and asked in full view"}
 _COLUMNS = (
     ("method", lambda row: row.method),
     ("LDS", _lds),
     ("leave-one-out r / ρ", _loo),
-    ("wrong labels by self-influence: AUC / found", lambda row: _found(row.mislabels_self)),
-    ("by mean influence", lambda row: _found(row.mislabels_mean)),
+    ("wrong labels by self-influence: AUC / found", lambda row: _detection(row.mislabels_self)),
+    ("by mean influence", lambda row: _detection(row.mislabels_mean)),
     ("predictions changed", lambda row: _by_k(row.brittleness)),
     ("seconds to build", lambda row: _seconds(row.build_seconds)),
     ("to score", lambda row: _seconds(row.score_seconds)),

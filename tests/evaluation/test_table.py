@@ -1,11 +1,11 @@
-"""Agreement between methods."""
+"""Methods side by side: agreement, and tables in Markdown."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from turnover.errors import ScoresError
-from turnover.evaluation import agreement
+from turnover.evaluation import Row, Table, agreement
 from turnover.scores import Scores
 
 
@@ -34,16 +34,24 @@ def test_scores_in_another_order_are_matched_by_id():
     assert agreement({"one": one, "other": other}).spearman[0, 1] == pytest.approx(1.0)
 
 
-def test_markdown_has_a_line_a_method():
+def test_markdown_has_a_line_per_method():
     lines = agreement({"a": values(0), "b": values(1)}).to_markdown().splitlines()
     assert len(lines) == 4
     assert "1.00 / 1.00" in lines[2]
 
 
-def test_input_that_does_not_fit_is_named():
-    with pytest.raises(ScoresError, match="1 methods cannot be compared"):
-        agreement({"a": values(0)})
-    with pytest.raises(ScoresError, match=r"scores of 'b' are \[50, 19\]"):
-        agreement({"a": values(0), "b": values(0)[:, :19]})
-    with pytest.raises(ScoresError, match="k=50 for 50 rows"):
-        agreement({"a": values(0), "b": values(1)}, k=50)
+def test_an_empty_row_is_shown_as_such():
+    assert "| a" in Table("t", "plain", [Row("a")]).to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: agreement({"a": values(0)}), "must have two methods or more, got 1"),
+        (lambda: agreement({"a": values(0), "b": values(0)[:, :19]}), r"scores of 'b' are \[50, 19\]"),
+        (lambda: agreement({"a": values(0), "b": values(1)}, k=50), "from 1 to 49 for 50 rows, got 50"),
+    ],
+)
+def test_bad_input_is_rejected_with_the_cure(call, message):
+    with pytest.raises(ScoresError, match=message):
+        call()

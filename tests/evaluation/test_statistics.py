@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from turnover.evaluation.correlation import average_ranks, pearson, spearman
+from turnover.evaluation.statistics import average_ranks, pearson, spearman
 
 # Few different values, so that most columns have ties and some are constant.
 TIED = arrays.arrays(

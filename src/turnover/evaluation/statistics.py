@@ -1,0 +1,233 @@
+"""What all metrics share: scores of any library as a matrix, correlations of columns, and bootstrap intervals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from turnover.errors import MissingExtraError, ScoresError
+from turnover.scores import Scores
+
+Floats = NDArray[np.float64]
+AnyScores = Scores | ArrayLike | Tensor
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are made.
+
+    Attributes:
+        draws: number of bootstrap samples.
+        level: share of the samples within the interval.
+        seed: of the samples.
+    """
+
+    draws: int = 1000
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject numbers that give no interval."""
+        if self.draws < 1 or not 0 < self.level < 1:
+            raise ScoresError(
+                f"`draws` must be >= 1 and `level` within (0, 1), got draws={self.draws}, level={self.level}."
+            )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A percentile interval; both ends are NaN where there was a single value to draw from.
+
+    Attributes:
+        low: lower end.
+        high: upper end.
+        level: share of the bootstrap samples within.
+    """
+
+    low: float
+    high: float
+    level: float
+
+    def __contains__(self, value: float) -> bool:
+        """Tell whether a value lies within."""
+        return self.low <= value <= self.high
+
+
+def interval_of(statistic: Callable[[np.random.Generator], float], bootstrap: Bootstrap) -> Interval:
+    """Return the interval of a statistic that is computed anew for every sample; samples that give NaN are skipped."""
+    rng = np.random.default_rng(bootstrap.seed)
+    samples = np.array([statistic(rng) for _ in range(bootstrap.draws)])
+    samples = samples[np.isfinite(samples)]
+    if not samples.size:
+        return Interval(np.nan, np.nan, bootstrap.level)
+    outside = (1 - bootstrap.level) / 2
+    low, high = np.quantile(samples, [outside, 1 - outside])
+    return Interval(float(low), float(high), bootstrap.level)
+
+
+def mean_interval(values: Floats, bootstrap: Bootstrap) -> Interval:
+    """Return the interval of the mean of values, which are drawn with replacement; NaN are skipped.
+
+    Example:
+        >>> interval = mean_interval(np.array([0.1, 0.3, 0.2, 0.4]), Bootstrap())
+        >>> 0.1 < interval.low < 0.25 < interval.high < 0.4
+        True
+    """
+    known = values[np.isfinite(values)]
+    if known.size < 2:
+        return Interval(np.nan, np.nan, bootstrap.level)
+    return interval_of(lambda rng: float(known[drawn(rng, known.size)].mean()), bootstrap)
+
+
+def drawn(rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+    """Return as many places as there are, drawn with replacement."""
+    return rng.integers(0, size, size)
+
+
+def mean_of_known(values: Floats) -> float:
+    """Return the mean of the values that are not NaN; NaN where there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def average_ranks(values: Floats) -> Floats:
+    """Return the rank of every value within its column, from 1; equal values share the mean of their ranks."""
+    try:
+        from scipy.stats import rankdata
+    except ImportError as error:
+        raise MissingExtraError(
+            f"rank correlations need scipy ({error}), which comes with scikit-learn: pip install 'turnover[sklearn]'."
+        ) from error
+    return rankdata(values, axis=0)
+
+
+def pearson(one: Floats, other: Floats) -> Floats:
+    """Return Pearson's correlation of every column of one array with the same column of the other.
+
+    As scipy.stats.pearsonr, which also computes p-values and is too slow for a thousand bootstrap samples.
+
+    Args:
+        one: [n, ...].
+        other: [n, ...].
+
+    Returns:
+        [...]; NaN where a column is constant: it has no correlation.
+
+    Example:
+        >>> round(float(pearson(np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0]))), 6)
+        1.0
+    """
+    a, b = _centered(one), _centered(other)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result = (a * b).sum(0) / np.sqrt((a * a).sum(0) * (b * b).sum(0))
+    return np.asarray(np.clip(result, -1.0, 1.0))
+
+
+def spearman(one: Floats, other: Floats) -> Floats:
+    """Return Spearman's rank correlation of every column of one array with the same column of the other.
+
+    Args:
+        one: [n, ...].
+        other: [n, ...].
+
+    Returns:
+        [...]; NaN where a column is constant.
+
+    Example:
+        >>> round(float(spearman(np.array([1.0, 2.0, 9.0]), np.array([0.1, 0.2, 0.3]))), 6)
+        1.0
+    """
+    return pearson(average_ranks(one), average_ranks(other))
+
+
+def correlation_or_zero(measure: Callable[[Floats, Floats], Floats], predicted: Floats, measured: Floats) -> Floats:
+    """Return the correlation of each column; 0 where only the prediction is constant.
+
+    A method that says nothing about a query must not gain by it; a query whose measured values are all equal cannot
+    judge any method and stays NaN.
+    """
+    result = measure(predicted, measured)
+    result[(np.ptp(predicted, 0) == 0) & (np.ptp(measured, 0) > 0)] = 0.0
+    return result
+
+
+def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "scores") -> Floats:
+    """Return scores as float64 [rows, queries]; scores [rows] become one column.
+
+    Args:
+        scores: `Scores`, whose rows are put in the order of `ids`; or a plain array, whose rows are in it already.
+        ids: the instance id of every row; None: row numbers.
+        name: what to call the scores in messages.
+
+    Raises:
+        ScoresError: ids are missing, shapes do not fit, or a score is not finite.
+
+    Example:
+        >>> from turnover.scores import Scores
+        >>> matrix_of(Scores([[1.0], [2.0]], ids=[8, 7]), ids=[7, 8])
+        array([[2.],
+               [1.]])
+    """
+    row_ids = None if ids is None else np.asarray(ids)
+    if isinstance(scores, Scores):
+        values = scores.values[_places(scores.ids, row_ids, name)].astype(np.float64)
+    else:
+        values = numbers_of(scores, name)
+        if row_ids is not None and values.ndim and len(values) != len(row_ids):
+            raise ScoresError(f"{name} have {len(values)} rows and there are {len(row_ids)} ids. Give one row per id.")
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2 or not values.size:
+        raise ScoresError(f"{name} have shape {list(values.shape)}. Give [rows, queries], or [rows].")
+    failed = int((~np.isfinite(values)).sum())
+    if failed:
+        raise ScoresError(f"{failed} of {values.size} {name} are not finite. Remove those rows or queries first.")
+    return values
+
+
+def numbers_of(values: Any, name: str) -> Floats:
+    """Return numbers in any form as a float64 array."""
+    if isinstance(values, Scores):
+        values = values.values
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScoresError(f"{name} cannot be read as an array of numbers: {error}") from error
+
+
+def _places(have: NDArray[np.int64], row_ids: NDArray[Any] | None, name: str) -> Any:
+    """Return the place of every row's id among those that the scores have."""
+    if row_ids is None:
+        if np.array_equal(have, np.arange(len(have))):
+            return slice(None)
+        raise ScoresError(
+            f"{name} have ids of their own ({have[:3].tolist()}...), not row numbers. "
+            "Give the id of every row: ids=recipe.ids."
+        )
+    if np.array_equal(have, row_ids):
+        return slice(None)
+    if len(np.unique(have)) < len(have) or len(np.unique(row_ids)) < len(row_ids):
+        raise ScoresError(f"{name} and ids are in another order, and rows that share an id cannot be told apart.")
+    order = np.argsort(have)
+    places = order[np.searchsorted(have, row_ids, sorter=order).clip(max=len(have) - 1)]
+    missing = row_ids[have[places] != row_ids]
+    if missing.size:
+        raise ScoresError(
+            f"{name} lack {missing.size} of {row_ids.size} instances ({missing[:5].tolist()}...). Score all of them."
+        )
+    return places
+
+
+def _centered(values: Floats) -> Floats:
+    """Return columns with mean 0 and largest magnitude 1, so that squares neither vanish nor overflow."""
+    # The mean of a constant column may differ from it in the last bit; exactly 0 makes its correlation NaN.
+    scale = np.abs(values).max(0)
+    scaled = values / np.where(scale > 0, scale, 1.0)
+    centered = np.where(values.max(0) > values.min(0), scaled - scaled.mean(0), 0.0)
+    largest = np.abs(centered).max(0)
+    return centered / np.where(largest > 0, largest, 1.0)
