@@ -12,7 +12,7 @@ from tests.reference.masks_alone_twin import twin_without_masks
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence.estimate.masks_alone import _spread
-from turnover.wrapping.build import replica_models
+from turnover.wrapping import replica_models
 
 
 def _joined():

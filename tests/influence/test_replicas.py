@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import turnover
-from turnover.wrapping.build import replica_models
+from turnover.wrapping import replica_models
 
 IDS = range(40)
 

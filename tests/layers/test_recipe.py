@@ -114,7 +114,7 @@ def test_a_state_dict_without_a_recipe_is_missing_a_key():
 def test_a_damaged_recipe_is_refused(damage):
     state = wrapped_mlp().state_dict()
     state[RECIPE_KEY] = damage(state[RECIPE_KEY])
-    with pytest.raises(RecipeMismatchError, match=rf"'{RECIPE_KEY}' of these weights is no mask recipe.*torch\.uint8"):
+    with pytest.raises(RecipeMismatchError, match=rf"'{RECIPE_KEY}' .* must be a mask recipe of dtype torch\.uint8"):
         wrapped_mlp().load_state_dict(state)
 
 

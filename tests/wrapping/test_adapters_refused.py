@@ -7,7 +7,7 @@ from torch import nn
 import turnover
 from tests.wrapping.adapter_models import TorchClassifier, make
 from turnover.errors import PlanError
-from turnover.wrapping.adapters.adapters import Adapters
+from turnover.wrapping import Adapters
 
 
 def refused(model, adapters, **options):
@@ -30,8 +30,9 @@ def test_a_model_without_blocks_is_told_how_to_name_the_places():
 
 
 @pytest.mark.parametrize("size", [0, 1, -3, True, 2.5, "64"])
-def test_a_size_that_is_no_number_of_units_is_refused(size):
-    assert f"adapters={size!r} is no number of bottleneck units" in refused(TorchClassifier(), size)
+def test_a_size_that_cannot_be_masked_is_rejected(size):
+    said = f"`adapters` must be an integer >= 2, the number of bottleneck units, got {size!r}. Give adapters=64"
+    assert said in refused(TorchClassifier(), size)
 
 
 @pytest.mark.parametrize("layers", [0, 3, -1, [2], [], ["0"], "all", True, [True]], ids=str)
@@ -43,12 +44,15 @@ def test_blocks_that_are_not_there_are_refused(layers):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"after": ["encoder.layers.0.linear3"]}, "'encoder.layers.0.linear3' is no module of this model. Near misses"),
+        (
+            {"after": ["encoder.layers.0.linear3"]},
+            "modules of this model, got 'encoder.layers.0.linear3'. Near misses",
+        ),
         ({"after": []}, "Adapters(after=[]) names no module"),
         ({"after": ["encoder.layers.0.dropout1"]}, "how wide the output of 'encoder.layers.0.dropout1'"),
         ({"after": ["encoder.layers.0.self_attn.out_proj"]}, "Use Adapters(after=['encoder.layers.0.self_attn', ...])"),
         ({"after": ["encoder.layers.0.linear2"], "layers": 1}, "Give one of them"),
-        ({"head": "outt"}, "'outt' is no module of this model. Near misses: 'out'"),
+        ({"head": "outt"}, "must name modules of this model, got 'outt'. Near misses: 'out'"),
         ({"head": "embed"}, "'embed' (Embedding) holds no nn.Linear"),
         ({"head": ["encoder"]}, "'encoder' holds modules that get adapters"),
         ({"activation": "tanh"}, "activation='tanh' is unknown to adapters. Give 'gelu' or 'relu'"),
@@ -67,7 +71,7 @@ def test_all_problems_are_named_at_once():
         "bottleneck units",
         "'nowhere'",
         "'tanh'",
-        "replicas=0 is no number of replicas",
+        "`replicas` must be an integer >= 1, got 0",
     ):
         assert said in text
 

@@ -12,8 +12,7 @@ from torch.nn.functional import cross_entropy
 import turnover
 from tests.wrapping.adapter_models import FAMILIES, batch_of, inputs_of, logits, make, moved
 from turnover.errors import PlanError
-from turnover.wrapping import Adapters
-from turnover.wrapping.build import replica_models
+from turnover.wrapping import Adapters, replica_models
 
 ROWS, R = 5, 3
 IDS = torch.arange(100, 100 + ROWS)
@@ -139,7 +138,7 @@ def test_the_plan_says_what_each_replica_has():
         ("torch_seq_first", {}, r"batch in dimension 1; replicas need it in dimension 0"),
         ("bert", {"split": "classifier"}, r"replicas begin at the model's input. Leave split out"),
         ("bert", {"adapters": Adapters(6, norms=True)}, r"train the same normalization layers"),
-        ("bert", {"replicas": 0}, r"replicas=0 is no number of replicas"),
+        ("bert", {"replicas": 0}, r"`replicas` must be an integer >= 1, got 0"),
     ],
 )
 def test_what_does_not_go_together_is_refused_with_the_cure(family, options, message):

@@ -10,8 +10,8 @@ import turnover
 from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, moved
 from turnover.errors import RecipeMismatchError, SavedModelError
 from turnover.layers.root import masking_of
-from turnover.wrapping.adapters.adapters import Adapters
-from turnover.wrapping.adapters.file import read_tensors, write_tensors
+from turnover.wrapping import Adapters
+from turnover.wrapping.tensor_file import read_tensors, write_tensors
 
 
 def outputs(model, family, view="keep"):
@@ -207,7 +207,7 @@ def test_a_header_that_points_outside_of_the_file_is_a_value_error(entry, tmp_pa
     header = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **entry}}
     text = json.dumps(header).encode()
     (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
-    with pytest.raises(ValueError, match=r"outside of the file|is no file of tensors"):
+    with pytest.raises(ValueError, match=r"outside of the file|is not a file of tensors"):
         read_tensors(tmp_path / "x")
 
 

@@ -7,8 +7,7 @@ from torch import nn
 
 import turnover
 from turnover.errors import PlanError
-from turnover.wrapping import Adapters
-from turnover.wrapping.adapters.top import only_at, top_sites
+from turnover.wrapping import Adapters, only_at, top_sites
 
 X, Y = torch.randn(3, 5, 16), torch.tensor([0, 1, 0])
 
@@ -85,7 +84,7 @@ def test_a_model_without_blocks_is_told_to_name_its_sites():
 
 
 def test_unknown_sites_no_sites_and_replicas_are_refused():
-    with pytest.raises(PlanError, match=r"'x' is no site of this model"):
+    with pytest.raises(PlanError, match=r"`sites` must name sites of this model .*got 'x'"):
         only_at(made(), ["x"])
     with pytest.raises(PlanError, match=r"no site is given"):
         only_at(made(), [])

@@ -163,8 +163,8 @@ def test_a_parameter_free_module_with_four_dimensions_needs_to_be_told():
 def test_the_plan_says_which_way_scores_will_be_computed():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
     assert "scores: last layer, one matrix product" in str(turnover.plan(net, at=["3"]))
-    assert "scores: grown at the first site" in str(turnover.plan(net, at=["1"]))
-    assert "scores: grown at the first site" in str(turnover.plan(net, at=["1", "3"]))
+    assert "scores: broadcast at the first site" in str(turnover.plan(net, at=["1"]))
+    assert "scores: broadcast at the first site" in str(turnover.plan(net, at=["1", "3"]))
 
 
 def test_the_codebook_plan_prints_its_collision_and_correlation_rates():

@@ -12,7 +12,7 @@ import turnover
 from turnover.errors import PlanError, RepeatBeforeForwardError
 from turnover.layers import Instances, Site, masking_of
 from turnover.wrapping import replica_models
-from turnover.wrapping.replicas.fresh import is_fresh
+from turnover.wrapping._replicas import is_fresh
 
 REPLICAS = 8
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=1e-3)
@@ -266,10 +266,13 @@ def test_a_model_that_cannot_be_traced_fails_in_its_first_pass_with_advice():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"replicas": 0}, "replicas=0 is no number"),
-        ({"replicas": True}, "replicas=True is no number"),
+        ({"replicas": 0}, "`replicas` must be an integer >= 1, got 0"),
+        ({"replicas": True}, "`replicas` must be an integer >= 1, got True"),
         ({"split": "2"}, "needs replicas"),
-        ({"replicas": 2, "split": "nowhere"}, r"'nowhere' is no module.*It could split at '0'"),
+        (
+            {"replicas": 2, "split": "nowhere"},
+            r"`split` must be .*got 'nowhere'. It could split at '0'",
+        ),
     ],
 )
 def test_what_cannot_be_replicated_is_named(options, message):

@@ -64,7 +64,7 @@ def test_a_damaged_or_half_written_folder_is_refused(tmp_path):
     with pytest.raises(SavedModelError, match="missing or damaged"):
         turnover.load(tmp_path, model=base())
     (tmp_path / "turnover.json").unlink()
-    with pytest.raises(SavedModelError, match="is no saved model"):
+    with pytest.raises(SavedModelError, match=r"must be a folder written by turnover\.save"):
         turnover.load(tmp_path, model=base())
 
 

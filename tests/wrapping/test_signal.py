@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.wrapping.plan.signal import REFERENCE, ROWS, expected_signal
+from turnover.wrapping.plan.plan import REFERENCE_ROWS, REFERENCE_SIGNAL, expected_signal
 
 
 def mlp(width=512):
@@ -13,9 +13,9 @@ def mlp(width=512):
 
 
 def test_the_reference_is_itself():
-    plan = turnover.plan(mlp(), at=["0"], n=ROWS)
+    plan = turnover.plan(mlp(), at=["0"], n=REFERENCE_ROWS)
     assert plan.signal.ratio == pytest.approx(1)
-    assert plan.signal.signal_to_noise == REFERENCE
+    assert plan.signal.signal_to_noise == REFERENCE_SIGNAL
 
 
 def test_four_replicas_or_four_times_the_width_or_half_the_rows_double_it():
@@ -41,5 +41,5 @@ def test_unknown_widths_ask_for_an_example():
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 2.5])
-def test_what_is_no_number_of_rows_is_said(n):
-    assert "is no number of training rows" in str(turnover.plan(mlp(), at=["0"], n=n))
+def test_a_wrong_number_of_rows_is_named(n):
+    assert f"the number of training rows, got {n!r}" in str(turnover.plan(mlp(), at=["0"], n=n))

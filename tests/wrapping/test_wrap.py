@@ -218,7 +218,7 @@ def test_a_misspelt_path_lists_near_misses():
     [
         (mlp, None, "the model has no nn.Dropout that is called as a module and no TurnOverDropout"),
         (mlp, [], "`at` is empty"),
-        (mlp, [3], "at=3 is no module path"),
+        (mlp, [3], "`at` must hold module paths, got 3"),
         (mlp, {"1": "rows"}, "give 'features' .last dimension. or 'channels'"),
         (lambda: nn.Sequential(nn.ModuleList([nn.ReLU()])), ["0"], "is a ModuleList, which is never called itself"),
     ],
@@ -240,7 +240,7 @@ def test_a_keep_rate_outside_0_and_1_is_refused(keep):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("not a model", "a str is no torch.nn.Module"),
+        ("not a model", "`model` must be a torch.nn.Module, got str"),
         (nn.DataParallel(mlp()), "DataParallel runs replicas in threads"),
         (torch.compile(mlp()), "the model is compiled. Wrap it first"),
     ],

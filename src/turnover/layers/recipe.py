@@ -248,7 +248,7 @@ def _parse(content: bytes) -> tuple[Recipe, Learned]:
 
 def _damaged(tensor: Tensor) -> RecipeMismatchError:
     return RecipeMismatchError(
-        f"the entry {RECIPE_KEY!r} of these weights is no mask recipe (dtype {tensor.dtype}, {tensor.numel()} items); "
-        "a recipe is of dtype torch.uint8 and must stay as it is. Save the weights of the wrapped model again: "
+        f"the entry {RECIPE_KEY!r} of these weights must be a mask recipe of dtype torch.uint8, as it was written, got "
+        f"{tensor.numel()} items of dtype {tensor.dtype}. Save the weights of the wrapped model again: "
         "turnover.save(model, folder)."
     )

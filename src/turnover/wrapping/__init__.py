@@ -1,29 +1,42 @@
 """Wrapping any model: choose sites, plan, build, take apart, save, and audit for leaks.
 
-Owns: where masks go and what leaks. Must not know: how scores are computed, or which library trains the model.
+Owns: where masks go and what leaks. Offers: `wrap`, `unwrap`, `plan`, `audit`, `save` and `load`, with their options
+and results; each replica of a model alone; masks at fewer sites. Must not know: how scores are computed, or which
+library trains the model.
+
+From the bottom up; each imports only from what is above it in this table:
+
+| file | idea |
+| --- | --- |
+| `_modules.py` | what a module is: called, width, kind; exchanging one |
+| `_flow.py` | what a traced forward pass shows: what flows into what, does zero stay zero |
+| `_leaks.py` | causes of leaks, and which to expect |
+| `_sites.py` | from `at` to sites |
+| `_modes.py` | sites of the modes "backward" and "mixout" |
+| `adapters/` | bottleneck adapters in a frozen transformer |
+| `_replicas.py` | which modules each replica has for itself, and putting them in |
+| `build.py` | the masks of a recipe into a model and out again |
+| `audit.py` | leaks measured by gradients, and their report |
+| `plan/` | the dry run |
+| `tensor_file.py` | named tensors in a small safetensors file |
+| `wrap.py` | `wrap`, `unwrap`, each replica, fewer sites |
+| `saved.py` | `save` and `load` |
 """
 
-from .adapters.adapters import Adapters
-from .adapters.file import read_tensors, write_tensors
-from .adapters.top import only_at, top_sites
-from .audit.audit import MOST_ROWS, audit
-from .audit.leaks import Leak
-from .audit.report import AuditReport
-from .build import replica_models, unwrap, wrap, wrapped_root
-from .plan.plan import Plan, SitePlan, plan
-from .plan.signal import ExpectedSignal, expected_signal
-from .plan.zero_flow import ZeroFlow
+from .adapters import Adapters
+from .audit import MOST_ROWS, AuditReport, audit
+from .build import wrapped_root
+from .plan import ExpectedSignal, Plan, expected_signal, plan
 from .saved import load, save
+from .tensor_file import read_tensors, write_tensors
+from .wrap import only_at, replica_models, top_sites, unwrap, wrap
 
 __all__ = [
     "MOST_ROWS",
     "Adapters",
     "AuditReport",
     "ExpectedSignal",
-    "Leak",
     "Plan",
-    "SitePlan",
-    "ZeroFlow",
     "audit",
     "expected_signal",
     "load",

@@ -1,24 +1,28 @@
 """Wrapped models on disk: a folder with the weights and a readable recipe.
 
 The manifest is written last and holds a checksum of the weights, so a folder that was cut off half-way is recognized.
-Of a model with adapters only what learned is written (safetensors), with checksums of the base.
+Of a model with adapters only what learned is written (safetensors). The base is much larger than the adapters and the
+same for all of them; its weights are recognized by their checksums, so that adapters never come onto a base they were
+not trained with.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
-from turnover.layers import Recipe, find_root, masking_of, start_state
+from turnover.layers import AdapterRecipe, Recipe, find_root, masking_of, start_state
 
-from .adapters.file import read_tensors, write_tensors
-from .adapters.saved import base_checksums, check_base, check_plain, modules_needed, own_state
+from ._modules import is_norm, listed
+from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import build, copy_of, wrapped_root
+from .tensor_file import read_tensors, tensor_bytes, write_tensors
 
 _WEIGHTS = "weights.pt"
 _ADAPTERS = "adapters.safetensors"
@@ -50,7 +54,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
         if recipe.adapters is None:
             torch.save({name: value.detach().cpu() for name, value in root.state_dict().items()}, part)
         else:
-            write_tensors(part, own_state(root, recipe.adapters))
+            write_tensors(part, _own_state(root, recipe.adapters))
         if recipe.mode == "mixout":
             torch.save({name: value.cpu() for name, value in start_state(root).items()}, target / _START)
         # Without its manifest the folder is not a saved model: first it goes, then it comes back.
@@ -65,7 +69,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
         if recipe.mode == "mixout":
             manifest["start_sha256"] = _checksum(target / _START)
         if recipe.adapters is not None:
-            manifest["base_sha256"] = base_checksums(root, recipe.adapters)
+            manifest["base_sha256"] = _base_checksums(root, recipe.adapters)
         part = target / f".{_MANIFEST}.part"
         part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         part.replace(target / _MANIFEST)
@@ -111,7 +115,7 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
     base = manifest.get("base_sha256")
     if not isinstance(base, dict):
         raise SavedModelError(f"{_MANIFEST} in {str(source)!r} has no checksums of the base. Save the model again.")
-    check_base(result, recipe.adapters, base, str(source))
+    _check_base(result, recipe.adapters, base, str(source))
     _load_adapters(result, read_tensors(weights), base, source)
     return result
 
@@ -121,7 +125,7 @@ def _names(recipe: Recipe) -> tuple[str, str]:
     return (_WEIGHTS, _ADAPTERS) if recipe.adapters is None else (_ADAPTERS, _WEIGHTS)
 
 
-def _load_adapters(root: nn.Module, state: dict[str, torch.Tensor], base: dict[str, str], source: Path) -> None:
+def _load_adapters(root: nn.Module, state: dict[str, Tensor], base: dict[str, str], source: Path) -> None:
     try:
         found = root.load_state_dict(state, strict=False)
     except TurnOverError:
@@ -149,13 +153,18 @@ def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None
 
 
 def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
+    needed = [site.path for site in recipe.sites]
+    adapters = recipe.adapters
+    if adapters is not None:
+        if adapters_in(model):
+            raise SavedModelError(
+                "the model already has adapters. Give the plain base; adapters and masks come from the folder."
+            )
+        # Sites in adapters and at inputs of output layers come with the adapters.
+        added = {*map(bottleneck_of, adapters.after), *map(input_of, adapters.inputs)}
+        needed = [*adapters.after, *adapters.inputs, *adapters.head, *(path for path in needed if path not in added)]
     modules = dict(model.named_modules())
-    if recipe.adapters is None:
-        wanted = [site.path for site in recipe.sites]
-    else:
-        check_plain(model)
-        wanted = modules_needed(recipe, recipe.adapters)
-    missing = [path for path in wanted if path not in modules]
+    missing = [path for path in dict.fromkeys(needed) if path not in modules]
     if missing:
         raise SavedModelError(
             f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act. "
@@ -164,13 +173,52 @@ def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
     return build(copy_of(model), recipe)
 
 
+def _own_state(root: nn.Module, recipe: AdapterRecipe) -> dict[str, Tensor]:
+    """Return the part of the state dict that is not the base's: adapters, head, whatever else learns, and buffers."""
+    base = set(_base(root, recipe))
+    return {name: value.detach().cpu() for name, value in root.state_dict().items() if name not in base}
+
+
+def _base_checksums(root: nn.Module, recipe: AdapterRecipe) -> dict[str, str]:
+    """Return a checksum of every parameter of the base."""
+    return {name: _parameter_checksum(parameter) for name, parameter in _base(root, recipe).items()}
+
+
+def _check_base(root: nn.Module, recipe: AdapterRecipe, saved: Mapping[str, str], folder: str) -> None:
+    """Raise unless the frozen parameters of a model with adapters are those that the saved ones were trained on."""
+    parameters = dict(root.named_parameters(remove_duplicate=False))
+    missing = [name for name in saved if name not in parameters]
+    present = [name for name in saved if name in parameters]
+    other = [name for name in present if _parameter_checksum(parameters[name]) != saved[name]]
+    if missing or other:
+        difference = f"{listed(missing, 4)} is missing" if missing else f"{listed(other, 4)} differs"
+        raise SavedModelError(
+            f"the adapters in {folder!r} were trained on another base: {difference} ({len(missing) + len(other)} of "
+            f"{len(saved)} frozen tensors). Give the model that was wrapped, from the same checkpoint and in the same "
+            "dtype. If these weights were drawn at random when the base was built, set the seed before, or let them "
+            "learn with the head: Adapters(head=[...])."
+        )
+
+
+def _base(root: nn.Module, recipe: AdapterRecipe) -> dict[str, nn.Parameter]:
+    """Return the parameters that were frozen since the model was wrapped."""
+    norms = [path for path, module in root.named_modules() if recipe.norms and is_norm(module)]
+    # By place, not by requires_grad alone: a model that is frozen for use is saved like one in training.
+    own = tuple(f"{path}." for path in (*recipe.head, *norms, *(f"{path}.{NAME}" for path in recipe.after)))
+    return {
+        name: parameter
+        for name, parameter in root.named_parameters(remove_duplicate=False)
+        if not parameter.requires_grad and not name.startswith(own)
+    }
+
+
 def _manifest(source: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
         version = manifest["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SavedModelError(
-            f"{str(source)!r} is no saved model: no readable {_MANIFEST} in it. Give a folder written by turnover.save."
+            f"{str(source)!r} must be a folder written by turnover.save, but there is no readable {_MANIFEST} in it."
         ) from error
     if version != _FORMAT:
         raise SavedModelError(
@@ -183,3 +231,9 @@ def _manifest(source: Path) -> dict[str, Any]:
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _parameter_checksum(parameter: nn.Parameter) -> str:
+    digest = hashlib.sha256(f"{parameter.dtype} {list(parameter.shape)} ".encode())
+    digest.update(tensor_bytes(parameter))
+    return digest.hexdigest()[:16]

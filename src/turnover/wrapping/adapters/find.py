@@ -10,9 +10,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from turnover.wrapping.plan.zero_table import BREAKS
-
-from .module import is_norm
+from turnover.wrapping._flow import BREAKS
+from turnover.wrapping._modules import is_norm, is_within, join
 
 # The module whose output ends the attention, and the one whose output ends the feed-forward part, of one block.
 _ENDS = (
@@ -32,7 +31,7 @@ _ENDS = (
 
 
 @dataclass(frozen=True)
-class Block:
+class TransformerBlock:
     """One transformer block and the modules that end its halves."""
 
     path: str
@@ -40,17 +39,17 @@ class Block:
     ends: tuple[str, str]
 
 
-def find_blocks(model: nn.Module) -> list[Block]:
+def find_blocks(model: nn.Module) -> list[TransformerBlock]:
     """Return the transformer blocks of a model, in its order."""
     modules = dict(model.named_modules())
-    blocks: list[Block] = []
+    blocks: list[TransformerBlock] = []
     for path, module in modules.items():
         for ends in _ENDS:
             full = tuple(join(path, end) for end in ends)
             # nn.TransformerEncoderLayer is the one whose attention is called as a whole.
             whole = ends[0] != "self_attn" or isinstance(modules.get(full[0]), nn.MultiheadAttention)
             if whole and all(end in modules for end in full):
-                blocks.append(Block(path, type(module).__name__, (full[0], full[1])))
+                blocks.append(TransformerBlock(path, type(module).__name__, (full[0], full[1])))
                 break
     return blocks
 
@@ -69,13 +68,13 @@ def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
     while True:
         container = model.get_submodule(prefix)
         names = [name for name, _ in container.named_children()]
-        inside = [name for name in names if any(_within(path, join(prefix, name)) for path in after)]
+        inside = [name for name in names if any(is_within(path, [join(prefix, name)]) for path in after)]
         if not inside:
             return []
         behind = names[names.index(inside[-1]) + 1 :]
-        found = [join(prefix, name) for name in behind if _has_linear(container.get_submodule(name))]
-        if found or len(inside) > 1:
-            return found
+        head = [join(prefix, name) for name in behind if _has_linear(container.get_submodule(name))]
+        if head or len(inside) > 1:
+            return head
         prefix = join(prefix, inside[0])
 
 
@@ -117,15 +116,6 @@ def _linears(model: nn.Module, head: Sequence[str]) -> Iterator[tuple[str, nn.Li
         for path, module in model.get_submodule(top).named_modules():
             if isinstance(module, nn.Linear):
                 yield join(top, path), module
-
-
-def join(prefix: str, path: str) -> str:
-    """Return a dotted path; either part may be empty."""
-    return f"{prefix}.{path}" if prefix and path else prefix or path
-
-
-def _within(path: str, container: str) -> bool:
-    return path == container or path.startswith(f"{container}.")
 
 
 def _has_linear(module: nn.Module) -> bool:

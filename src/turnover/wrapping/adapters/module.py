@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.layers import AdapterRecipe, remove_hooks
-from turnover.wrapping.audit.leaks import NORMS
-from turnover.wrapping.plan.sites import width_of
+from turnover.wrapping._modules import is_norm, width_of
 
 NAME = "adapter"
 INPUT = "masked_input"
@@ -124,11 +123,6 @@ def take_input(module: nn.Module) -> bool:
     del module._modules[INPUT]
     remove_hooks(module._forward_pre_hooks, lambda hook: hook is _through_masked_input)
     return True
-
-
-def is_norm(module: nn.Module) -> bool:
-    """Tell whether a module normalizes, of torch or, by its name, of another library."""
-    return isinstance(module, NORMS) or type(module).__name__.lower().endswith("norm")
 
 
 def output_width(module: nn.Module) -> int | None:

@@ -1,9 +1,9 @@
 """A plan with an example: what a real forward pass and real gradients show."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +11,15 @@ from torch import Tensor, nn
 from turnover.batches import logits_of, row_of
 from turnover.errors import PlanError, SiteNotReachedError, TurnOverError
 from turnover.layers import instances, masking_of
-from turnover.wrapping.audit.audit import measure_leaks
+from turnover.wrapping.audit import measure_leaks
 from turnover.wrapping.build import build, copy_of
 
-from .plan import narrow_sites
-
-if TYPE_CHECKING:
-    from .plan import Plan
+from .plan import Plan, SitePlan
 
 _ROWS = 4
 
 
-def with_example(made: "Plan", model: nn.Module, example: Any) -> "Plan":
+def with_example(made: Plan, model: nn.Module, example: Any) -> Plan:
     """Return the plan with widths, batch dimensions, sites that run and leaks measured on a wrapped copy."""
     args, kwargs = _call(example)
     root = build(copy_of(model), made.recipe).train()
@@ -67,7 +64,7 @@ def with_example(made: "Plan", model: nn.Module, example: Any) -> "Plan":
     return measured if problems else _with_leaks(measured, root, ids, args, kwargs)
 
 
-def _with_leaks(made: "Plan", root: nn.Module, ids: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Plan":
+def _with_leaks(made: Plan, root: nn.Module, ids: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -78,7 +75,7 @@ def _with_leaks(made: "Plan", root: nn.Module, ids: Tensor, args: tuple[Any, ...
                 row_loss=lambda outputs, row: row_of(outputs, row).square().sum(),
                 rows=_ROWS,
             )
-    except TurnOverError:  # outputs that are no rows of numbers: the expected leaks stand
+    except TurnOverError:  # outputs that are not rows of numbers: the expected leaks stand
         return made
     return replace(made, leaks=report.leaks, leaks_measured=True)
 
@@ -99,3 +96,13 @@ def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     raise PlanError(
         ["the example holds no tensor with rows. Give what the model takes: example=x, (x1, x2) or {name: x}."]
     )
+
+
+def narrow_sites(sites: Sequence[SitePlan]) -> list[str]:
+    """Return a warning for every site that has too few units for a part of them to be a network."""
+    return [
+        f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of {1 - site.keep:.0%} of the "
+        "instances trains nothing that passes through it. Mask a wider module."
+        for site in sites
+        if site.width == 1
+    ]

@@ -1,28 +1,20 @@
-"""The plan: a dry run of `wrap` that says which sites there would be, what would leak and what is wrong."""
+"""What a plan says, as data and as text."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-import torch
-from torch import nn
+from turnover.errors import PlanError
+from turnover.layers import Recipe
+from turnover.wrapping._flow import ZeroFlow
+from turnover.wrapping._leaks import CURES, Cause, Leak
+from turnover.wrapping.audit import columns
 
-from turnover.errors import AlreadyWrappedError, MaskError, PlanError
-from turnover.layers import Mode, Recipe, SiteRecipe, find_root
-from turnover.masks import MaskSource, check_keep, source_named
-from turnover.wrapping.adapters.adapters import Adapters
-from turnover.wrapping.adapters.checks import compiled_in, quantized_in, some
-from turnover.wrapping.adapters.module import site_width
-from turnover.wrapping.adapters.plan import AdapterPlan, adapter_leaks, plan_adapters
-from turnover.wrapping.adapters.replicas import plan_adapter_replicas
-from turnover.wrapping.audit.leaks import Leak, expected_leaks, tied_weights
-from turnover.wrapping.modes.mode_sites import MODES, choose_for_mode, mode_leaks, mode_problems
-from turnover.wrapping.replicas.replicate import ReplicaPlan, plan_replicas
-
-from .signal import ExpectedSignal, expected_signal
-from .sites import At, Choice, choose_sites
-from .table import plan_table
-from .zero_flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
+BROADCAST = "broadcast at the first site"
+REFERENCE_ROWS, REFERENCE_WIDTH = 1437, 512
+REFERENCE_SIGNAL = 0.45
+"""Signal divided by noise of one pair in the digits network (two masked layers, one replica); docs/results/laws.md."""
+_MOST_NAMES = 6
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,52 @@ class SitePlan:
 
 
 @dataclass(frozen=True)
+class ExpectedSignal:
+    """How much of one pair's score to expect to be signal: a rule of thumb, against a task that was measured.
+
+    At a fixed number of rows noise falls as one over the root of width times replicas, and what one row does falls with
+    the number of rows.
+
+    Attributes:
+        rows: training rows.
+        width: units of the narrowest site.
+        replicas: masked parts.
+        ratio: signal divided by noise, as a share of that of the reference task.
+    """
+
+    rows: int
+    width: int
+    replicas: int
+    ratio: float
+
+    @property
+    def signal_to_noise(self) -> float:
+        """Return signal divided by noise."""
+        return self.ratio * REFERENCE_SIGNAL
+
+    def __str__(self) -> str:
+        """Return what it means, and what raises it."""
+        return (
+            f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
+            f"that of digits ({REFERENCE_ROWS:,} rows, sites of {REFERENCE_WIDTH}, one replica: {REFERENCE_SIGNAL}); a "
+            f"rule of thumb, √(width × replicas) / n with width {self.width:,}. Raise it by replicas=, wider sites, "
+            "denoised estimators or means over many queries; Scores.noise measures it"
+        )
+
+
+def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> ExpectedSignal | str:
+    """Return what to expect, or why it cannot be said."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        return f"`n` must be an integer >= 1, the number of training rows, got {n!r}. Give n=10_000."
+    known = [width for width in widths if width is not None]
+    if len(known) < len(widths) or not known:
+        return f"n={n:,}: the widths of the sites are not known yet; give an example: plan(..., example=x, n={n})."
+    width = min(known)
+    ratio = math.sqrt(width * replicas / REFERENCE_WIDTH) * REFERENCE_ROWS / n
+    return ExpectedSignal(n, width, replicas, ratio)
+
+
+@dataclass(frozen=True)
 class Plan:
     """What `turnover.wrap` would do; print it."""
 
@@ -63,7 +101,7 @@ class Plan:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    path: str = "grown at the first site"
+    path: str = BROADCAST
     parameters: int = 0
     trainable: int = 0
     signal: ExpectedSignal | None = None
@@ -75,232 +113,72 @@ class Plan:
 
     def __str__(self) -> str:
         """Return the plan as a table."""
-        return plan_table(self)
+        return _plan_table(self)
 
 
-def plan(
-    model: nn.Module,
-    *,
-    at: At = None,
-    keep: float = 0.5,
-    seed: int = 0,
-    masks: str | MaskSource = "counter",
-    replicas: int = 1,
-    split: str | None = None,
-    adapters: int | Adapters | None = None,
-    mode: Mode = "forward",
-    in_place: bool = False,
-    example: Any = None,
-    n: int | None = None,
-) -> Plan:
-    """Return what `wrap` would do with the same arguments; the model is not touched.
-
-    Args:
-        model: any module.
-        at: as for `wrap`.
-        keep: as for `wrap`.
-        seed: as for `wrap`.
-        masks: as for `wrap`.
-        replicas: as for `wrap`.
-        split: as for `wrap`.
-        adapters: as for `wrap`.
-        mode: as for `wrap`.
-        in_place: accepted so that `wrap` can be exchanged for `plan`; a plan changes nothing.
-        example: inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords). With it widths, batch
-            dimensions, sites that never run and leaks are measured on a copy of the model.
-        n: number of training rows; with it the plan says how much of one pair's score to expect to be signal.
-
-    Example:
-        >>> import torch, turnover
-        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-        >>> turnover.plan(net, at=["1"]).sites[0].zero.keeps
-        True
-    """
-    del in_place
-    made = make_plan(
-        model,
-        at=at,
-        keep=keep,
-        seed=seed,
-        masks=masks,
-        replicas=replicas,
-        split=split,
-        adapters=adapters,
-        mode=mode,
-    )
-    if example is not None and not made.problems:
-        from .example import with_example
-
-        made = with_example(made, model, example)
-    if n is None or made.problems:
-        return made
-    expected = expected_signal(n, [site.width for site in made.sites], replicas)
-    if isinstance(expected, str):
-        return replace(made, notes=(*made.notes, expected))
-    return replace(made, signal=expected)
-
-
-def make_plan(
-    model: nn.Module,
-    *,
-    at: At,
-    keep: float,
-    seed: int,
-    masks: str | MaskSource,
-    replicas: int = 1,
-    split: str | None = None,
-    adapters: int | Adapters | None = None,
-    mode: Mode = "forward",
-) -> Plan:
-    """Return the plan without an example: what the code of the model tells."""
-    check_model(model)
-    compiled = compiled_in(model)
-    with_adapters = plan_adapters(model, adapters, at)
-    model = with_adapters.model
-    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
-        choice = _no_sites(keep)
-    elif mode == "forward" or mode not in MODES:
-        choice = choose_sites(model, with_adapters.at, keep)
-    else:
-        choice = choose_for_mode(model, at, keep, mode)
-    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
-    if compiled:
-        problems.append(f"{some(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
-    source: MaskSource | None = None
-    try:
-        source = source_named(masks, seed)
-    except MaskError as error:
-        problems.append(str(error))
-    parts = _replicas(model, with_adapters, choice.sites, replicas, split)
-    problems += parts.problems
-    sites = parts.sites
-    recipe = Recipe("counter", 0, sites)
-    if source is not None and not parts.problems:
-        recipe = Recipe(
-            source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe, mode
+def _plan_table(plan: Plan) -> str:
+    """Return the plan as text for a terminal."""
+    recipe = plan.recipe
+    lines = [
+        f"turnover plan: {len(plan.sites)} site{'' if len(plan.sites) == 1 else 's'}, {recipe.kind} masks, "
+        f"seed {recipe.seed}; {plan.trainable:,} of {plan.parameters:,} parameters trainable",
+        "",
+    ]
+    header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
+    rows = [_row(site) for site in plan.sites]
+    if all(site.runs is None for site in plan.sites):
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    lines += columns(header, rows)
+    if plan.leaks:
+        how = "measured on the example" if plan.leaks_measured else "expected from the order of the modules"
+        lines += ["", f"would leak ({how}; frozen parameters cannot):"]
+        lines += [f"  {line}" for line in _leak_lines(plan.leaks)]
+    elif plan.sites:
+        how = (
+            "measured on the example" if plan.leaks_measured else "by the order of the modules; turnover.audit measures"
         )
-    flows = zero_flows(model, [site.path for site in sites]) | dict(with_adapters.zero)
-    if mode != "forward":  # a layer's own mask keeps an instance out of its rows, whatever follows
-        flows = {site.path: ZeroFlow(True) for site in sites}
-    site_plans = tuple(
-        SitePlan(
-            path=site.path,
-            module=type(model.get_submodule(site.path)).__name__,
-            place=site.place,
-            dim=site.dim,
-            width=site_width(model, site.path),
-            batch_dim=site.batch_dim,
-            keep=site.keep,
-            zero=flows[site.path],
-        )
-        for site in sites
-    )
-    notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
-    notes += [] if problems or mode != "forward" else tied_weights(model)
-    if choice.never_called:
-        notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
-    outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
-    if outputs:
-        notes.append(
-            f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
-        )
-    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
-    if recurrent:
-        notes.append(
-            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
-            "reads h_n goes around the mask; read output[:, -1] instead."
-        )
-    if with_adapters.recipe is not None:
-        leaks = tuple(adapter_leaks(model, with_adapters.recipe))
-    elif mode != "forward":
-        leaks = tuple(mode_leaks(model, sites))
-    else:
-        leaks = tuple(expected_leaks(model, site_plans))
-    return Plan(
-        recipe=recipe,
-        sites=site_plans,
-        leaks=leaks,
-        problems=tuple(problems),
-        warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(model)),
-        notes=tuple(notes),
-        path=_expected_path(model, site_plans),
-        parameters=sum(p.numel() for p in model.parameters()),
-        trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
-    )
+        lines += ["", f"no leak found ({how})"]
+    if plan.sites:
+        lines += ["", f"scores: {plan.path} (settled on the first query; Scores.path says which way was taken)"]
+    if plan.signal is not None:
+        lines += ["", f"expected: {plan.signal}"]
+    for title, entries in (
+        ("problems", plan.problems),
+        ("warnings", plan.warnings),
+        ("notes", plan.notes),
+    ):
+        if entries:
+            lines += ["", f"{title}:", *(f"  - {entry}" for entry in entries)]
+    return "\n".join(lines)
 
 
-def _replicas(
-    model: nn.Module, adapters: AdapterPlan, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None
-) -> ReplicaPlan:
-    if adapters.recipe is None or not isinstance(replicas, int) or isinstance(replicas, bool) or replicas <= 1:
-        return plan_replicas(model, sites, replicas, split)
-    return plan_adapter_replicas(model, adapters.recipe, sites, replicas, split)
-
-
-def _no_sites(keep: float) -> Choice:
-    """Return a choice of nothing, with what is wrong with the keep rate."""
-    try:
-        check_keep(keep)
-    except MaskError as error:
-        return Choice((), (str(error),), ())
-    return Choice((), (), ())
-
-
-def check_model(model: Any) -> None:
-    """Raise for anything that cannot be wrapped at all."""
-    if not isinstance(model, nn.Module):
-        raise PlanError([f"a {type(model).__name__} is no torch.nn.Module. Give the model itself."])
-    if find_root(model) is not None:
-        raise AlreadyWrappedError(
-            "this model already has masks. Start from turnover.unwrap(model), or from the plain model, to wrap it anew."
-        )
-    outer = {
-        torch.jit.ScriptModule: "a scripted module cannot take hooks. Wrap the Python model before torch.jit.script",
-        nn.parallel.DistributedDataParallel: "wrap the model first, then DistributedDataParallel(model)",
-        nn.DataParallel: "nn.DataParallel runs replicas in threads that see no ids. Use DistributedDataParallel",
-    }
-    for kind, cure in outer.items():
-        if isinstance(model, kind):
-            raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
-    if hasattr(model, "_orig_mod"):
-        raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
-
-
-def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
-    """Return how scores will be computed, as far as the code of the model tells; the engine settles it."""
-    if len(sites) == 1 and sites[0].dim == "features" and feeds_output_linear(model, sites[0].path):
-        return "last layer, one matrix product"
-    return "grown at the first site"
-
-
-def _nothing_learns(model: nn.Module) -> list[str]:
-    packed = quantized_in(model)
-    if not packed or any(parameter.requires_grad for parameter in model.parameters()):
-        return []
+def _row(site: SitePlan) -> list[str]:
+    zero = {True: "yes", False: "NO: ", None: "not known: "}[site.zero.keeps]
+    place = "" if site.place == "output" else f" ({site.place})"
     return [
-        f"{some(packed)}: quantized already, and no parameter of this model learns, so its masks cannot be trained. "
-        "Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask it: "
-        "turnover.integrations.lora_sites(model)."
+        site.path or "(the model)",
+        site.module + place,
+        site.dim,
+        "?" if site.width is None else f"{site.width:,}",
+        str(site.batch_dim),
+        f"{site.keep:g}",
+        zero + site.zero.reason if site.zero.keeps is not True else zero,
+        {True: "yes", False: "NO", None: "?"}[site.runs],
     ]
 
 
-def _warnings(sites: Sequence[SitePlan]) -> list[str]:
-    found: list[str] = []
-    for site in sites:
-        if site.zero.keeps is False:
-            instead = f" Use {site.zero.instead!r} instead." if site.zero.instead else ""
-            found.append(
-                f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
-                f"learn every instance.{instead}"
-            )
-    return [*found, *narrow_sites(sites)]
+def _leak_lines(leaks: Sequence[Leak]) -> list[str]:
+    """Return one line per cause: which parameters, how much and the cure."""
+    by_cause: dict[Cause, list[Leak]] = {}
+    for leak in leaks:
+        by_cause.setdefault(leak.cause, []).append(leak)
+    lines: list[str] = []
+    for cause, members in by_cause.items():
+        names = ", ".join(_with_share(leak) for leak in members[:_MOST_NAMES])
+        more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
+        lines.append(f"{cause}: {names}{more}; {CURES[cause]}")
+    return lines
 
 
-def narrow_sites(sites: Sequence[SitePlan]) -> list[str]:
-    """Return a warning for every site that has too few units for a part of them to be a network."""
-    return [
-        f"site {site.path!r} has one unit, of which a mask keeps all or nothing: a share of {1 - site.keep:.0%} of the "
-        "instances trains nothing that passes through it. Mask a wider module."
-        for site in sites
-        if site.width == 1
-    ]
+def _with_share(leak: Leak) -> str:
+    return leak.name if leak.share is None else f"{leak.name} ({leak.share:.0%})"

@@ -7,23 +7,102 @@ changed.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from turnover.batches import Loss, default_loss, logits_of, open_batch, row_of
 from turnover.errors import AuditError
 from turnover.layers import Masking, instances, masking_of
-from turnover.wrapping.build import wrapped_root
 
-from .leaks import SITE, Leak, cause_of, names_of_parameters
-from .report import AuditReport
+from ._leaks import CURES, SITE, Leak, cause_of, names_of_parameters
+from ._modules import gathers_statistics, has_own_parameters, join
+from .build import wrapped_root
 
 MOST_ROWS = 8
+_SMALL, _LARGE = 0.01, 0.25
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """Leaks of a wrapped model; print it.
+
+    Attributes:
+        leaks: parameters (and statistics) that carry an instance into its flipped network.
+        share: part of the elements used by the flipped network that the instance reaches.
+        gradient_share: part of the instance's squared gradient that lies on them: how much of a step on it leaks.
+        rows: how many instances were measured.
+        parameters: trainable elements.
+    """
+
+    leaks: tuple[Leak, ...]
+    share: float
+    gradient_share: float
+    rows: int
+    parameters: int
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing leaks."""
+        return not self.leaks
+
+    @property
+    def by_cause(self) -> dict[str, float]:
+        """Return the part of the squared gradient that leaks, by cause; statistics have none and count 0."""
+        causes: dict[str, float] = {}
+        for leak in self.leaks:
+            causes[leak.cause] = causes.get(leak.cause, 0.0) + (leak.gradient_share or 0.0)
+        return dict(sorted(causes.items(), key=lambda item: -item[1]))
+
+    @property
+    def verdict(self) -> str:
+        """Return in one line whether something leaks, how much, and what to change first."""
+        if self.clean:
+            return "No leak found: a step on an instance changes nothing that its flipped subnetwork uses."
+        worst = max(self.leaks, key=lambda leak: leak.gradient_share or 0.0)
+        size = (
+            "Small leak" if self.gradient_share < _SMALL else "Leak" if self.gradient_share < _LARGE else "Large leak"
+        )
+        return (
+            f"{size}: {self.gradient_share:.1%} of an instance's squared gradient, {self.share:.1%} of the elements "
+            f"that its flipped subnetwork uses. Leaks make scores too small. Change first: {worst.name} "
+            f"({worst.cause}): {CURES[worst.cause]}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, ready for JSON."""
+        leaks = [{**asdict(leak), "cure": leak.cure} for leak in self.leaks]
+        return {**asdict(self), "leaks": leaks, "by_cause": self.by_cause, "verdict": self.verdict}
+
+    def __str__(self) -> str:
+        """Return the table that a person reads."""
+        lines = [self.verdict]
+        if self.leaks:
+            rows = [
+                [
+                    leak.name,
+                    leak.cause,
+                    "?" if leak.share is None else f"{leak.share:.1%}",
+                    "-" if leak.gradient_share is None else f"{leak.gradient_share:.1%}",
+                    leak.cure,
+                ]
+                for leak in sorted(self.leaks, key=lambda leak: -(leak.gradient_share or 0.0))
+            ]
+            lines += [
+                "",
+                *columns(["parameter", "cause", "elements", "gradient", "what to change"], rows),
+            ]
+        lines += [
+            "",
+            f"Measured on {self.rows} instances, {self.parameters:,} trainable elements. Not seen here: clipping by "
+            "the global gradient norm couples all instances of a batch, and later steps on other instances carry on "
+            "what this one changed.",
+        ]
+        return "\n".join(lines)
 
 
 def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int = MOST_ROWS) -> AuditReport:
@@ -87,14 +166,14 @@ def measure_leaks(
     parameters = {name: p for name, p in root.named_parameters() if p.requires_grad}
     masking = masking_of(root)
     replicas = masking.recipe.replicas
-    norms = _norms_that_learn(root)
+    norms = {path: module for path, module in root.named_modules() if gathers_statistics(module, root)}
     with _untouched(root, masking):
         events = _events(root, masking, ids, forward)
         learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
         cotangent = _random_direction()
         used = _gradients(parameters, _row_values(ids, "flip", forward, cotangent, rows, replicas))
         statistics = list(_batch_statistics(norms, ids, forward))
-    tally = {name: _tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
+    tally = {name: _Tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
     total_gradient = sum(t.gradient for t in tally.values()) or 1.0
     leaks = [
         Leak(
@@ -116,7 +195,7 @@ def measure_leaks(
     )
 
 
-class _tally:  # noqa: N801 - a record made in one expression
+class _Tally:
     """Counts over all rows for one parameter."""
 
     def __init__(self, learned: list[Tensor | None], used: list[Tensor | None]) -> None:
@@ -143,7 +222,7 @@ def _row_values(
     rows: int,
     replicas: int,
 ) -> Iterator[Tensor]:
-    """Yield one scalar a row from one forward pass in a view."""
+    """Yield one scalar per row from one forward pass in a view."""
     with torch.enable_grad(), instances(ids, view=view):
         outputs = forward()
     if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
@@ -187,7 +266,7 @@ def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], T
     hooks = []
     sites = {site.path for site in masking.recipe.sites}
     for path, module in root.named_modules():
-        if any(True for _ in module.parameters(recurse=False)):
+        if has_own_parameters(module):
             hooks.append(module.register_forward_pre_hook(lambda *_, path=path: events.append(path)))
         if path in sites:
             hooks.append(module.register_forward_hook(lambda *_, path=path: events.append(SITE + path)))
@@ -211,15 +290,6 @@ def _cause(root: nn.Module, name: str, events: list[str]) -> Any:
     return cause_of(module, leaf, path, events)
 
 
-def _norms_that_learn(root: nn.Module) -> dict[str, nn.Module]:
-    """Return the modules that gather batch statistics in training; one in eval mode while the model trains does not."""
-    return {
-        path: module
-        for path, module in root.named_modules()
-        if isinstance(module, _NormBase) and module.track_running_stats and (module.training or not root.training)
-    }
-
-
 def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[], Tensor]) -> Iterator[Leak]:
     """Yield the running statistics that a training pass changes: they see every instance."""
     if not norms:
@@ -233,7 +303,7 @@ def _batch_statistics(norms: dict[str, nn.Module], ids: Any, forward: Callable[[
     for (path, name), old in before.items():
         changed = float((getattr(norms[path], name) != old).float().mean())
         if changed > 0:
-            yield Leak(f"{path}.{name}" if path else name, "BatchNorm statistics", share=changed)
+            yield Leak(join(path, name), "BatchNorm statistics", share=changed)
 
 
 @contextmanager
@@ -256,3 +326,10 @@ def _untouched(root: nn.Module, masking: Masking) -> Iterator[None]:
             for buffer, content in buffers:
                 buffer.copy_(content)
         masking.learned = learned
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with aligned columns."""
+    widths = [max(len(row[place]) for row in [header, *rows]) for place in range(len(header))]
+    lines = [header, ["-" * width for width in widths], *rows]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -4,14 +4,14 @@ Two ways to know: `expected_leaks` reads the order of the modules (for a plan), 
 Both name the cause by the same rule (`cause_of`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
-from turnover.wrapping.plan.zero_flow import ZeroFlow
+from ._flow import ZeroFlow
+from ._modules import EMBEDDINGS, NORMS, has_own_parameters, join
 
 Cause = Literal[
     "normalization", "embedding", "before the first site", "bias without a mask", "zero is not kept", "no mask near",
@@ -29,8 +29,6 @@ CURES: dict[Cause, str] = {
     "BatchNorm statistics": "keep BatchNorm in eval mode while training, or use GroupNorm",
 }
 
-NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
-EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 SITE = ":"
 """Begins a site's path in an order of events; modules with parameters stand by their path alone."""
 
@@ -57,31 +55,24 @@ class Leak:
         return CURES[self.cause]
 
 
-class _SiteLike(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def zero(self) -> ZeroFlow: ...
-
-
-def expected_leaks(model: nn.Module, sites: Sequence[_SiteLike]) -> Iterable[Leak]:
+def expected_leaks(model: nn.Module, zero_flows: Mapping[str, ZeroFlow]) -> Iterator[Leak]:
     """Yield the leaks that the order in which modules are registered lets expect; frozen parameters do not learn."""
-    zero = {site.path: site.zero.keeps for site in sites}
-    events = registered_events(model, set(zero))
+    zero = {path: flow.keeps for path, flow in zero_flows.items()}
+    events = _registered_events(model, set(zero))
     names = names_of_parameters(model)
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             if not parameter.requires_grad:
                 continue
             if len(names[parameter]) > 1:
-                yield Leak(_join(path, name), "tied weights")
+                yield Leak(join(path, name), "tied weights")
                 continue
-            masked_input, masked_output = neighbors(events, path)
+            masked_input, masked_output = _neighbors(events, path)
             clean = masked_output or (masked_input and name != "bias")
             if isinstance(module, NORMS + EMBEDDINGS) or not clean:
-                yield Leak(_join(path, name), cause_of(module, name, path, events))
+                yield Leak(join(path, name), cause_of(module, name, path, events))
             elif masked_input and not masked_output and _fed_by_breaking_site(path, events, zero):
-                yield Leak(_join(path, name), "zero is not kept")
+                yield Leak(join(path, name), "zero is not kept")
 
 
 def names_of_parameters(model: nn.Module) -> dict[nn.Parameter, list[str]]:
@@ -89,7 +80,7 @@ def names_of_parameters(model: nn.Module) -> dict[nn.Parameter, list[str]]:
     names: dict[nn.Parameter, list[str]] = {}
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
-            names.setdefault(parameter, []).append(_join(path, name))
+            names.setdefault(parameter, []).append(join(path, name))
     return names
 
 
@@ -103,30 +94,29 @@ def tied_weights(model: nn.Module) -> list[str]:
     ]
 
 
-def registered_events(model: nn.Module, sites: set[str]) -> list[str]:
+def _registered_events(model: nn.Module, sites: set[str]) -> list[str]:
     """Return modules with parameters of their own and sites in the order in which the model registers them."""
     events: list[str] = []
     for path, module in model.named_modules():
-        if any(True for _ in module.parameters(recurse=False)):
+        if has_own_parameters(module):
             events.append(path)
         if path in sites:
             events.append(SITE + path)
     return events
 
 
-def is_site(event: str) -> bool:
-    """Tell whether an event is a site."""
+def _is_site(event: str) -> bool:
     return event.startswith(SITE)
 
 
-def neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:
+def _neighbors(events: Sequence[str], path: str) -> tuple[bool, bool]:
     """Return whether a site comes right before and right after a module."""
     if path not in events:
         return False, False
     first = events.index(path)
     last = len(events) - 1 - list(reversed(events)).index(path)
-    before = first > 0 and is_site(events[first - 1])
-    after = last + 1 < len(events) and is_site(events[last + 1])
+    before = first > 0 and _is_site(events[first - 1])
+    after = last + 1 < len(events) and _is_site(events[last + 1])
     return before, after
 
 
@@ -136,8 +126,8 @@ def cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> 
         return "embedding"
     if isinstance(module, NORMS) or "norm" in type(module).__name__.lower():
         return "normalization"
-    first_site = next((place for place, event in enumerate(events) if is_site(event)), len(events))
-    masked_input, masked_output = neighbors(events, path)
+    first_site = next((place for place, event in enumerate(events) if _is_site(event)), len(events))
+    masked_input, masked_output = _neighbors(events, path)
     if path not in events or (events.index(path) < first_site and not masked_output):
         return "before the first site"
     if name.endswith("bias") and masked_input and not masked_output:
@@ -150,7 +140,3 @@ def cause_of(module: nn.Module, name: str, path: str, events: Sequence[str]) -> 
 def _fed_by_breaking_site(path: str, events: Sequence[str], zero: dict[str, bool | None]) -> bool:
     event = events[events.index(path) - 1]
     return zero.get(event.removeprefix(SITE)) is False
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -66,7 +66,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         header.pop("__metadata__", None)
         return {name: _tensor(data, entry) for name, entry in header.items()}
     except (struct.error, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{str(path)!r} is no file of tensors") from error
+        raise ValueError(f"{str(path)!r} is not a file of tensors") from error
 
 
 def _tensor(data: bytes, entry: Mapping[str, Any]) -> Tensor:

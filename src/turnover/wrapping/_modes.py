@@ -4,14 +4,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from turnover.layers import SiteRecipe
-from turnover.wrapping.adapters.checks import quantized_in, some
-from turnover.wrapping.audit.leaks import EMBEDDINGS, NORMS, Leak
-from turnover.wrapping.plan.called import is_called
-from turnover.wrapping.plan.sites import At, Choice, choose_sites, is_transposed_linear, is_vector_norm
-from turnover.wrapping.replicas.flow import flow_of
+
+from ._flow import flow_of
+from ._leaks import Leak
+from ._modules import (
+    EMBEDDINGS,
+    NORMS,
+    gathers_statistics,
+    is_called,
+    is_transposed_linear,
+    is_vector_norm,
+    is_within,
+    join,
+    listed,
+    quantized_in,
+)
+from ._sites import At, Choice, choose_sites
 
 MODES = ("forward", "backward", "mixout")
 _ONCE_A_BATCH = ("relative_attention_bias",)  # of MPNet and T5: [positions, positions, heads], no row for an instance
@@ -77,8 +87,8 @@ def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mo
     """Return what to type for the modules that learn and can have no mask: as one problem, for one line of code."""
     whole = [path for path in paths if path and not any(other.startswith(f"{path}.") for other in masked)]
     whole = [path for path in whole if not any(path.startswith(f"{outer}.") for outer in whole)]
-    inside = [path for path in paths if not any(path == outer or path.startswith(f"{outer}.") for outer in whole)]
-    own = [f"{path}.{name}".lstrip(".") for path in inside for name in _own_names(model.get_submodule(path))]
+    inside = [path for path in paths if not is_within(path, whole)]
+    own = [join(path, name) for path in inside for name in _own_names(model.get_submodule(path))]
     kinds = dict.fromkeys(type(model.get_submodule(path)).__name__ for path in (*whole, *inside))
     lines = []
     if whole:
@@ -88,9 +98,9 @@ def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mo
     if not lines:
         return []
     return [
-        f"{some([*whole, *own])} ({', '.join(kinds)}): mode={mode!r} masks linear layers, convolutions, normalization "
-        "and embeddings that are called as modules and make something of every row; nothing keeps an instance out of "
-        "other weights. Freeze them before turnover.wrap:\n      " + "\n      ".join(lines)
+        f"{listed([*whole, *own])} ({', '.join(kinds)}): mode={mode!r} masks linear layers, convolutions, "
+        "normalization and embeddings that are called as modules and make something of every row; nothing keeps an "
+        "instance out of other weights. Freeze them before turnover.wrap:\n      " + "\n      ".join(lines)
     ]
 
 
@@ -102,12 +112,12 @@ def _against(model: nn.Module, mode: str) -> Iterator[str]:
     """Yield what of a model no mask of these modes can keep apart."""
     if quantized_in(model):
         yield (
-            f"{some(quantized_in(model))}: quantized already, so they cannot learn. Load the weights in float32 or "
+            f"{listed(quantized_in(model))}: quantized already, so they cannot learn. Load the weights in float32 or "
             "bfloat16, wrap the model, and quantize nothing."
         )
     unmade = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     if mode == "mixout" and unmade:
-        yield f"{some(unmade)}: on the device 'meta', without values to start from. Load the weights first, then wrap."
+        yield f"{listed(unmade)}: on the device 'meta', without start values. Load the weights first, then wrap."
     first: dict[nn.Parameter, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         owner = first.setdefault(parameter, name)
@@ -127,9 +137,9 @@ def mode_leaks(model: nn.Module, sites: Sequence[SiteRecipe]) -> Iterator[Leak]:
             covered = place.get(path) == "output" or (place.get(path) == "input" and name != "bias")
             if parameter.requires_grad and not covered:
                 cause = "bias without a mask" if path in place else "no mask near"
-                yield Leak(f"{path}.{name}" if path else name, cause)
-        if isinstance(module, _NormBase) and module.track_running_stats and (module.training or not model.training):
-            yield from (Leak(f"{path}.{name}", "BatchNorm statistics") for name in ("running_mean", "running_var"))
+                yield Leak(join(path, name), cause)
+        if gathers_statistics(module, model):
+            yield from (Leak(join(path, name), "BatchNorm statistics") for name in ("running_mean", "running_var"))
 
 
 def _last_layer(model: nn.Module, learning: Sequence[str]) -> str | None:

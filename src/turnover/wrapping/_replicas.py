@@ -3,21 +3,37 @@
 The unit is the largest module with parameters of its own and a trainable one among them; frozen weights are shared by
 all replicas. From the split on, all units are replicated. Where the code can be traced (torch.fx), "from the split on"
 is what its output flows into and what is registered behind it; elsewhere the order of registration decides.
+
+In a model with adapters, residual connections lead around every adapter, so that rows of one replica and rows of none
+must never meet: the rows are expanded before the model, and all of it runs once for each replica. Each replica has its
+own adapters and output layers. In a transformer whose first block has adapters hardly anything would be saved by
+expanding later.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from turnover.layers import Expansion, Masking, Replicated, SiteRecipe, attach_replicas, detach_replicas
-from turnover.wrapping.adapters.module import mask_input, take_input
-from turnover.wrapping.exchange import exchange
+from turnover.layers import (
+    AdapterRecipe,
+    Expansion,
+    Masking,
+    Replicated,
+    SiteRecipe,
+    attach_replicas,
+    detach_replicas,
+)
 
-from .flow import flow_of
-from .fresh import drawn_anew
+from ._flow import flow_of
+from ._modules import exchange, has_own_parameters, is_within, listed
+from .adapters import NAME, Adapter, mask_input, output_layers, take_input
 
-_SHOWN = 8
+_FEWEST_WEIGHTS = 16
+_ALIKE = 0.15
+_ROUNDING = 1 + 1e-5
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,7 @@ class ReplicaPlan:
     """What would be replicated.
 
     Attributes:
-        split: path of the first module that is; None where rows grow at the first site.
+        split: path of the first module that is; None where rows are expanded at the first site or before the model.
         replicated: paths of all modules that are.
         sites: the sites, each knowing whether it has masks for every replica.
         problems: why it cannot be done, and what to do.
@@ -41,22 +57,29 @@ class ReplicaPlan:
     notes: tuple[str, ...] = ()
 
 
-def plan_replicas(model: nn.Module, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None) -> ReplicaPlan:
+def plan_replicas(
+    model: nn.Module,
+    sites: tuple[SiteRecipe, ...],
+    replicas: int,
+    split: str | None,
+    adapters: AdapterRecipe | None = None,
+) -> ReplicaPlan:
     """Return what `replicas` and `split` ask for; all problems are collected, none is raised."""
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
-        return ReplicaPlan(
-            None, (), sites, (f"replicas={replicas!r} is no number of replicas. Give an integer from 1.",)
-        )
+        problem = f"`replicas` must be an integer >= 1, got {replicas!r}. Give replicas=8, or leave it out."
+        return ReplicaPlan(None, (), sites, (problem,))
     if replicas == 1:
         problems = () if split is None else (f"split={split!r} needs replicas: give replicas=8, or leave split out.",)
         return ReplicaPlan(None, (), sites, problems)
+    if adapters is not None:
+        return _plan_adapter_replicas(model, adapters, sites, replicas, split)
     if not sites:
         return ReplicaPlan(None, (), sites)
     modules = dict(model.named_modules())
-    if split is not None and split not in modules:
-        where = _where(_Order(model, [site.path for site in sites]))
-        return ReplicaPlan(None, (), sites, (f"split={split!r} is no module of this model. {where}",))
     order = _Order(model, [site.path for site in sites])
+    if split is not None and split not in modules:
+        problem = f"`split` must be the path of a module of this model, got {split!r}. {_where(order)}"
+        return ReplicaPlan(None, (), sites, (problem,))
     start = order.first() if split is None else split
     chosen, own = order.from_split(start)
     marked = tuple(replace(site, replicated=site.path in own) for site in sites)
@@ -77,6 +100,22 @@ def plan_replicas(model: nn.Module, sites: tuple[SiteRecipe, ...], replicas: int
     return ReplicaPlan(start, chosen, marked, tuple(problems), tuple(warnings), tuple(notes))
 
 
+def _plan_adapter_replicas(
+    model: nn.Module, adapters: AdapterRecipe, sites: tuple[SiteRecipe, ...], replicas: int, split: str | None
+) -> ReplicaPlan:
+    """Return what `replicas` asks for in a model with adapters in place; problems are collected, none is raised."""
+    layers = output_layers(model, adapters.head)
+    parts = [f"{path}.{NAME}.{part}" for path in adapters.after for part in ("down", "up")]
+    replicated = (*parts, *layers.paths)
+    marked = tuple(replace(site, replicated=True) for site in sites)
+    problems = list(_adapter_problems(model, adapters, marked, replicated, split))
+    note = (
+        f"{replicas} replicas of the adapters{' and of ' if layers.paths else ''}{', '.join(layers.paths)}; the frozen "
+        f"model's weights are shared, and it runs once for each replica"
+    )
+    return ReplicaPlan(None, replicated, marked, tuple(problems), (), (note,))
+
+
 def put_replicas(root: nn.Module, masking: Masking) -> None:
     """Give every replica its own weights, in a model that is changed.
 
@@ -84,6 +123,9 @@ def put_replicas(root: nn.Module, masking: Masking) -> None:
     are freshly drawn ones; weights that were trained are copied.
     """
     recipe = masking.recipe
+    if recipe.adapters is not None:
+        _put_adapter_replicas(root, masking, recipe.adapters)
+        return
     own = [site.path for site in recipe.sites if site.replicated]
     flow = flow_of(root, [*recipe.replicated, *own])
     entries = {} if flow is None else flow.entries(recipe.replicated, own)
@@ -92,10 +134,34 @@ def put_replicas(root: nn.Module, masking: Masking) -> None:
     stacked: dict[nn.Parameter, nn.Parameter] = {}
     for path in recipe.replicated:
         module = root.get_submodule(path)
-        copies = [module, *(drawn_anew(module) for _ in range(recipe.replicas - 1))]
+        copies = [module, *(_drawn_anew(module) for _ in range(recipe.replicas - 1))]
         expansion = Expansion(recipe.replicas, path, entries.get(path))
         exchange(root, module, Replicated(copies, expansion, stacked))
     attach_replicas(root, recipe.replicas)
+
+
+def _put_adapter_replicas(root: nn.Module, masking: Masking, adapters: AdapterRecipe) -> None:
+    """Give every replica its own adapters and output layers."""
+    replicas = masking.recipe.replicas
+    for expansion in masking.expansions:
+        expansion.expands = False
+    for path in adapters.after:
+        adapter = root.get_submodule(f"{path}.{NAME}")
+        assert isinstance(adapter, Adapter)
+        every = [adapter, *(adapter.drawn_anew() for _ in range(replicas - 1))]
+        for part in ("down", "up"):
+            copies = [one.get_submodule(part) for one in every]
+            expansion = Expansion(replicas, f"{path}.{NAME}.{part}", expands=False)
+            exchange(root, copies[0], Replicated(copies, expansion))
+    for path in output_layers(root, adapters.head).paths:
+        layer = root.get_submodule(path)
+        masked = take_input(layer)
+        copies = [layer, *(_drawn_anew(layer) for _ in range(replicas - 1))]
+        stacked = Replicated(copies, Expansion(replicas, path, expands=False))
+        exchange(root, layer, stacked)
+        if masked:
+            mask_input(stacked)
+    attach_replicas(root, replicas, expand_inputs=True)
 
 
 def replica_of(root: nn.Module, number: int) -> nn.Module:
@@ -115,7 +181,7 @@ class _Order:
 
     def __init__(self, model: nn.Module, sites: Sequence[str]) -> None:
         self._modules = dict(model.named_modules())
-        self._units = list(units_of(model))
+        self._units = list(_units_of(model))
         self._sites = list(sites)
         self._flow = flow_of(model, [*self._units, *sites])
 
@@ -135,7 +201,7 @@ class _Order:
             found = self._flow.feeders(site, self._units)
         else:
             found = [path for path in self._units if paths.index(path) < paths.index(site)][-1:]
-        return [path for path in paths if path in found and learns(self._modules[path])]
+        return [path for path in paths if path in found and _learns(self._modules[path])]
 
     def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
         """Return the units that are replicated, and the sites that have masks for every replica."""
@@ -143,7 +209,7 @@ class _Order:
         behind = set(paths[paths.index(start) :])
         if self._flow is not None:
             behind = (behind - self._flow.before(start)) | self._flow.behind(start)
-        units = tuple(path for path in self._units if path in behind and learns(self._modules[path]))
+        units = tuple(path for path in self._units if path in behind and _learns(self._modules[path]))
         return units, {path for path in self._sites if path in behind}
 
     def mixes(self, start: str) -> str | None:
@@ -152,22 +218,22 @@ class _Order:
 
     def candidates(self) -> list[str]:
         """Return the modules at which the model could be split so that every site has masks for every replica."""
-        found = [path for path in self._units if path and learns(self._modules[path])]
+        found = [path for path in self._units if path and _learns(self._modules[path])]
         return [path for path in found if len(self.from_split(path)[1]) == len(self._sites) and not self.mixes(path)]
 
 
-def units_of(model: nn.Module) -> Iterator[str]:
+def _units_of(model: nn.Module) -> Iterator[str]:
     """Yield the largest modules with parameters of their own."""
     inside: list[str] = []
     for path, module in model.named_modules():
-        if any(path.startswith(f"{outer}.") for outer in inside if outer) or "" in inside:
+        if is_within(path, inside) or "" in inside:
             continue
-        if any(True for _ in module.parameters(recurse=False)):
+        if has_own_parameters(module):
             inside.append(path)
             yield path
 
 
-def learns(module: nn.Module) -> bool:
+def _learns(module: nn.Module) -> bool:
     """Tell whether a module has a parameter that learns."""
     return any(parameter.requires_grad for parameter in module.parameters())
 
@@ -176,7 +242,7 @@ def _where(order: _Order) -> str:
     found = order.candidates()
     if not found:
         return "No module was found at which it would; train separate models: Influence([m1, m2, m3])."
-    return f"It could split at {', '.join(map(repr, found[:_SHOWN]))}."
+    return f"It could split at {listed(found)}."
 
 
 def _problems(modules: Mapping[str, nn.Module], sites: Sequence[SiteRecipe], chosen: Sequence[str]) -> list[str]:
@@ -192,14 +258,12 @@ def _problems(modules: Mapping[str, nn.Module], sites: Sequence[SiteRecipe], cho
             f"Mask the output of {unit!r}, or train separate models: Influence([m1, m2, m3])."
             for unit in inside
         ]
-        if site.replicated and site.batch_told and site.batch_dim != 0:
-            problems.append(
-                f"site {site.path!r} has its batch in dimension {site.batch_dim}; replicas need it in dimension 0. "
-                "Build the module with batch_first=True."
-            )
+    problems += _batch_problems(sites)
     own = {parameter for path in chosen for parameter in modules[path].parameters()}
     rest = [
-        path for path, module in modules.items() if not _within(path, chosen) and own & set(module._parameters.values())
+        path
+        for path, module in modules.items()
+        if not is_within(path, chosen) and own & set(module._parameters.values())
     ]
     if rest:
         problems.append(
@@ -209,5 +273,68 @@ def _problems(modules: Mapping[str, nn.Module], sites: Sequence[SiteRecipe], cho
     return problems
 
 
-def _within(path: str, units: Sequence[str]) -> bool:
-    return any(path == unit or path.startswith(f"{unit}.") for unit in units)
+def _adapter_problems(
+    model: nn.Module,
+    adapters: AdapterRecipe,
+    sites: tuple[SiteRecipe, ...],
+    replicated: tuple[str, ...],
+    split: str | None,
+) -> Iterator[str]:
+    if split is not None:
+        yield f"split={split!r}: with adapters, replicas begin at the model's input. Leave split out."
+    if adapters.norms:
+        yield "Adapters(norms=True): all replicas would train the same normalization layers. Leave norms out."
+    inside = tuple(f"{path}." for path in replicated)
+    other = [
+        name for name, parameter in model.named_parameters() if parameter.requires_grad and not name.startswith(inside)
+    ]
+    if other and not adapters.norms:
+        yield (
+            f"{', '.join(map(repr, other[:4]))} learns beside the adapters and belongs to no linear layer, so all "
+            "replicas would train it. Name linear layers only: Adapters(head=['path', ...])."
+        )
+    yield from _batch_problems(sites)
+
+
+def _batch_problems(sites: Sequence[SiteRecipe]) -> list[str]:
+    return [
+        f"site {site.path!r} has its batch in dimension {site.batch_dim}; replicas need it in dimension 0. "
+        "Build the module with batch_first=True."
+        for site in sites
+        if site.replicated and site.batch_told and site.batch_dim != 0
+    ]
+
+
+# Weights for further replicas are drawn anew where those that are there are fresh, and copied where they were trained.
+# A layer of torch draws its weights uniformly within bounds that its size sets. Weights that still fill these bounds,
+# and none beyond, are fresh; a pretrained or trained layer never looks like that.
+
+
+def _drawn_anew(module: nn.Module) -> nn.Module:
+    """Return a module like this one: with new random weights where its own are fresh, else with the same."""
+    twin = copy.deepcopy(module)
+    for one, given in zip(twin.modules(), module.modules(), strict=True):
+        if is_fresh(given):
+            one.reset_parameters()  # pyright: ignore[reportCallIssue]
+    return twin
+
+
+def is_fresh(module: nn.Module) -> bool:
+    """Tell whether a linear, convolutional or recurrent layer still has weights as it draws them."""
+    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.RNNBase | nn.Bilinear):
+        return False
+    drawn = copy.deepcopy(module)
+    with torch.random.fork_rng(devices=[]):
+        drawn.reset_parameters()
+    pairs = list(zip(module.parameters(recurse=False), drawn.parameters(recurse=False), strict=True))
+    return any(len(given.flatten()) >= _FEWEST_WEIGHTS for given, _ in pairs) and all(_alike(a, b) for a, b in pairs)
+
+
+def _alike(given: Tensor, drawn: Tensor) -> bool:
+    """Tell whether numbers could come from the uniform distribution that others come from."""
+    if drawn.numel() < _FEWEST_WEIGHTS:
+        return True  # too few to tell; the weights of the layer decide
+    # The bound of a uniform distribution is sqrt(3) of its standard deviation; the largest of many comes close to it.
+    bound = float(drawn.detach().abs().max()) * (1 + _FEWEST_WEIGHTS / drawn.numel())
+    largest, spread = float(given.detach().abs().max()), float(given.detach().std())
+    return largest <= bound * _ROUNDING and abs(spread / float(drawn.detach().std()) - 1) < _ALIKE

@@ -6,35 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
 
 from turnover.errors import MaskError
 from turnover.layers import DIMS, Dim, Place, SiteRecipe, TurnOverDropout
 from turnover.masks import check_keep
 
-from .called import is_called
+from ._modules import CHANNELS, FEATURES, is_called, listed
 
 At = str | Sequence[str] | Mapping[str, Dim] | None
 
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-_CHANNELS = (_ConvNd, _NormBase, nn.GroupNorm, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-_FEATURES = (
-    nn.Linear,
-    nn.Bilinear,
-    nn.LayerNorm,
-    nn.RMSNorm,
-    nn.Embedding,
-    nn.EmbeddingBag,
-    nn.RNNBase,
-    nn.RNNCellBase,
-)
-_SEQUENCES = (
-    nn.MultiheadAttention,
-    nn.TransformerEncoderLayer,
-    nn.TransformerDecoderLayer,
-    nn.Transformer,
-)
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _DEFAULT_KEEP = 0.5  # stands in for a rate that cannot be, so that the other problems can be found
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
@@ -59,7 +40,7 @@ def choose_sites(model: nn.Module, at: At, keep: float) -> Choice:
     never_called: list[str] = []
     if at is None:
         for path, module in model.named_modules():
-            if isinstance(module, DROPOUTS):
+            if isinstance(module, _DROPOUTS):
                 if is_called(model, path):
                     chosen[path] = None
                 else:
@@ -88,13 +69,15 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
     if not patterns:
         problems.append(
             "`at` is empty. Name the modules to mask, or leave `at` out to replace every nn.Dropout. "
-            f"Modules that could be masked: {_some(_maskable(model))}."
+            f"Modules that could be masked: {listed(_maskable(model))}."
         )
     by_identity = {id(module): path for path, module in model.named_modules()}
     everywhere = {path: by_identity[id(module)] for path, module in model.named_modules(remove_duplicate=False) if path}
     for pattern, dim in patterns:
         if not isinstance(pattern, str):
-            problems.append(f"at={pattern!r} is no module path. Give strings: at=['fc1', 'encoder.*.linear1'].")
+            problems.append(
+                f"`at` must hold module paths, got {pattern!r}. Give strings: at=['fc1', 'encoder.*.linear1']."
+            )
             continue
         if dim is not None and dim not in DIMS:
             problems.append(
@@ -109,7 +92,7 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
                 inside = [p for p in _maskable(model) if p.startswith(path + ".")]
                 problems.append(
                     f"{path!r} is a {type(module).__name__}, which is never called itself. "
-                    f"Name modules inside it: {_some(inside)}."
+                    f"Name modules inside it: {listed(inside)}."
                 )
             else:
                 chosen[everywhere[path]] = dim
@@ -132,15 +115,15 @@ def _no_match(model: nn.Module, pattern: str, paths: list[str]) -> str:
     near = difflib.get_close_matches(pattern, paths, n=3, cutoff=0.6)
     near += [path for path in paths if _matches(path, f"**.{pattern}")][:3]
     near += [path for path in paths if path.rsplit(".", 1)[-1] == pattern.rsplit(".", 1)[-1]][:3]
-    hint = f"Near misses: {_some(list(dict.fromkeys(near)))}." if near else f"Modules: {_some(_maskable(model))}."
+    hint = f"Near misses: {listed(list(dict.fromkeys(near)))}." if near else f"Modules: {listed(_maskable(model))}."
     return f"at={pattern!r} matches no module. {hint} (* stays within one part of a path, ** crosses parts.)"
 
 
 def _nothing_to_mask(model: nn.Module, never_called: list[str]) -> str:
-    skipped = f" ({_some(never_called)} are read as numbers and never called)" if never_called else ""
+    skipped = f" ({listed(never_called)} are read as numbers and never called)" if never_called else ""
     return (
         f"the model has no nn.Dropout that is called as a module{skipped} and no TurnOverDropout. "
-        f"Name the modules to mask: at=[...], for example {_some(_maskable(model))}."
+        f"Name the modules to mask: at=[...], for example {listed(_maskable(model))}."
     )
 
 
@@ -153,22 +136,17 @@ def _maskable(model: nn.Module) -> list[str]:
     ]
 
 
-def _some(paths: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(path) for path in paths[:most]) or "none"
-    return shown + (f" and {len(paths) - most} more" if len(paths) > most else "")
-
-
 def _site(model: nn.Module, path: str, dim: Dim | None, keep: float) -> SiteRecipe:
     module = model.get_submodule(path)
     place: Place = "output"
-    if isinstance(module, DROPOUTS):
+    if isinstance(module, _DROPOUTS):
         place = "replaced"
     elif isinstance(module, TurnOverDropout):
         place, dim = "layer", module.dim
         keep = keep if module.keep is None else module.keep
-    told = dim is not None or isinstance(module, _CHANNELS + _FEATURES + _SEQUENCES)
+    told = dim is not None or isinstance(module, CHANNELS + FEATURES)
     if dim is None:
-        dim = "channels" if isinstance(module, _CHANNELS) else "features"
+        dim = "channels" if isinstance(module, CHANNELS) else "features"
     batch_first = _batch_first(model, path)
     batch_dim = 1 if batch_first is False and dim == "features" else 0
     return SiteRecipe(path, place, dim, float(keep), batch_dim, batch_told=batch_first is not None, told=told)
@@ -185,40 +163,3 @@ def _batch_first(model: nn.Module, path: str) -> bool | None:
             if isinstance(value, bool):
                 return value
     return None
-
-
-def width_of(module: nn.Module) -> int | None:
-    """Return the number of units in a module's output where its type tells, else None."""
-    if isinstance(module, nn.RNNBase):
-        return (module.proj_size or module.hidden_size) * (2 if module.bidirectional else 1)
-    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        return module.normalized_shape[-1]
-    if is_transposed_linear(module) or is_vector_norm(module):
-        return next(module.parameters(recurse=False)).shape[-1]
-    for name in (
-        "out_features",
-        "out_channels",
-        "num_features",
-        "num_channels",
-        "embedding_dim",
-        "embed_dim",
-    ):
-        value = getattr(module, name, None)
-        # Lazy modules say 0 until they have seen a batch.
-        if isinstance(module, _CHANNELS + _FEATURES + _SEQUENCES) and isinstance(value, int) and value > 0:
-            return value
-    return None
-
-
-def is_transposed_linear(module: nn.Module) -> bool:
-    """Tell whether a module is the `Conv1D` of Hugging Face: a linear layer with its weight [inputs, outputs]."""
-    weight = getattr(module, "weight", None)
-    width = getattr(module, "nf", None)
-    return type(module).__name__ == "Conv1D" and weight is not None and tuple(weight.shape[1:]) == (width,)
-
-
-def is_vector_norm(module: nn.Module) -> bool:
-    """Tell whether a module of another library normalizes as nn.RMSNorm does, with one number a unit (LlamaRMSNorm)."""
-    own = list(module.parameters(recurse=False))
-    leaf = not any(True for _ in module.children())
-    return type(module).__name__.endswith("RMSNorm") and leaf and len(own) == 1 and own[0].dim() == 1

@@ -1,0 +1,220 @@
+"""The plan: a dry run of `wrap` that says which sites there would be, what would leak and what is wrong."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from turnover.errors import AlreadyWrappedError, MaskError, PlanError
+from turnover.layers import Mode, Recipe, find_root
+from turnover.masks import MaskSource, check_keep, source_named
+from turnover.wrapping._flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
+from turnover.wrapping._leaks import expected_leaks, tied_weights
+from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
+from turnover.wrapping._modules import compiled_in, listed, quantized_in
+from turnover.wrapping._replicas import plan_replicas
+from turnover.wrapping._sites import At, Choice, choose_sites
+from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
+
+from .example import narrow_sites, with_example
+from .plan import BROADCAST, Plan, SitePlan, expected_signal
+
+
+def plan(
+    model: nn.Module,
+    *,
+    at: At = None,
+    keep: float = 0.5,
+    seed: int = 0,
+    masks: str | MaskSource = "counter",
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
+    in_place: bool = False,
+    example: Any = None,
+    n: int | None = None,
+) -> Plan:
+    """Return what `wrap` would do with the same arguments; the model is not touched.
+
+    All arguments of `wrap` mean the same here; `in_place` is accepted so that the two can be exchanged. With an
+    `example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
+    sites that never run and leaks are measured on a copy of the model. With `n`, the number of training rows, the plan
+    says how much of one pair's score to expect to be signal.
+
+    Example:
+        >>> import torch, turnover
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> turnover.plan(net, at=["1"]).sites[0].zero.keeps
+        True
+    """
+    del in_place
+    made = make_plan(
+        model,
+        at=at,
+        keep=keep,
+        seed=seed,
+        masks=masks,
+        replicas=replicas,
+        split=split,
+        adapters=adapters,
+        mode=mode,
+    )
+    if example is not None and not made.problems:
+        made = with_example(made, model, example)
+    if n is None or made.problems:
+        return made
+    expected = expected_signal(n, [site.width for site in made.sites], replicas)
+    if isinstance(expected, str):
+        return replace(made, notes=(*made.notes, expected))
+    return replace(made, signal=expected)
+
+
+def make_plan(
+    model: nn.Module,
+    *,
+    at: At,
+    keep: float,
+    seed: int,
+    masks: str | MaskSource,
+    replicas: int = 1,
+    split: str | None = None,
+    adapters: int | Adapters | None = None,
+    mode: Mode = "forward",
+) -> Plan:
+    """Return the plan without an example: what the code of the model tells."""
+    _check_model(model)
+    compiled = compiled_in(model)
+    with_adapters = plan_adapters(model, adapters, at)
+    model = with_adapters.model
+    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
+        choice = _no_sites(keep)
+    elif mode == "forward" or mode not in MODES:
+        choice = choose_sites(model, with_adapters.at, keep)
+    else:
+        choice = choose_for_mode(model, at, keep, mode)
+    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
+    if compiled:
+        problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
+    source: MaskSource | None = None
+    try:
+        source = source_named(masks, seed)
+    except MaskError as error:
+        problems.append(str(error))
+    parts = plan_replicas(model, choice.sites, replicas, split, with_adapters.recipe)
+    problems += parts.problems
+    sites = parts.sites
+    recipe = Recipe("counter", 0, sites)
+    if source is not None and not parts.problems:
+        recipe = Recipe(
+            source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe, mode
+        )
+    flows = zero_flows(model, [site.path for site in sites]) | dict(with_adapters.zero)
+    if mode != "forward":  # a layer's own mask keeps an instance out of its rows, whatever follows
+        flows = {site.path: ZeroFlow(True) for site in sites}
+    site_plans = tuple(
+        SitePlan(
+            path=site.path,
+            module=type(model.get_submodule(site.path)).__name__,
+            place=site.place,
+            dim=site.dim,
+            width=site_width(model, site.path),
+            batch_dim=site.batch_dim,
+            keep=site.keep,
+            zero=flows[site.path],
+        )
+        for site in sites
+    )
+    notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
+    notes += [] if problems or mode != "forward" else tied_weights(model)
+    if choice.never_called:
+        notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
+    outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
+    if outputs:
+        notes.append(
+            f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
+        )
+    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
+    if recurrent:
+        notes.append(
+            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
+            "reads h_n goes around the mask; read output[:, -1] instead."
+        )
+    if with_adapters.recipe is not None:
+        leaks = tuple(adapter_leaks(model, with_adapters.recipe))
+    elif mode != "forward":
+        leaks = tuple(mode_leaks(model, sites))
+    else:
+        leaks = tuple(expected_leaks(model, flows))
+    return Plan(
+        recipe=recipe,
+        sites=site_plans,
+        leaks=leaks,
+        problems=tuple(problems),
+        warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(model)),
+        notes=tuple(notes),
+        path=_expected_path(model, site_plans),
+        parameters=sum(p.numel() for p in model.parameters()),
+        trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
+    )
+
+
+def _no_sites(keep: float) -> Choice:
+    """Return a choice of nothing, with what is wrong with the keep rate."""
+    try:
+        check_keep(keep)
+    except MaskError as error:
+        return Choice((), (str(error),), ())
+    return Choice((), (), ())
+
+
+def _check_model(model: Any) -> None:
+    """Raise for anything that cannot be wrapped at all."""
+    if not isinstance(model, nn.Module):
+        raise PlanError([f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give the model itself."])
+    if find_root(model) is not None:
+        raise AlreadyWrappedError(
+            "this model already has masks. Start from turnover.unwrap(model), or from the plain model, to wrap it anew."
+        )
+    outer = {
+        torch.jit.ScriptModule: "a scripted module cannot take hooks. Wrap the Python model before torch.jit.script",
+        nn.parallel.DistributedDataParallel: "wrap the model first, then DistributedDataParallel(model)",
+        nn.DataParallel: "nn.DataParallel runs replicas in threads that see no ids. Use DistributedDataParallel",
+    }
+    for kind, cure in outer.items():
+        if isinstance(model, kind):
+            raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
+    if hasattr(model, "_orig_mod"):
+        raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
+
+
+def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
+    """Return how scores will be computed, as far as the code of the model tells; the engine settles it."""
+    if len(sites) == 1 and sites[0].dim == "features" and feeds_output_linear(model, sites[0].path):
+        return "last layer, one matrix product"
+    return BROADCAST
+
+
+def _nothing_learns(model: nn.Module) -> list[str]:
+    packed = quantized_in(model)
+    if not packed or any(parameter.requires_grad for parameter in model.parameters()):
+        return []
+    return [
+        f"{listed(packed)}: quantized already, and no parameter of this model learns, so its masks cannot be trained. "
+        "Load the weights in float32 or bfloat16 and wrap that model, or put LoRA onto this one and mask it: "
+        "turnover.integrations.lora_sites(model)."
+    ]
+
+
+def _warnings(sites: Sequence[SitePlan]) -> list[str]:
+    found: list[str] = []
+    for site in sites:
+        if site.zero.keeps is False:
+            instead = f" Use {site.zero.instead!r} instead." if site.zero.instead else ""
+            found.append(
+                f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
+                f"learn every instance.{instead}"
+            )
+    return [*found, *narrow_sites(sites)]
