@@ -56,8 +56,8 @@ bench: .venv/.stamp-test ## speed and memory, as ratios
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m benchmarks
 
 # What is finished lies in runs/faithfulness and is not run again. One part of it:
-#   python -m benchmarks.faithfulness --task digits --method paper --seed 0
-bench-faithfulness: .venv/.stamp-kronfluence ## how far scores can be trusted, beside rivals
+#   python -m benchmarks.faithfulness --task digits --method tod --seed 0
+bench-faithfulness: .venv/.stamp-kronfluence ## how far scores can be trusted, beside baselines
 	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faithfulness
 
 # toy, small, medium or full; see experiments/.

@@ -1,26 +1,22 @@
-"""One method on one task with one seed: measured once and kept on disk, so that a run can be continued by another.
+"""Cells of a task, one per method and seed: measured once, kept on disk, and judged by its ground truth."""
 
-A cell is two files: NAME-SEED.json with figures, seconds and memory, and NAME-SEED.npz with the scores themselves, so
-that they can be judged later, once the ground truth is there.
-"""
-
-import json
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from experiments.runner import write_json
+from experiments.datasets import MissingDataError
+from experiments.runner import ExperimentError, as_json, differences, read_json, write_json
 from turnover.evaluation import Bootstrap, SubsetOutcomes, lds
 
-from .answers import Answers, detection
-from .cost import Cost
+from .config import Config, TaskConfig
 from .methods import Method
-from .tasks import Prepared
-from .trainings import Trained, Trainings
+from .tasks import Prepared, ground_truth, prepare
+from .trainings import Answers, Cost, Trained, Trainings, detection
 
 Cell = dict[str, Any]
 
@@ -32,7 +28,7 @@ def cell_file(folder: Path, method: str, seed: int) -> Path:
 
 def read_cells(folder: Path) -> list[Cell]:
     """Return the figures of all cells of a task that are finished."""
-    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted((folder / "cells").glob("*.json"))]
+    return [read_json(file) for file in sorted((folder / "cells").glob("*.json"))]
 
 
 def run_cells(
@@ -121,3 +117,34 @@ def _kept(answers: Answers, queries: int) -> dict[str, Any]:
 def _most(scoring: int | None, trained: tuple[Trained, ...]) -> int | None:
     known = [size for size in (scoring, *(one.peak_bytes for one in trained)) if size is not None]
     return max(known, default=None)
+
+
+_FEATURES = Path("runs/cache")
+
+
+def measure(
+    config: Config, folder: Path, task: str, everyone: dict[str, Method], wanted: Sequence[tuple[int, str]]
+) -> None:
+    """Measure cells of a task, then judge them; the ground truth is trained where it is not there yet."""
+    try:
+        ready = prepare(config.tasks[task], _FEATURES)
+    except MissingDataError as error:
+        print(f"{task} is left out: {error}")
+        return
+    claim(folder / task, config.tasks[task])
+    run_cells(ready, everyone, wanted, checkpoints=config.checkpoints, folder=folder / task)
+    judge(folder / task, ground_truth(ready, folder / task, processes=config.processes))
+
+
+def claim(folder: Path, task: TaskConfig) -> None:
+    """Make a folder that of a task as it is now; reject one that holds cells of other settings.
+
+    Raises:
+        ExperimentError: it belongs to other settings.
+    """
+    mark, settings = folder / "task.json", as_json(asdict(task))
+    if mark.exists() and (stored := read_json(mark)) != settings:
+        changed = "; ".join(differences(stored, settings))
+        raise ExperimentError(f"{folder} was measured with other settings ({changed}). Delete it first.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(mark, settings)

@@ -5,20 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from . import (
-    captum_tracin,
-    cleanlab_folds,
-    kronfluence_ekfac,
-    masks_alone,
-    ours,
-    subsets,
-    training_loss,
-    trak_models,
-    two_views,
-)
-from .answers import Answers
+from . import baselines, ours
 from .config import Config
-from .trainings import Trainings
+from .trainings import Answers, Trainings
 
 _DEFAULT_DAMPING = 1e-8  # of kronfluence's ScoreArguments
 
@@ -31,8 +20,8 @@ class Method:
         title: for the page.
         answer: trains what it needs and says what it can.
         needs: a package that must be installed; None: none.
-        more_seeds: it is judged by what it says of a row itself, over more seeds.
-        once: too dear to be run with more than one seed.
+        more_seeds: it is judged by row scores, over more seeds.
+        once: too expensive for more than one seed.
     """
 
     title: str
@@ -54,7 +43,7 @@ class Method:
 
 
 TITLES = {
-    "paper": "the paper's estimate, one model",
+    "tod": "original estimator, one model",
     "replicas": "{r} replicas",
     "ridge": "one model, ridge",
     "control": "one model, linear control variate",
@@ -77,37 +66,35 @@ def our_methods(config: Config, estimates: dict[str, ours.Ours]) -> dict[str, Me
         name: Method(
             TITLES.get(name, name).format(r=config.replicas),
             partial(_ours, how, config.replicas),
-            more_seeds=name in ("paper", "replicas"),
+            more_seeds=name in ("tod", "replicas"),
         )
         for name, how in estimates.items()
         if ours.can(how)
     }
 
 
-def rivals(config: Config) -> dict[str, Method]:
+def baseline_methods(config: Config) -> dict[str, Method]:
     """Return the methods that are not ours."""
     return {
-        "tracin": Method("TracInCP (captum)", partial(captum_tracin.answer, fast=False), "captum"),
-        "tracin_fast": Method("TracInCPFast (captum)", partial(captum_tracin.answer, fast=True), "captum"),
-        "trak_1": Method("TRAK, 1 model (traker)", partial(trak_models.answer, models=1), "trak"),
-        "trak_5": Method("TRAK, 5 models (traker)", partial(trak_models.answer, models=5), "trak"),
-        "ekfac": Method(
-            "EK-FAC (kronfluence)", partial(kronfluence_ekfac.answer, damping=_DEFAULT_DAMPING), "kronfluence"
-        ),
+        "tracin": Method("TracInCP (captum)", partial(baselines.tracin, fast=False), "captum"),
+        "tracin_fast": Method("TracInCPFast (captum)", partial(baselines.tracin, fast=True), "captum"),
+        "trak_1": Method("TRAK, 1 model (traker)", partial(baselines.trak, models=1), "trak"),
+        "trak_5": Method("TRAK, 5 models (traker)", partial(baselines.trak, models=5), "trak"),
+        "ekfac": Method("EK-FAC (kronfluence)", partial(baselines.ekfac, damping=_DEFAULT_DAMPING), "kronfluence"),
         "ekfac_damped": Method(
             "EK-FAC, damping_factor=None (kronfluence)",
-            partial(kronfluence_ekfac.answer, damping=None),
+            partial(baselines.ekfac, damping=None),
             "kronfluence",
         ),
-        "subsets": Method("Feldman & Zhang", subsets.answer, once=True),
+        "subsets": Method("Feldman & Zhang", baselines.feldman_zhang, once=True),
         "cleanlab": Method(
             f"cleanlab, {config.folds} folds",
-            partial(cleanlab_folds.answer, folds=config.folds),
+            partial(baselines.cleanlab, folds=config.folds),
             "cleanlab",
             more_seeds=True,
         ),
         "training_loss": Method(
-            f"mean training loss, {config.checkpoints} checkpoints", training_loss.answer, more_seeds=True
+            f"mean training loss, {config.checkpoints} checkpoints", baselines.training_loss, more_seeds=True
         ),
     }
 
@@ -120,26 +107,27 @@ def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
         default: the estimate that was chosen; None: not chosen yet.
     """
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
-    return our_methods(config, ours.REPORTED | chosen) | own_methods() | rivals(config)
+    return our_methods(config, ours.REPORTED | chosen) | own_methods() | baseline_methods(config)
 
 
 def own_methods() -> dict[str, Method]:
-    """Return what is said of a row itself: over checkpoints by both views and by each alone; without masks' own say."""
-    how = f"over {two_views.CHECKPOINTS} checkpoints"
+    """Return row scores: losses over checkpoints by both views and by each alone, and mask-bias correction."""
     views = {
-        "two_views": ("flipped and whole loss", (two_views.FLIPPED, two_views.WHOLE)),
-        "flipped_loss": ("flipped loss", (two_views.FLIPPED,)),
-        "whole_loss": ("whole loss", (two_views.WHOLE,)),
+        "two_views": ("flipped and full loss", (ours.FLIPPED, ours.FULL)),
+        "flipped_loss": ("flipped loss", (ours.FLIPPED,)),
+        "whole_loss": ("full loss", (ours.FULL,)),
     }
     over_checkpoints = {
         name: Method(
-            f"{two_views.REPLICAS} replicas, {what} {how}", partial(two_views.answer, views=chosen), more_seeds=True
+            f"{ours.REPLICAS} replicas, {what} over {ours.CHECKPOINTS} checkpoints",
+            partial(ours.two_views, views=chosen),
+            more_seeds=True,
         )
         for name, (what, chosen) in views.items()
     }
-    alone = f"one model, what masks say of {masks_alone.REFERENCES} rows taken off"
-    return over_checkpoints | {"masks_alone": Method(alone, masks_alone.answer, more_seeds=True)}
+    corrected = f"one model, mask-bias correction by {ours.REFERENCES} reference rows"
+    return over_checkpoints | {"mask_bias": Method(corrected, ours.mask_bias_corrected, more_seeds=True)}
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:
-    return ours.answer(how, trainings, replicas)
+    return ours.estimate(how, trainings, replicas)

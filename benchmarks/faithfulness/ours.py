@@ -1,4 +1,4 @@
-"""Turn-over dropout: the paper's estimate, each addition alone, and together."""
+"""Turn-over dropout: the original estimator, each addition alone and together, what else was tried, and row scores."""
 
 import inspect
 import time
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
+from torch.nn import functional
 
 import turnover
 from turnover.influence import Ridge
 
-from .answers import Answers
-from .further import shrunk_across_queries
 from .tasks import Masks
-from .trainings import Trainings
+from .trainings import Answers, Trainings
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Ours:
         measure: of a query.
         denoise: ridge regression on features of the rows, or none.
         control: the linear control variate, or none.
-        against: what the flipped network is compared with.
+        against: what the flipped subnetwork is compared with.
         all_layers: denoise on the features of all layers instead of the last.
         across_queries: shrink the scores of each row across queries.
     """
@@ -41,7 +41,7 @@ class Ours:
 
 
 REPORTED: dict[str, Ours] = {
-    "paper": Ours(),
+    "tod": Ours(),
     "replicas": Ours(None),
     "ridge": Ours(denoise=Ridge()),
     "control": Ours(control="linear"),
@@ -62,8 +62,8 @@ CANDIDATES: dict[str, Ours] = {
 }
 
 
-def answer(how: Ours, trainings: Trainings, replicas: int) -> Answers:
-    """Return what turn-over dropout says.
+def estimate(how: Ours, trainings: Trainings, replicas: int) -> Answers:
+    """Return the scores of turn-over dropout.
 
     Args:
         how: which estimate.
@@ -81,11 +81,11 @@ def answer(how: Ours, trainings: Trainings, replicas: int) -> Answers:
         pairs = shrunk_across_queries(pairs, np.asarray(influence.null(ready.validation).values, np.float64))
     own: dict[str, np.ndarray] = {}
     began = time.process_time()
-    if how.denoise is None and how.control is None:  # neither changes what is said of the row itself
-        unseen = influence.out_of_sample(progress=False)
+    if how.denoise is None and how.control is None:  # neither changes row scores
+        held_out = influence.out_of_sample(progress=False)
         own = {
             "self": influence.self_influence(progress=False).values,
-            "unseen": -np.asarray(unseen.probs)[np.arange(len(ready.labels)), ready.labels.numpy()],
+            "held_out": -np.asarray(held_out.probs)[np.arange(len(ready.labels)), ready.labels.numpy()],
         }
     return Answers(pairs, own, (trained,), time.process_time() - began if own else None)
 
@@ -102,3 +102,92 @@ def _options(how: Ours, rows: object) -> dict[str, Any]:
     if how.control is not None:
         found["control"] = how.control
     return found
+
+
+TRIED_ON = ("digits", "sst2")
+_RIDGE = Ridge()
+ALONE = "8 replicas, influence functions alone"
+
+EXPLORED: dict[str, Ours] = {
+    "keep .3, ridge": Ours(Masks(keep=0.3), denoise=_RIDGE),
+    "keep .7, ridge": Ours(Masks(keep=0.7), denoise=_RIDGE),
+    "against the full network, ridge": Ours(denoise=_RIDGE, against="full"),
+    "layers twice as wide": Ours(Masks(wider=2)),
+    "layers twice as wide, ridge": Ours(Masks(wider=2), denoise=_RIDGE),
+    "ridge on features of the flipped view": Ours(denoise=Ridge(view="flip")),
+    "ridge on features of all layers": Ours(denoise=_RIDGE, all_layers=True),
+    "ridge, strength by cross-validation": Ours(denoise=Ridge(choose="gcv")),
+    "ridge, strength by likelihood": Ours(denoise=Ridge(choose="likelihood")),
+    "ridge, margin instead of loss": Ours(measure="margin", denoise=_RIDGE),
+    "shrinkage across queries": Ours(across_queries=True),
+    "ridge, shrinkage across queries": Ours(denoise=_RIDGE, across_queries=True),
+    "ridge, scaled by query": Ours(denoise=Ridge(scale="query")),
+    "ridge and influence functions": Ours(denoise=Ridge(gradients=1)),
+    "ridge and influence functions, scaled by query": Ours(denoise=Ridge(gradients=1, scale="query")),
+    "ridge and twice as much of them, scaled by query": Ours(denoise=Ridge(gradients=2, scale="query")),
+    "ridge on the flipped view and influence functions": Ours(denoise=Ridge(view="flip", gradients=1, scale="query")),
+    "ridge and influence functions of all layers": Ours(denoise=Ridge(gradients=1, scale="query"), all_layers=True),
+    # More of them follow retraining better; but the null grows with them, until no row is significant.
+    "8 replicas, ridge and twice the influence functions": Ours(None, denoise=Ridge(gradients=2, scale="query")),
+    "8 replicas, ridge and four times the influence functions": Ours(None, denoise=Ridge(gradients=4, scale="query")),
+    # The default without the scores of masks, which are a thousandth of it.
+    ALONE: Ours(None, denoise=Ridge(gradients=1000, scale="query")),
+}
+
+
+def shrunk_across_queries(scores: np.ndarray, null: np.ndarray) -> np.ndarray:
+    """Return the posterior mean of scores, rows being draws of one normal distribution over the queries.
+
+    The covariance of the noise is that of null ids; what the covariance of the scores has beyond it is signal.
+
+    Args:
+        scores: [rows, queries].
+        null: scores of null ids, [ids, queries].
+    """
+    both = scores.T @ scores / len(scores)
+    values, vectors = np.linalg.eigh(both - null.T @ null / len(null))
+    signal = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return scores @ np.linalg.solve(both + 1e-9 * np.trace(both) * np.eye(len(both)), signal)
+
+
+REPLICAS, CHECKPOINTS = 2, 4
+FLIPPED, FULL = "flipped", "whole"
+
+
+def two_views(trainings: Trainings, views: tuple[str, ...] = (FLIPPED, FULL)) -> Answers:
+    """Return the mean loss of every row over the views and all checkpoints.
+
+    Args:
+        trainings: of the task.
+        views: the flipped subnetwork of a row, the full network, or both.
+    """
+    ready = trainings.ready
+    trained = trainings.masked(Masks(REPLICAS), checkpoints=CHECKPOINTS)
+    model, rows, labels = trained.model, ready.rows_with_ids(), ready.labels.numpy()
+    began = time.process_time()
+    losses = []
+    for state in trained.states:
+        model.load_state_dict(state)
+        if FLIPPED in views:
+            held_out = np.asarray(turnover.Influence(model, train=rows).out_of_sample(progress=False).probs)
+            losses.append(-np.log(np.maximum(held_out[np.arange(len(labels)), labels], 1e-12)))
+        if FULL in views:
+            with torch.no_grad():
+                losses.append(functional.cross_entropy(model(ready.inputs), ready.labels, reduction="none").numpy())
+    # The full network was trained on the row: alone, its loss compares with the training loss of others.
+    kind = "held_out" if FLIPPED in views else "self"
+    return Answers(None, {kind: np.mean(losses, 0)}, (trained,), time.process_time() - began)
+
+
+REFERENCES = 32
+
+
+def mask_bias_corrected(trainings: Trainings) -> Answers:
+    """Return how unlikely each label is by one model's held-out predictions, corrected for mask bias."""
+    ready = trainings.ready
+    trained = trainings.masked(Masks())
+    began = time.process_time()
+    engine = turnover.Influence(trained.model, train=ready.rows_with_ids())
+    held_out = engine.out_of_sample(references=REFERENCES, progress=False)
+    doubt = -np.asarray(held_out.probs)[np.arange(len(ready.labels)), ready.labels.numpy()]
+    return Answers(None, {"held_out": doubt}, (trained,), time.process_time() - began)

@@ -1,26 +1,109 @@
-"""The results page, made of the numbers that exist; what is missing is said."""
+"""The results page and its figure, made of the numbers that exist; what is missing is said."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from experiments.figures import drawn
+from experiments.findings import Finding
+from experiments.runner import machine_words
 from turnover.evaluation import markdown_table
 
-from .earlier import MARK
-from .explored import ALONE
-from .gap import gaps
-from .goals import goals
+from .goals import BASELINES, gaps, goals
 from .methods import own_methods
-from .ours import CANDIDATES
-from .plot import plot
+from .ours import ALONE, CANDIDATES
+from .table import MARK
 
 Figures = dict[str, Any]
+_PANELS = (("lds_plain", "LDS, plain network retrained"), ("mean_auc", "wrong labels by mean influence, AUC"))
+
+
+def _plot(result: dict[str, Any], file: Path) -> bool:
+    """Write one bar per method, one row of panels per task; return whether there was anything to draw."""
+    tasks = [task for task in result["tasks"].values() if task["methods"]]
+    if not tasks:
+        return False
+    with drawn(file, (11, 4.2 * len(tasks)), letters="path") as figure:
+        axes = figure.subplots(len(tasks), 2, squeeze=False)
+        for row, task in zip(axes, tasks, strict=True):
+            for axis, (name, title) in zip(row, _PANELS, strict=True):
+                known = {key: found[name] for key, found in task["methods"].items() if name in found}
+                means, deviations = ([value[key] or 0.0 for value in known.values()] for key in ("mean", "sd"))
+                colors = ["C0" if key in CANDIDATES else "C7" for key in known]
+                axis.barh(range(len(known)), means, xerr=deviations, color=colors)
+                axis.set_yticks(range(len(known)), [result["titles"][key] for key in known], fontsize=7)
+                axis.invert_yaxis()
+                axis.set_title(f"{task['setting']['title']}: {title}", fontsize=8)
+                if name == "mean_auc":
+                    axis.set_xlim(0.5, 1.0)
+    return True
+
+
+_JUDGED = {"lds_plain": "LDS (plain)", "lds_full": "LDS (masked)", "mean_auc": "mean influence, AUC of wrong labels"}
+
+
+def findings(result: Figures) -> list[Finding]:
+    """Return how the default and row scores do on all tasks; nothing where none is chosen."""
+    chosen = (result["choice"] or {}).get("default")
+    return [] if chosen is None else [*_default(result, chosen), *_own(result)]
+
+
+def _default(result: Figures, chosen: str) -> Iterator[Finding]:
+    for name, what in _JUDGED.items():
+        told, over_original, over_baselines = [], [], []
+        for task in result["tasks"].values():
+            known = {method: found[name]["mean"] for method, found in task["methods"].items() if name in found}
+            baselines = {method: known[method] for method in BASELINES if method in known}
+            if chosen not in known or "tod" not in known or not baselines:
+                continue
+            best = max(baselines, key=baselines.__getitem__)
+            baseline = f"{result['titles'][best]} {baselines[best]:.3f}"
+            asked = (chosen, "tod", *baselines)
+            once = any(task["methods"][method][name]["sd"] is None for method in asked)
+            seeds = " (partly one seed)" if once else ""
+            told.append(f"{_short(task)}: {known[chosen]:.3f}, {known['tod']:.3f}, {baseline}{seeds}")
+            over_original.append(known[chosen] > known["tod"])
+            over_baselines.append(known[chosen] > baselines[best])
+        if told:
+            yield Finding(
+                what=f"{what}: the default, the original estimator, the best baseline",
+                paper="–",
+                ours="; ".join(told),
+                setting=f"{result['titles'][chosen]}, trainings: {len(result['setting']['seeds'])}",
+                agreement=f"{what[0].upper()}{what[1:]}: the default is above the original estimator on "
+                f"{sum(over_original)} of {len(told)} tasks, above every baseline that was measured "
+                f"on {sum(over_baselines)}.",
+            )
+
+
+def _own(result: Figures) -> Iterator[Finding]:
+    told, enough = [], []
+    for task in result["tasks"].values():
+        ours, folds = (task["methods"].get(name, {}).get("held_out_found") for name in ("two_views", "cleanlab"))
+        if ours and folds:
+            told.append(f"{_short(task)}: {ours['mean']:.3f}, {folds['mean']:.3f}")
+            enough.append(ours["mean"] - folds["mean"] > -max(ours["sd"] or 0.0, folds["sd"] or 0.0))
+    if told:
+        yield Finding(
+            what="wrong labels in the worst 10 % without validation rows: ours, cleanlab's",
+            paper="–",
+            ours="; ".join(told),
+            setting=f"{result['titles']['two_views']}, trainings: {len(result['setting']['own_seeds'])}",
+            agreement=f"From one training no fewer wrong labels are found than by {result['titles']['cleanlab']}, "
+            f"beyond one standard deviation, on {sum(enough)} of {len(told)} tasks.",
+        )
+
+
+def _short(task: Figures) -> str:
+    return task["setting"]["title"].partition(",")[0]
+
+
 
 
 def page(result: Figures, folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
     parts = ["# How faithful are the scores?", "", *_setting(result)]
-    if plot(result, folder / "faithfulness.svg"):
+    if _plot(result, folder / "faithfulness.svg"):
         parts += ["", "![LDS and wrong labels found](faithfulness.svg)"]
     parts += ["", "## What was aimed at", "", *goals(result)]
     parts += ["", "## How far LDS is from more, and why", "", *_why(result)]
@@ -31,11 +114,9 @@ def page(result: Figures, folder: Path) -> str:
         parts += ["", *_missing(result, task)]
     parts += ["", "## How the default was chosen", "", *_choice(result), *_beside_masks(result)]
     parts += ["", "## What else was tried", "", *_explored(result)]
-    machine = result["machine"]
     about = (
-        f"Written by `make bench-faithfulness` ({machine['cores']} cores of {machine['processor']}, "
-        f"torch {machine['torch']}, turnover "
-        f"{machine['turnover']}). All numbers: [faithfulness.json](faithfulness.json)."
+        f"Written by `make bench-faithfulness` ({machine_words(result['machine'])}). "
+        "All numbers: [faithfulness.json](faithfulness.json)."
     )
     return "\n".join([*parts, "", about]) + "\n"
 
@@ -48,18 +129,18 @@ def _setting(result: Figures) -> list[str]:
         "",
         "- **LDS**: scores of random halves of the rows, added up, against the losses of models retrained on those "
         'halves (mean rank correlation over queries). "plain": the network without masks was retrained; "masked": '
-        "the masked one, asked in full view, with masks of another seed than any method's.",
+        "the masked one, in full view, with masks of another seed than any method's.",
         "- **Mean influence** on clean validation rows: how well the lowest finds wrong labels, AUC / share of them "
         "among the worst 10 % of the rows.",
-        "- **Self-influence** and **unseen**: the same without any validation row. Unseen means the probability of the "
-        "row's label by a model that did not learn the row: the flipped view, or held-out folds. Losses over "
-        "checkpoints are those of the flipped view (unseen), of the whole masked network, which has learned the row "
-        "(under self-influence), or of both (unseen).",
-        f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for what is said of the row "
-        f"itself {_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
+        "- **Self-influence** and **held-out**: the same without any validation row. Held-out means the probability of "
+        "the row's label by a model that was not trained on the row: the flipped view, or held-out folds. Losses over "
+        "checkpoints are those of the flipped view (held-out), of the full masked network, which was trained on the "
+        "row (under self-influence), or of both (held-out).",
+        f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for row scores "
+        f"{_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
         "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "
         "scoring of all rows against all validation rows and of the rows themselves (of Feldman & Zhang and cleanlab: "
-        "their trainings too). Memory: how far the process grew.",
+        "their trainings too). Memory: growth of the process.",
         f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
         "that are reported.",
     ]
@@ -67,7 +148,7 @@ def _setting(result: Figures) -> list[str]:
 
 def _why(result: Figures) -> list[str]:
     return [
-        "Noise lowers LDS, and replicas lower noise by a known law, so that one model and several together tell what "
+        "Noise lowers LDS, and replicas lower noise by a known law, so that one model and several together show what "
         "LDS would be without noise. What is missing beyond that is bias.",
         "",
         *gaps(result),
@@ -76,7 +157,7 @@ def _why(result: Figures) -> list[str]:
 
 def _about(task: Figures) -> list[str]:
     how = task["setting"]
-    wrong = "labels that people gave" if how["labels"] == "people" else "10 % of the labels changed at random"
+    wrong = "labels given by people" if how["labels"] == "people" else "10 % of the labels changed at random"
     net = (
         f"ReLU network, hidden layers of {_list(how['hidden'])}, all masked"
         if how["network"] == "mlp"
@@ -90,12 +171,12 @@ def _about(task: Figures) -> list[str]:
         f"LDS. {net[0].upper()}{net[1:]}. SGD (rate {how['learning_rate']:g}, momentum 0.9), {how['epochs']} epochs, "
         f"batches of {how['batch_size']}. {how['halves']} halves, each retrained "
         f"{'once' if how['retrainings'] == 1 else str(how['retrainings']) + ' times'}"
-        + (f"; retraining noise allows an LDS of: {', '.join(limits)}." if limits else "; the ceiling is not known.")
+        + (f"; ceiling of LDS by retraining noise: {', '.join(limits)}." if limits else "; the ceiling is not known.")
     ]
 
 
 def _table(result: Figures, task: Figures) -> str:
-    head = ["method", "LDS plain", "LDS masked", "mean influence", "self-influence", "unseen", "seconds", "memory"]
+    head = ["method", "LDS plain", "LDS masked", "mean influence", "self-influence", "held-out", "seconds", "memory"]
     chosen = (result["choice"] or {}).get("default")
     rows = []
     for name, found in task["methods"].items():
@@ -108,7 +189,7 @@ def _table(result: Figures, task: Figures) -> str:
                 _figure(found, "lds_full"),
                 _pair(found, "mean"),
                 _pair(found, "self"),
-                _pair(found, "unseen"),
+                _pair(found, "held_out"),
                 _cost(found),
                 _size(found),
             ]
@@ -153,7 +234,7 @@ def _choice(result: Figures) -> list[str]:
 
 
 def _beside_masks(result: Figures) -> list[str]:
-    """Say what of the default is not turn-over dropout: readers would credit masks with it."""
+    """Say what part of the default is not turn-over dropout: readers would credit masks with it."""
     default = (result["choice"] or {}).get("default") or ""
     how = CANDIDATES.get(default)
     if how is None or how.denoise is None or not how.denoise.gradients:
@@ -185,7 +266,7 @@ def _explored(result: Figures) -> list[str]:
         if not found:
             continue
         base = result["chosen_on"][task]
-        shown = {result["titles"][name]: base[name] for name in ("paper", "ridge", "replicas_ridge") if name in base}
+        shown = {result["titles"][name]: base[name] for name in ("tod", "ridge", "replicas_ridge") if name in base}
         rows = [
             [name + _mark(one), _figure(one, "lds_plain"), _figure(one, "lds_full"), _pair(one, "mean"), _cost(one)]
             for name, one in (shown | found).items()

@@ -1,21 +1,80 @@
-"""Measure all cells of all tasks, and write the page of what is measured."""
+"""Measure all cells of all tasks, choose the default, and write the page of what is measured, here or earlier."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from experiments.runner import write_json
+from experiments.runner import read_json, write_json
 from turnover.storage import write_atomically
 
-from .choose import chosen
+from .cells import measure
 from .config import Config
-from .earlier import with_earlier
-from .explored import EXPLORED, TRIED_ON
-from .findings import findings
-from .measure import measure
 from .methods import methods, our_methods
-from .page import page
-from .table import collected
+from .ours import CANDIDATES, EXPLORED, TRIED_ON
+from .page import findings, page
+from .table import collected, means, with_earlier
+
+JUDGED_BY = ("lds_plain", "lds_full", "mean_auc")
+
+
+def choose(config: Config, folder: Path, *, tasks: Sequence[str], methods_wanted: Sequence[str] | None = None) -> None:
+    """Measure all estimates on the seeds that options are chosen on, and note which is best.
+
+    Args:
+        config: of the benchmark.
+        folder: for all that is kept; the choice goes to choice.json there.
+        tasks: names of those to measure now.
+        methods_wanted: estimates to measure now; None: all.
+    """
+    everyone = our_methods(config, CANDIDATES)
+    names = [name for name in everyone if methods_wanted is None or name in methods_wanted]
+    for task in tasks:
+        measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in names])
+    decide(config, folder)
+
+
+def decide(config: Config, folder: Path) -> None:
+    """Note which estimate is best by what is measured already."""
+    names = list(our_methods(config, CANDIDATES))
+    measured = {task: means(folder / task, names, config.chosen_on) for task in config.tasks}
+    write_json(folder / "choice.json", best(measured))
+
+
+def chosen(folder: Path) -> str | None:
+    """Return the estimate that was chosen, or None."""
+    file = folder / "choice.json"
+    return read_json(file)["default"] if file.exists() else None
+
+
+def best(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return which estimate is best, and by how much.
+
+    Each figure counts as a share of the best estimate's on that task, so that no task and no figure counts more than
+    another. Only estimates and tasks of which all is measured take part.
+
+    Args:
+        measured: figures by task and estimate.
+
+    Example:
+        >>> figure = lambda value: {name: {"mean": value} for name in JUDGED_BY}
+        >>> best({"one": {"a": figure(0.2), "b": figure(0.4)}})["default"]
+        'b'
+    """
+    tasks = [task for task, found in measured.items() if found]
+    names = [
+        name
+        for name in (measured[tasks[0]] if tasks else ())
+        if all(all(figure in measured[task].get(name, {}) for figure in JUDGED_BY) for task in tasks)
+    ]
+    shares = dict.fromkeys(names, 0.0)
+    for task in tasks:
+        for figure in JUDGED_BY:
+            most = max((measured[task][name][figure]["mean"] for name in names), default=1.0)
+            for name in names:
+                shares[name] += measured[task][name][figure]["mean"] / most / len(tasks) / len(JUDGED_BY)
+    order = sorted(shares, key=lambda name: -shares[name])
+    return {"default": order[0] if order else None, "shares": {name: shares[name] for name in order}, "tasks": tasks}
 
 
 def run(
@@ -66,11 +125,15 @@ def explore(config: Config, folder: Path, *, tasks: Sequence[str], methods_wante
 
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
     """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
-    numbers = pages / "faithfulness.json"
-    result = with_earlier(collected(config, size, folder), numbers)
+    result = with_earlier(collected(config, size, folder), pages / "faithfulness.json")
+    return write_page(result, pages)
+
+
+def write_page(result: dict[str, Any], pages: Path) -> Path:
+    """Write the JSON, the figure and the page of a result; return the page's path."""
     result["findings"] = [asdict(one) for one in findings(result)]  # for the page of all results
     pages.mkdir(parents=True, exist_ok=True)
     text = page(result, pages)  # first, so that a page that fails leaves the numbers as they were
-    write_json(numbers, result)
+    write_json(pages / "faithfulness.json", result)
     write_atomically(pages / "faithfulness.md", text)
     return pages / "faithfulness.md"

@@ -1,28 +1,25 @@
-"""Figures over seeds: what the page is made of."""
+"""Figures over seeds, here or of an earlier run: what the page is made of."""
 
-import json
-import os
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import turnover
+from experiments.runner import as_json, machine, read_json
 from turnover.evaluation import retraining_ceiling
 from turnover.storage import TileStore
 
 from .cells import read_cells
 from .config import Config, TaskConfig
-from .explored import EXPLORED, TRIED_ON
-from .ground_truth import VIEWS
 from .methods import methods, our_methods
-from .ours import CANDIDATES
+from .ours import CANDIDATES, EXPLORED, TRIED_ON
+from .tasks import VIEWS
 
 Figures = dict[str, Any]
+MARK = "earlier"
+"""Key of figures of an earlier run with the same settings: cells lie in runs/, which is not published."""
 _NOT_FIGURES = ("method", "seed", "threads", "failed", "trace")
 
 
@@ -34,8 +31,7 @@ def collected(config: Config, size: str, folder: Path) -> Figures:
         size: its name.
         folder: where cells are kept.
     """
-    choice = folder / "choice.json"
-    choice = json.loads(choice.read_text(encoding="utf-8")) if choice.exists() else None
+    choice = read_json(folder / "choice.json") if (folder / "choice.json").exists() else None
     everyone = methods(config, default=(choice or {}).get("default"))
     tasks = {}
     for name, task in config.tasks.items():
@@ -68,13 +64,7 @@ def collected(config: Config, size: str, folder: Path) -> Figures:
             for name in config.tasks
             if name in TRIED_ON
         },
-        "machine": {
-            "cores": os.cpu_count(),
-            "processor": platform.machine(),
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-            "turnover": turnover.__version__,
-        },
+        "machine": machine(),
     }
 
 
@@ -123,3 +113,55 @@ def ceiling(folder: Path, task: TaskConfig, view: str) -> float | None:
 
 def _failed(folder: Path) -> dict[str, str]:
     return {f"{cell['method']}, seed {cell['seed']}": cell["failed"] for cell in read_cells(folder) if "failed" in cell}
+
+
+def with_earlier(result: Figures, file: Path) -> Figures:
+    """Return a result with what a published one knows beyond it; figures taken from there have the key `MARK`.
+
+    Args:
+        result: of the run at hand.
+        file: the published result; where there is none, or one of other settings, nothing is taken.
+    """
+    result = as_json(result)
+    earlier = read_json(file) if file.exists() else {}
+    if any(earlier.get(key) != result[key] for key in ("size", "setting")):
+        return result
+    same = [
+        name
+        for name, task in result["tasks"].items()
+        if task["setting"] == earlier["tasks"].get(name, {}).get("setting")
+    ]
+    if result["choice"] is None and set((earlier["choice"] or {}).get("tasks", ())) <= set(same):
+        result["choice"] = earlier["choice"]
+    default = (result["choice"] or {}).get("default")
+    for name in same:
+        task, before = result["tasks"][name], earlier["tasks"][name]
+        known = {*task["methods"], *task["missing"], default}
+        task["methods"] = {
+            method: figures
+            for method in result["titles"]
+            if method in known and (figures := _more(task["methods"].get(method), before["methods"].get(method)))
+        }
+        task["missing"] = [method for method in task["missing"] if method not in task["methods"]]
+        task["ceiling"] = {
+            view: before["ceiling"].get(view) if value is None else value for view, value in task["ceiling"].items()
+        }
+        for part in ("chosen_on", "explored"):
+            if name in result[part]:
+                result[part][name] = _filled(result[part][name], earlier[part].get(name, {}))
+    return result
+
+
+def _filled(now: Figures, before: Figures) -> Figures:
+    return {name: _more(now.get(name), before.get(name)) for name in now | before}
+
+
+def _more(now: Figures | None, before: Figures | None) -> Figures | None:
+    """Return the figures with more seeds; those at hand where both have as many."""
+    if before is None or (now is not None and _seeds(now) >= _seeds(before)):
+        return now
+    return before | {MARK: True}
+
+
+def _seeds(figures: Figures) -> int:
+    return figures["score_seconds"]["seeds"]

@@ -1,6 +1,6 @@
-"""A task: rows of which some labels are wrong, clean validation rows, the plain and the masked training."""
+"""A task: rows with some wrong labels, clean validation rows, both trainings, and retraining on random halves."""
 
-from collections.abc import Callable
+import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,13 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from experiments.datasets.changed_labels import change_labels
-from experiments.datasets.cifar10 import labels_by_people, load_cifar10
-from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
+from experiments.datasets.cifar10 import labels_by_people
+from experiments.datasets.numbers import cifar10_rows, digit_rows, sst2_rows
+from experiments.networks import cnn, masked_cnn, masked_mlp, mlp
+from turnover.evaluation import SubsetOutcomes, subset_outcomes
 from turnover.training import TrainingRecipe
 
 from .config import TaskConfig
-from .networks import cnn, masked_cnn, masked_mlp, mlp, pooled
 
 CHANGED = 0.1
 
@@ -99,7 +100,8 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
         config: which task.
         cache: folder for text features.
     """
-    x, right, held, held_labels = _LOADERS[config.data](config, cache)
+    loaders = {"digits": digit_rows, "sst2": partial(sst2_rows, cache=cache), "cifar10": cifar10_rows}
+    x, right, held, held_labels = loaders[config.data](config.rows)
     classes = int(right.max()) + 1
     if config.labels == "people":
         given = labels_by_people("aggre", rows=config.rows)
@@ -118,23 +120,29 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
     return Prepared(config, plain, (held[some], torch.from_numpy(held_labels[some])), given != right, size)
 
 
-def _digits(config: TaskConfig, cache: Path) -> Rows:
-    del cache  # nothing to keep
-    return digit_rows(config.rows)
+# No method has masks or trainings of this seed.
+_MASKS = 777_777
+VIEWS = ("plain", "full")
 
 
-def _sst2(config: TaskConfig, cache: Path) -> Rows:
-    return sst2_rows(config.rows, cache)
+def ground_truth(ready: Prepared, folder: Path, *, processes: int = 1) -> dict[str, SubsetOutcomes]:
+    """Return the query losses after retraining on random halves, by view: "plain" and "full".
 
-
-def _cifar10(config: TaskConfig, cache: Path) -> Rows:
-    del cache
-    train, test = load_cifar10("train", rows=config.rows), load_cifar10("test")
-    x, held = (
-        pooled(torch.from_numpy(images.pixels).permute(0, 3, 1, 2).float().contiguous()) for images in (train, test)
-    )
-    mean, spread = x.mean((0, 2, 3), keepdim=True), x.std((0, 2, 3), keepdim=True)
-    return (x - mean) / spread, train.labels, (held - mean) / spread, test.labels
-
-
-_LOADERS: dict[str, Callable[[TaskConfig, Path], Rows]] = {"digits": _digits, "sst2": _sst2, "cifar10": _cifar10}
+    Args:
+        ready: the task.
+        folder: finished trainings are kept there.
+        processes: worker processes.
+    """
+    config = ready.config
+    return {
+        view: subset_outcomes(
+            ready.plain if view == "plain" else ready.masked(_MASKS),
+            ready.queries,
+            subsets=config.halves,
+            seeds=config.retrainings,
+            processes=min(processes, os.cpu_count() or 1),
+            cache=folder / f"truth-{view}",
+            progress=True,
+        )
+        for view in VIEWS
+    }

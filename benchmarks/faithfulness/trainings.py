@@ -1,18 +1,77 @@
-"""Trainings that several methods share, each run once a task and seed, with what it cost."""
+"""Trainings that several methods share, each run once per task and seed, with what it cost; what methods say."""
 
+import ctypes
+import gc
 import shutil
 import tempfile
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Self
 
+import numpy as np
 from torch import Tensor, nn
 
+from turnover.evaluation import mislabel_detection
 from turnover.training import Step, TrainingRecipe
 
-from .cost import Cost
 from .tasks import Masks, Prepared
+
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+class Cost:
+    """Measures the processor seconds of a `with` block and how far the resident memory of this process grows in it.
+
+    Blocks may be nested: an inner one starts anew, and the outer one then knows no more than what the inner one saw
+    and what came after it.
+
+    Attributes:
+        seconds: of the processor, of all threads together.
+        peak_bytes: the growth; None where it cannot be read (it needs Linux's /proc).
+    """
+
+    seconds: float = 0.0
+    peak_bytes: int | None = None
+
+    def __enter__(self) -> Self:
+        """Give back what can be given back and forget earlier peaks."""
+        gc.collect()
+        _give_back()
+        self._start = _status("VmRSS")
+        try:
+            _CLEAR.write_text("5")
+        except OSError:
+            self._start = None
+        self._began = time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Read the clock and the peak."""
+        self.seconds = time.process_time() - self._began
+        most = _status("VmHWM")
+        if self._start is not None and most is not None:
+            self.peak_bytes = max(0, most - self._start)
+
+
+def _status(name: str) -> int | None:
+    try:
+        lines = _STATUS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
+
+
+def _give_back() -> None:
+    """Let the C library return freed memory, where it can: glibc keeps it otherwise, and its next use is not seen."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError, TypeError):
+        return
+
 
 State = dict[str, Tensor]
 
@@ -92,3 +151,41 @@ def _with_states(recipe: TrainingRecipe, seed: int, checkpoints: int) -> tuple[n
 
 def _copied(model: nn.Module) -> State:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The scores of a method on a task.
+
+    Attributes:
+        pairs: [rows, validation rows], positive where a row helps; None: it has none.
+        own: [rows] each, larger for rows with more suspicious labels, without any validation row; "self":
+            self-influence, "held_out": from held-out predictions.
+        trained: trainings that it needed.
+        own_seconds: of the processor, for row scores; None: not measured apart.
+    """
+
+    pairs: np.ndarray | None
+    own: Mapping[str, np.ndarray]
+    trained: tuple[Trained, ...]
+    own_seconds: float | None = None
+
+
+def detection(answers: Answers, wrong: np.ndarray) -> dict[str, float]:
+    """Return how well wrong labels are found: AUC and share of them among the worst 10 % of the rows.
+
+    Args:
+        answers: of a method.
+        wrong: bool [rows].
+    """
+    suspicions = dict(answers.own)
+    if answers.pairs is not None:
+        suspicions["mean"] = -answers.pairs.mean(1)
+    found: dict[str, float] = {}
+    for name, suspicion in suspicions.items():
+        detected = mislabel_detection(np.asarray(suspicion), wrong, share=SHARE)
+        found |= {f"{name}_auc": detected.auc, f"{name}_found": detected.found}
+    return found

@@ -7,17 +7,12 @@ import numpy as np
 import pytest
 
 from benchmarks.faithfulness.cells import cell_file, measured, read_cells, run_cells
-from benchmarks.faithfulness.choose import best, choose, chosen
 from benchmarks.faithfulness.config import SIZES
-from benchmarks.faithfulness.explored import EXPLORED
-from benchmarks.faithfulness.findings import findings
-from benchmarks.faithfulness.further import shrunk_across_queries
-from benchmarks.faithfulness.gap import gaps, without_noise
-from benchmarks.faithfulness.goals import RIVALS, goals
-from benchmarks.faithfulness.methods import Method, methods, our_methods, rivals
-from benchmarks.faithfulness.ours import REPORTED
-from benchmarks.faithfulness.page import page
-from benchmarks.faithfulness.run import explore, publish, run
+from benchmarks.faithfulness.goals import BASELINES, gaps, goals, without_noise
+from benchmarks.faithfulness.methods import Method, baseline_methods, methods, our_methods
+from benchmarks.faithfulness.ours import EXPLORED, REPORTED, shrunk_across_queries
+from benchmarks.faithfulness.page import findings, page
+from benchmarks.faithfulness.run import best, choose, chosen, explore, publish, run
 from benchmarks.faithfulness.table import collected
 from benchmarks.faithfulness.tasks import prepare
 from benchmarks.faithfulness.trainings import Trainings
@@ -30,7 +25,7 @@ pytestmark = [
 ]
 
 TOY = SIZES["toy"]
-PEERS = {name: method for name, method in rivals(TOY).items() if method.needs is not None}
+PEERS = {name: method for name, method in baseline_methods(TOY).items() if method.needs is not None}
 # Those that differ from another by a number, and the one that takes seconds to begin.
 SLOW = ("trak_5", "ekfac", "ekfac_damped")
 
@@ -48,9 +43,9 @@ def trainings(ready):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faithfulness")
-    choose(TOY, folder, tasks=["digits"], methods_wanted=["paper", "replicas_ridge"])
+    choose(TOY, folder, tasks=["digits"], methods_wanted=["tod", "replicas_ridge"])
     explore(TOY, folder, tasks=["digits"], methods_wanted=list(EXPLORED)[:1])
-    run(TOY, folder, tasks=["digits"], methods_wanted=["paper", "replicas_ridge", "subsets", "training_loss"])
+    run(TOY, folder, tasks=["digits"], methods_wanted=["tod", "replicas_ridge", "subsets", "training_loss"])
     return folder
 
 
@@ -70,7 +65,7 @@ def check_answers(answers, ready):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PEERS]
 )
-def test_a_rival_answers_for_every_row(name, ready, trainings):
+def test_a_baseline_answers_for_every_row(name, ready, trainings):
     if PEERS[name].missing:
         pytest.skip(f"{PEERS[name].needs} is not installed: make bench-faithfulness installs it")
     check_answers(PEERS[name].answer(trainings), ready)
@@ -110,16 +105,16 @@ def test_a_finished_cell_is_not_measured_again(folder, ready):
     def fail(trainings):
         raise AssertionError("measured again")
 
-    file = cell_file(folder / "digits", "paper", 0)
+    file = cell_file(folder / "digits", "tod", 0)
     before = file.read_text()
-    run_cells(ready, {"paper": Method("", fail)}, [(0, "paper")], checkpoints=2, folder=folder / "digits")
+    run_cells(ready, {"tod": Method("", fail)}, [(0, "tod")], checkpoints=2, folder=folder / "digits")
     assert file.read_text() == before
 
 
 def test_a_folder_of_other_settings_is_refused(folder):
     other = replace(TOY, tasks={"digits": replace(TOY.tasks["digits"], epochs=4)})
     with pytest.raises(ExperimentError, match=r"other settings \(epochs: there 3, now 4\)"):
-        run(other, folder, tasks=["digits"], methods_wanted=["paper"])
+        run(other, folder, tasks=["digits"], methods_wanted=["tod"])
 
 
 def test_a_method_that_fails_is_kept_with_its_reason(trainings):
@@ -136,7 +131,7 @@ def test_the_default_is_chosen_on_seeds_that_are_not_reported(folder, result):
     full = SIZES["full"]
     assert not set(full.chosen_on) & {*full.seeds, *full.own_seeds}
     assert chosen(folder) == result["choice"]["default"]
-    assert set(result["choice"]["shares"]) == {"paper", "replicas_ridge"}
+    assert set(result["choice"]["shares"]) == {"tod", "replicas_ridge"}
 
 
 def test_an_estimate_that_lacks_a_task_is_not_chosen():
@@ -168,7 +163,7 @@ def test_figures_of_an_earlier_run_are_kept_and_marked_where_this_one_has_none(f
     assert "mean training loss, 2 checkpoints †" in text
     assert "†: of an earlier run" in text
     kept = json.loads((tmp_path / "faithfulness.json").read_text())
-    assert set(kept["tasks"]["digits"]["methods"]) == {"paper", "replicas_ridge", "subsets", "training_loss"}
+    assert set(kept["tasks"]["digits"]["methods"]) == {"tod", "replicas_ridge", "subsets", "training_loss"}
     assert "training_loss" not in kept["tasks"]["digits"]["missing"]
     assert "†" not in publish(TOY, "toy", folder, tmp_path).read_text()
 
@@ -193,52 +188,52 @@ def test_a_page_can_be_written_of_nothing(tmp_path):
 
 def _goals(task, default, titles):
     """Return what the table of goals says of one task, by goal."""
-    _, _, *lines = goals({"choice": {"default": default}, "tasks": {"t": task}, "titles": titles})
-    head, _, *rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+    _, _, table = goals({"choice": {"default": default}, "tasks": {"t": task}, "titles": titles})
+    head, _, *rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in table.splitlines()]
     assert head == ["goal", "T"]
     return dict(rows)
 
 
-def test_goals_say_missed_where_a_rival_is_better():
+def test_goals_say_missed_where_a_baseline_is_better():
     def figures(value):
         names = ("lds_plain", "lds_full", "mean_auc", "mean_found", "self_found", "train_seconds", "score_seconds")
         return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in names}
 
-    found = {"paper": figures(0.1), "ridge": figures(0.5), "ekfac": figures(0.6), "tracin": figures(0.4)}
+    found = {"tod": figures(0.1), "ridge": figures(0.5), "ekfac": figures(0.6), "tracin": figures(0.4)}
     task = {"setting": {"title": "T"}, "methods": found}
     titles = {name: name for name in found}
     told = _goals(task, "ridge", titles)
-    assert told["LDS (plain) twice the paper's estimate, by more than one sd"] == "reached: 0.500, 0.100 (5.0 times)"
-    rival = told["LDS (plain) above every rival's"]
-    assert rival.startswith("**missed**: 0.500; ekfac 0.600; not measured: tracin_fast, trak_1")
+    assert told["LDS (plain) twice the original estimator, by more than one sd"] == "reached: 0.500, 0.100 (5.0 times)"
+    baseline = told["LDS (plain) above every baseline's"]
+    assert baseline.startswith("**missed**: 0.500; ekfac 0.600; not measured: tracin_fast, trak_1")
 
 
-def test_goals_name_the_best_rival_that_is_beaten():
+def test_goals_name_the_best_baseline_that_is_beaten():
     figures = {"mean": 0.5, "sd": 0.01, "seeds": 3}
     mine = dict.fromkeys(("lds_plain", "lds_full", "mean_auc", "mean_found"), figures)
-    found = {"paper": mine, "ridge": mine}
-    found |= {name: {"mean_auc": figures | {"mean": 0.3}} for name in RIVALS} | {
+    found = {"tod": mine, "ridge": mine}
+    found |= {name: {"mean_auc": figures | {"mean": 0.3}} for name in BASELINES} | {
         "trak_5": {"mean_auc": figures | {"mean": 0.4}}
     }
     told = _goals({"setting": {"title": "T"}, "methods": found}, "ridge", {name: name for name in found})
-    assert told["mean influence (AUC) above every rival's"] == "reached: 0.500; the best of them trak_5 0.400"
+    assert told["mean influence (AUC) above every baseline's"] == "reached: 0.500; the best of them trak_5 0.400"
 
 
 def test_findings_count_the_tasks_on_which_the_default_is_best():
     def figures(value):
-        return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in ("lds_plain", "mean_auc", "unseen_found")}
+        return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in ("lds_plain", "mean_auc", "held_out_found")}
 
-    found = {"paper": figures(0.1), "ridge": figures(0.5), "two_views": figures(0.6), "cleanlab": figures(0.65)}
+    found = {"tod": figures(0.1), "ridge": figures(0.5), "two_views": figures(0.6), "cleanlab": figures(0.65)}
     tasks = {
-        name: {"setting": {"title": f"{name}, features"}, "methods": found | {"ekfac": figures(rival)}}
-        for name, rival in (("One", 0.4), ("Two", 0.6))
+        name: {"setting": {"title": f"{name}, features"}, "methods": found | {"ekfac": figures(baseline)}}
+        for name, baseline in (("One", 0.4), ("Two", 0.6))
     }
     setting = {"seeds": [0, 1, 2], "own_seeds": [0, 1]}
     titles = {name: name for name in (*found, "ekfac")}
     lds, mean, own = findings({"choice": {"default": "ridge"}, "tasks": tasks, "titles": titles, "setting": setting})
     assert lds.ours == "One: 0.500, 0.100, ekfac 0.400; Two: 0.500, 0.100, ekfac 0.600"
     assert lds.agreement.endswith(
-        "above the paper's estimate on 2 of 2 tasks, above every rival that was measured on 1."
+        "above the original estimator on 2 of 2 tasks, above every baseline that was measured on 1."
     )
     assert mean.what.startswith("mean influence")
     assert own.agreement.endswith("on 0 of 2 tasks.")
@@ -262,28 +257,31 @@ def test_lds_without_noise_is_not_told_of_noise(one, several):
 
 
 @pytest.mark.parametrize(
-    ("one", "several", "rival", "why"),
+    ("one", "several", "baseline", "why"),
     [
         (0.10, 0.20, 0.25, "without any noise it would be 0.265: noise is what they lack."),
         (0.10, 0.20, 0.40, "The 0.135 that they lack beyond are bias"),
-        (0.01, 0.20, 0.40, "too little to tell how much of it is noise"),
+        (0.01, 0.20, 0.40, "too little to say how much of it is noise"),
         (0.20, 0.20, 0.40, "noise is not what is missing"),
     ],
 )
-def test_the_gap_to_a_rival_is_told_as_noise_or_bias(one, several, rival, why):
-    lds = {"paper": one, "replicas": several, "ridge": 0.2, "tracin": 0.1, "ekfac": rival}
+def test_the_gap_to_a_baseline_is_told_as_noise_or_bias(one, several, baseline, why):
+    lds = {"tod": one, "replicas": several, "ridge": 0.2, "tracin": 0.1, "ekfac": baseline}
     methods = {name: {"lds_plain": {"mean": value, "sd": 0.02}} for name, value in lds.items()}
     task = {"setting": {"title": "T"}, "methods": methods, "ceiling": {"plain": 0.8}}
     setting = {"replicas": 8}
     result = {"choice": {"default": "ridge"}, "tasks": {"t": task}, "titles": {"ekfac": "EK-FAC"}, "setting": setting}
     (line,) = gaps(result)
-    assert f"the default has 0.200, the best rival, EK-FAC, {rival:.3f}, of 0.800 that retraining noise allows" in line
+    assert (
+        f"the default has 0.200, the best baseline, EK-FAC, {baseline:.3f}, with a ceiling of 0.800 by retraining noise"
+        in line
+    )
     assert why in line
 
 
 def test_goals_say_what_is_not_measured_where_there_is_no_ground_truth_yet():
     names = ("mean_auc", "mean_found", "train_seconds", "score_seconds")
-    found = {name: {figure: {"mean": 0.5, "sd": 0.1, "seeds": 3} for figure in names} for name in ("paper", "ridge")}
+    found = {name: {figure: {"mean": 0.5, "sd": 0.1, "seeds": 3} for figure in names} for name in ("tod", "ridge")}
     task = {"setting": {"title": "T"}, "methods": found}
     told = _goals(task, "ridge", {})
     assert [text for goal, text in told.items() if "LDS" in goal] == ["not measured", "not measured"]
@@ -292,8 +290,8 @@ def test_goals_say_what_is_not_measured_where_there_is_no_ground_truth_yet():
 @pytest.mark.parametrize(
     ("flipped", "seconds", "told"),
     [
-        (0.50, 1.0, "**missed**: self-influence 0.400 ± 0.010, unseen 0.500 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
-        (0.595, 1.0, "reached: self-influence 0.400 ± 0.010, unseen 0.595 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
+        (0.50, 1.0, "**missed**: self-influence 0.400 ± 0.010, held-out 0.500 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
+        (0.595, 1.0, "reached: self-influence 0.400 ± 0.010, held-out 0.595 ± 0.010; 0.600 ± 0.010; in 2.0, 4.0 s"),
         (0.595, 3.0, "0.595 ± 0.010; 0.600 ± 0.010; in 6.0, 4.0 s, not in less time"),
     ],
 )
@@ -302,13 +300,11 @@ def test_goals_say_what_finds_as_many_wrong_labels_as_folds(flipped, seconds, to
         return {name: {"mean": value, "sd": 0.01, "seeds": 5} for name, value in values.items()}
 
     lds = {"lds_plain": 0.1, "lds_full": 0.1, "mean_auc": 0.9, "mean_found": 0.9}
-    paper = figures(self_found=0.4, unseen_found=flipped, train_seconds=seconds, score_seconds=seconds, **lds)
-    folds = figures(unseen_found=0.6, train_seconds=0.0, score_seconds=4.0)
-    task = {"setting": {"title": "T"}, "methods": {"paper": paper, "cleanlab": folds}}
-    titles = {"paper": "paper", "cleanlab": "cleanlab"}
-    found = _goals(task, "paper", titles)[
-        "paper: no fewer in the worst 10 %, beyond one sd, than cleanlab, in less time"
-    ]
+    paper = figures(self_found=0.4, held_out_found=flipped, train_seconds=seconds, score_seconds=seconds, **lds)
+    folds = figures(held_out_found=0.6, train_seconds=0.0, score_seconds=4.0)
+    task = {"setting": {"title": "T"}, "methods": {"tod": paper, "cleanlab": folds}}
+    titles = {"tod": "tod", "cleanlab": "cleanlab"}
+    found = _goals(task, "tod", titles)["tod: no fewer in the worst 10 %, beyond one sd, than cleanlab, in less time"]
     assert found.startswith(told) or found.endswith(told)
     assert found.startswith("reached") == (told.startswith("reached"))
 
@@ -317,10 +313,10 @@ def test_goals_say_where_one_seed_is_all_there_is():
     names = ("lds_plain", "lds_full", "mean_auc", "mean_found", "self_found", "train_seconds", "score_seconds")
     found = {
         name: {figure: {"mean": value, "sd": None, "seeds": 1} for figure in names}
-        for name, value in (("paper", 0.1), ("ridge", 0.5))
+        for name, value in (("tod", 0.1), ("ridge", 0.5))
     }
     task = {"setting": {"title": "T"}, "methods": found}
-    told = _goals(task, "ridge", {"paper": "paper"})
+    told = _goals(task, "ridge", {"tod": "tod"})
     assert told
     assert all("(one seed)" in text for text in told.values())
 
@@ -336,12 +332,12 @@ def test_shrinkage_across_queries_brings_noisy_scores_nearer_to_the_truth():
 def test_missing_data_leaves_the_other_tasks_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
     config = replace(TOY, tasks={"cifar10": SIZES["full"].tasks["cifar10"]})
-    run(config, tmp_path, tasks=["cifar10"], methods_wanted=["paper"])
+    run(config, tmp_path, tasks=["cifar10"], methods_wanted=["tod"])
     assert "cifar10 is left out: there is no file" in capsys.readouterr().out
 
 
 def test_an_unknown_method_is_told_which_there_are(tmp_path):
-    with pytest.raises(SystemExit, match=r"no method nothing is reported; there are paper"):
+    with pytest.raises(SystemExit, match=r"no method nothing is reported; there are tod"):
         run(SIZES["toy"], tmp_path, tasks=["digits"], methods_wanted=["nothing"], seeds=None)
 
 
