@@ -171,8 +171,13 @@ def agreement(named_scores: Mapping[str, AnyScores], *, k: int = 10, ids: ArrayL
     )
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, its columns padded to one width; the first to the left, the others to the right.
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, padded: bool = True) -> str:
+    """Return a Markdown table, its first column to the left, the others to the right.
+
+    Args:
+        head: titles of the columns.
+        rows: cells.
+        padded: pad all cells of a column to one width; not where cells are sentences.
 
     Example:
         >>> print(markdown_table(["method", "LDS"], [["TracIn", "0.12"]]))
@@ -181,7 +186,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         | TracIn | 0.12 |
     """
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
-    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(head))]
+    widths = [max(3, *(len(row[column]) for row in cells)) if padded else 1 for column in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
         others = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
