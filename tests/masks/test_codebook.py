@@ -13,8 +13,8 @@ import torch
 
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Stream
+from turnover.masks._hashing import id_words
 from turnover.masks.codebook import collision_rate, mean_correlation, primitive_keep
-from turnover.masks.hashing import id_words
 
 SHAPES = [(16, 2), (12, 3), (32, 4), (24, 1)]  # (rows, picks)
 BOUND = NormalDist().inv_cdf(1 - 1e-5 / 2)  # 4.4 standard errors

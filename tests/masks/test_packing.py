@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from turnover.masks import pack, unpack
-from turnover.masks.packing import words_for
+from turnover.masks.bits import words_for
 
 bit_arrays = arrays.arrays(bool, arrays.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=100))
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from turnover.masks import Counter, Stream, Volatile
-from turnover.masks.hashing import mix_, signed
+from turnover.masks._hashing import mix_, signed
 
 SOURCES = {"counter": Counter, "volatile": Volatile}
 KEEPS = (0.1, 0.5, 0.9)

@@ -14,13 +14,14 @@ from turnover.masks import (
     MaskSource,
     Stream,
     Volatile,
+    _hashing,
+    codebook,
+    counter,
     source_from,
     source_named,
     unpack,
+    volatile,
 )
-from turnover.masks import codebook as codebook_file
-from turnover.masks import counter as counter_file
-from turnover.masks import volatile as volatile_file
 
 SOURCES = {
     "counter": Counter(seed=3),
@@ -169,13 +170,7 @@ def test_default_dtype_and_autocast_change_no_bit(source):
 
 @each_source
 def test_masks_first_made_in_inference_mode_can_be_trained_with_later(source):
-    for cached in (
-        counter_file._layout,
-        volatile_file._keys,
-        volatile_file._counters,
-        codebook_file._book,
-        codebook_file._pickers,
-    ):
+    for cached in (_hashing.key_tensor, counter._layout, volatile._counters, codebook._book):
         cached.cache_clear()
     stream = Stream("inference first", 64)
     with torch.inference_mode():

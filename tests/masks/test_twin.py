@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Counter, Stream, Volatile, unpack
+from turnover.masks._hashing import id_words, key_words, mix_
+from turnover.masks.bits import numerator_of
 from turnover.masks.codebook import primitive_keep
-from turnover.masks.hashing import id_words, key_words, mix_
-from turnover.masks.keep_rate import numerator_of
 
 EDGES = [0, 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63 - 1]
 

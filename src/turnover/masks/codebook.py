@@ -19,9 +19,8 @@ from torch import Tensor
 
 from turnover.errors import MaskError
 
-from .hashing import COUNTER_STRIDE, id_words, instance_keys, key_words, signed, stream_words
-from .keep_rate import DIGITS, biased_words, numerator_of
-from .packing import words_for
+from ._hashing import COUNTER_STRIDE, biased_words, id_words, instance_keys, key_tensor, signed, stream_words
+from .bits import DIGITS, numerator_of, words_for
 from .source import Stream, check_count, check_seed
 
 
@@ -42,15 +41,14 @@ class Codebook:
     picks: int = 4
 
     def __post_init__(self) -> None:
-        """Refuse a seed or a codebook that cannot be."""
+        """Reject a seed or a codebook that cannot be."""
         check_seed(self.seed)
         check_count("picks", self.picks, 1)
         check_count("rows", self.rows, self.picks)
         if self.rows % self.picks or self.rows >= 2**31:
             fitting = min(self.rows, 2**31 - 1) // self.picks * self.picks
             raise MaskError(
-                f"rows={self.rows} does not divide into {self.picks} equal shelves below 2**31 rows. "
-                f"Give a multiple of picks: rows={fitting}."
+                f"rows must be a multiple of picks={self.picks} below 2**31, got {self.rows}. Give rows={fitting}."
             )
 
     def words(self, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
@@ -69,11 +67,12 @@ class Codebook:
 
     def _picked_rows(self, low: Tensor, high: Tensor, site: str) -> Tensor:
         """Return the rows [ids, picks] that a site's hash functions pick."""
-        keys, counters, shelves = _pickers(self, site, low.device)
-        first, second = instance_keys(low, high, keys)
-        hashed = stream_words(first.unsqueeze(1), second.unsqueeze(1), counters)
+        pick = torch.arange(self.picks, dtype=torch.int32, device=low.device)
+        first, second = instance_keys(low, high, key_tensor(low.device, self.kind, self.seed, site))
+        hashed = stream_words(first.unsqueeze(1), second.unsqueeze(1), pick * COUNTER_STRIDE)
         # 31 bits modulo the shelf: off from uniform by less than shelf / 2**31.
-        return ((hashed & 0x7FFFFFFF) % (self.rows // self.picks) + shelves).long()
+        shelf = self.rows // self.picks
+        return ((hashed & 0x7FFFFFFF) % shelf + pick * shelf).long()
 
     def options(self) -> dict[str, int]:
         """Return the shape of the codebook: the bits depend on it."""
@@ -123,23 +122,7 @@ def mean_correlation(keep: float, rows: int, picks: int) -> float:
 def _book(source: Codebook, keep: float, size: int, device: torch.device) -> Tensor:
     """Return the codebook [rows, words]: the shelves one after the other."""
     with torch.inference_mode(False):
-        keys = torch.tensor(key_words(Codebook.kind, source.seed), dtype=torch.int32, device=device)
         low, high = id_words(torch.arange(source.rows, device=device).unsqueeze(1))
-        first, second = instance_keys(low, high, keys)
+        first, second = instance_keys(low, high, key_tensor(device, source.kind, source.seed))
         word = torch.arange(size, dtype=torch.int32, device=device)
-        counters = word * signed(DIGITS * COUNTER_STRIDE)
-
-        def fair_words(digit: int) -> Tensor:
-            return stream_words(first, second, counters + signed(digit * COUNTER_STRIDE))
-
-        return biased_words(keep, fair_words)
-
-
-@lru_cache(maxsize=256)
-def _pickers(source: Codebook, site: str, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a site's key words [8], and counter and first row [picks] of its hash functions."""
-    with torch.inference_mode(False):
-        words = key_words(Codebook.kind, source.seed, site)
-        keys = torch.tensor(words, dtype=torch.int32, device=device)
-        pick = torch.arange(source.picks, dtype=torch.int32, device=device)
-        return keys, pick * COUNTER_STRIDE, pick * (source.rows // source.picks)
+        return biased_words(keep, first, second, word * signed(DIGITS * COUNTER_STRIDE))

@@ -5,7 +5,7 @@ for any id up to 2**63 - 1. The bits of all sites are hashed in one go, because 
 number of operations is the cost.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -13,10 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .hashing import COUNTER_STRIDE, id_words, instance_keys, key_words, signed, stream_words
-from .keep_rate import DIGITS, biased_words
-from .packing import words_for
-from .source import Stream, check_seed
+from ._hashing import COUNTER_STRIDE, biased_words, id_words, instance_keys, key_words, signed
+from .bits import DIGITS, words_for
+from .source import MaskSource, Stream, check_seed
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,12 @@ class Counter:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is not a seed."""
+        """Reject what is not a seed."""
         check_seed(self.seed)
 
     def words(self, ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
         """Return packed words for each stream; see `MaskSource.words`."""
-        return words_of_seeds([self.seed], ids, streams)
+        return _words_of_seeds([self.seed], ids, streams)
 
     def options(self) -> dict[str, int]:
         """Return nothing: the seed says it all."""
@@ -49,14 +48,27 @@ class Counter:
         return []
 
 
-def words_of_seeds(seeds: Sequence[int], ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+def joint_words(sources: Sequence[MaskSource], ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
+    """Return the words [sources * ids, words] of each stream, one source after the other."""
+    if all(isinstance(source, Counter) for source in sources):
+        return _words_of_seeds([source.seed for source in sources], ids, streams)
+    by_source = [source.words(ids, streams) for source in sources]
+    return [torch.cat(parts) for parts in zip(*by_source, strict=True)]
+
+
+def _words_of_seeds(seeds: Sequence[int], ids: Tensor, streams: Sequence[Stream]) -> list[Tensor]:
     """Return the words [seeds * ids, words] of each stream, one seed after the other, hashed in one go."""
     low, high = id_words(ids)
     results: dict[int, Tensor] = {}
-    for keep, members in by_keep(streams):
+    by_keep: dict[float, list[tuple[int, Stream]]] = {}
+    for place, stream in enumerate(streams):
+        by_keep.setdefault(stream.keep, []).append((place, stream))
+    for keep, members in by_keep.items():
         layout = _layout(tuple((seed, s.site, s.width) for _, s in members for seed in seeds), ids.device)
         first, second = instance_keys(low.unsqueeze(1), high.unsqueeze(1), layout.keys)
-        words = counter_words(layout, first, second, keep)
+        if len(layout.sizes) > 1:
+            first, second = first[:, layout.site_of_word], second[:, layout.site_of_word]
+        words = biased_words(keep, first, second, layout.counters)
         parts = words.split_with_sizes([len(seeds) * size for size in layout.sizes[:: len(seeds)]], dim=1)
         for (place, _), part in zip(members, parts, strict=True):
             results[place] = part if len(seeds) == 1 else _one_after_the_other(part, len(seeds))
@@ -69,7 +81,7 @@ def _one_after_the_other(words: Tensor, seeds: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Layout:
+class _Layout:
     """Where the words of several sites lie side by side, as tensors on one device."""
 
     keys: Tensor  # [8, sites]: key words of each site
@@ -79,7 +91,7 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def _layout(sites: tuple[tuple[int, str, int], ...], device: torch.device) -> Layout:
+def _layout(sites: tuple[tuple[int, str, int], ...], device: torch.device) -> _Layout:
     keys = [key_words(Counter.kind, seed, site) for seed, site, _ in sites]
     sizes = [words_for(width) for _, _, width in sites]
     counters = [signed(word * DIGITS * COUNTER_STRIDE) for size in sizes for word in range(size)]
@@ -87,28 +99,9 @@ def _layout(sites: tuple[tuple[int, str, int], ...], device: torch.device) -> La
     # The tables outlive this call: made under inference mode they could not be used in a later
     # training pass.
     with torch.inference_mode(False):
-        return Layout(
+        return _Layout(
             keys=torch.tensor(keys, dtype=torch.int32, device=device).t().contiguous(),
             site_of_word=torch.tensor(site_of_word, dtype=torch.int64, device=device),
             counters=torch.tensor(counters, dtype=torch.int32, device=device),
             sizes=sizes,
         )
-
-
-def counter_words(layout: Layout, first: Tensor, second: Tensor, keep: float) -> Tensor:
-    """Return words [instances, words] with ones at rate `keep` for keys [instances, sites]."""
-    if len(layout.sizes) > 1:
-        first, second = first[:, layout.site_of_word], second[:, layout.site_of_word]
-
-    def fair_words(digit: int) -> Tensor:
-        return stream_words(first, second, layout.counters + signed(digit * COUNTER_STRIDE))
-
-    return biased_words(keep, fair_words)
-
-
-def by_keep(streams: Sequence[Stream]) -> Iterator[tuple[float, list[tuple[int, Stream]]]]:
-    """Yield streams of equal keep rate together, each with its place in the sequence."""
-    groups: dict[float, list[tuple[int, Stream]]] = {}
-    for place, stream in enumerate(streams):
-        groups.setdefault(stream.keep, []).append((place, stream))
-    yield from groups.items()

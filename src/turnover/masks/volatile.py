@@ -17,9 +17,8 @@ from torch import Tensor
 
 from turnover.errors import MaskError
 
-from .hashing import COUNTER_STRIDE, id_words, instance_keys, key_words, signed, stream_words
-from .keep_rate import DIGITS, biased_words
-from .packing import words_for
+from ._hashing import COUNTER_STRIDE, biased_words, id_words, instance_keys, key_tensor, signed
+from .bits import DIGITS, words_for
 from .source import Stream, check_count, check_seed
 
 
@@ -39,7 +38,7 @@ class Volatile:
     block: int = 1024
 
     def __post_init__(self) -> None:
-        """Refuse a seed or block size that cannot be."""
+        """Reject a seed or block size that cannot be."""
         check_seed(self.seed)
         check_count("block", self.block, 1)
 
@@ -53,9 +52,9 @@ class Volatile:
         results: list[Tensor] = []
         for stream in streams:
             words = rows.new_empty((len(ids), words_for(stream.width)), dtype=torch.int32)
-            for wanted in members:
-                whole = self._block(low[wanted[0]], high[wanted[0]], stream)
-                words[wanted] = whole[rows[wanted]]
+            for places in members:
+                whole = self._block(low[places[0]], high[places[0]], stream)
+                words[places] = whole[rows[places]]
             results.append(words)
         return results
 
@@ -69,14 +68,10 @@ class Volatile:
 
     def _block(self, low: Tensor, high: Tensor, stream: Stream) -> Tensor:
         """Return the words [block, words] of all instances of one block."""
-        first, second = instance_keys(low, high, _keys(self.seed, stream.site, low.device))
+        keys = key_tensor(low.device, self.kind, self.seed, stream.site)
+        first, second = instance_keys(low, high, keys)
         counters = _counters(words_for(stream.width), self.block, low.device)
-
-        def fair_words(digit: int) -> Tensor:
-            step = signed(digit * self.block * COUNTER_STRIDE)
-            return stream_words(first, second, counters + step)
-
-        return biased_words(stream.keep, fair_words)
+        return biased_words(stream.keep, first, second, counters, step=self.block)
 
     def options(self) -> dict[str, int]:
         """Return the block size: the bits depend on it."""
@@ -96,14 +91,6 @@ def _by_block(block_of: Tensor) -> list[Tensor]:
     ordered, order = torch.sort(block_of)
     starts = (ordered[1:] != ordered[:-1]).nonzero().squeeze(1) + 1
     return [part for part in order.tensor_split(starts.cpu()) if len(part)]
-
-
-@lru_cache(maxsize=256)
-def _keys(seed: int, site: str, device: torch.device) -> Tensor:
-    """Return a site's key words [8]."""
-    with torch.inference_mode(False):
-        words = key_words(Volatile.kind, seed, site)
-        return torch.tensor(words, dtype=torch.int32, device=device)
 
 
 # Sites of one width share a table, and few widths are kept: a table is as large as a block.

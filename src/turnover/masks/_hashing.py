@@ -1,18 +1,26 @@
 """Keyed integer hashing that gives the same bits on every device.
 
-The mixer is triple32 from Chris Wellons' hash prospector, a murmur-style finaliser (xor-shift,
+The mixer is triple32 from Chris Wellons' hash prospector, a murmur-style finalizer (xor-shift,
 multiply, three times over) with a measured avalanche bias of 0.0209, close to what 32 bits allow.
 Keys come from SHA-256 on the host, so a seed and a site's path of any length enter as eight words.
 
 All tensors are int32 and used as unsigned words: additions and products wrap, and a logical right
 shift is an arithmetic one followed by a mask, because uint32 has no shifts on the CPU.
+
+A unit is kept when a uniform number u, drawn bit by bit, is smaller than `keep`. Done for 32 units
+at once, on whole words, this takes one hashed word for every binary digit of `keep`: one word at
+keep = .5, two at .25 or .75, and at most 24. Masks of the same ids are nested: what is kept at .5
+is also kept at .7.
 """
 
 import hashlib
 import json
+from functools import lru_cache
 
 import torch
 from torch import Tensor
+
+from .bits import digits_of
 
 _WORD = 1 << 32
 FORMAT = 1
@@ -53,6 +61,14 @@ def key_words(*parts: int | str) -> tuple[int, ...]:
     return tuple(signed(int.from_bytes(digest[i : i + 4], "little")) for i in range(0, 32, 4))
 
 
+@lru_cache(maxsize=512)
+def key_tensor(device: torch.device, *parts: int | str) -> Tensor:
+    """Return the key words of a tuple of parts as a tensor [8]; see `key_words`."""
+    # Kept beyond this call: made under inference mode it could not be used in a later training pass.
+    with torch.inference_mode(False):
+        return torch.tensor(key_words(*parts), dtype=torch.int32, device=device)
+
+
 def id_words(ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return the low and the high 32 bits of int64 ids as int32 words.
 
@@ -89,3 +105,28 @@ def stream_words(first: Tensor, second: Tensor, counters: Tensor) -> Tensor:
         counters: positions in the stream, already multiplied by COUNTER_STRIDE.
     """
     return mix_(mix_(first + counters).add_(second))
+
+
+def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, step: int = 1) -> Tensor:
+    """Return words whose bits are one with probability `keep`.
+
+    Args:
+        keep: the rate.
+        first: first key word of each stream.
+        second: second key word of each stream.
+        counters: positions of the words of the first digit, already multiplied by COUNTER_STRIDE.
+        step: from one digit to the next, in positions.
+    """
+
+    def fair_words(digit: int) -> Tensor:
+        return stream_words(first, second, counters + signed(digit * step * COUNTER_STRIDE))
+
+    digits = digits_of(keep)
+    last = len(digits) - 1
+    # The last digit is a one. From there to the first, a fair bit decides unless it ties with the
+    # digit.
+    result = fair_words(last)
+    for place in range(last - 1, -1, -1):
+        combine = torch.bitwise_or if digits[place] else torch.bitwise_and
+        result = combine(result, fair_words(place))
+    return result
