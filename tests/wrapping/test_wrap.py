@@ -199,7 +199,7 @@ def test_all_problems_are_reported_together_and_nothing_is_changed():
         turnover.wrap(model, at=["fc1", "1", "9.*"], keep=1.5, masks="nonsense", in_place=True)
     text = str(caught.value)
     assert "4 problems" in text
-    for part in ("keep=1.5", "at='fc1' matches no module", "at='9.*' matches no module", "masks='nonsense'"):
+    for part in ("keep must be", "at='fc1' matches no module", "at='9.*' matches no module", "masks must be"):
         assert part in text
     assert len(caught.value.problems) == 4
     assert not model[1]._forward_hooks
