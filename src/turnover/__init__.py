@@ -8,6 +8,7 @@ when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__ as __version__
 from .batches import with_instance_ids
 from .errors import MissingExtraError, TurnOverError
 from .influence import Influence
@@ -18,8 +19,6 @@ from .wrapping import audit, load, plan, save, unwrap, wrap
 if TYPE_CHECKING:
     from . import applications, baselines, evaluation, integrations
     from .integrations import TurnOverClassifier, TurnOverRegressor
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Influence",

@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 import turnover
-from turnover.influence.paths.byte_sums import MOST_COLUMNS, ByteSums, fits
-from turnover.influence.paths.kept_words import KeptWords
+from turnover.influence.paths.last_layer import MOST_COLUMNS, ByteSums, KeptWords
 from turnover.layers.instances import Instances
 from turnover.layers.masking import Site
 from turnover.layers.root import masking_of
@@ -25,9 +24,9 @@ def test_sums_over_bytes_equal_the_product_with_unpacked_masks(width, columns):
 
 
 def test_many_columns_are_left_to_the_matrix_product():
-    assert fits(torch.zeros(8, MOST_COLUMNS))
-    assert not fits(torch.zeros(8, MOST_COLUMNS + 1))
-    assert not fits(torch.zeros(8, 1, dtype=torch.float64))
+    assert ByteSums.fits(torch.zeros(8, MOST_COLUMNS))
+    assert not ByteSums.fits(torch.zeros(8, MOST_COLUMNS + 1))
+    assert not ByteSums.fits(torch.zeros(8, 1, dtype=torch.float64))
 
 
 def _trained(replicas: int = 1) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:

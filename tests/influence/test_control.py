@@ -55,8 +55,8 @@ def test_every_route_takes_a_control():
     words = {"input_ids": torch.randint(50, (2, 7)), "labels": torch.tensor([0, 2])}
     cases = [
         (last, QUERIES, "last layer"),
-        (trained(cnn(), at={"4": "channels"}), images, "grown"),
-        (trained(bert(), at=["bert.encoder.layer.1.intermediate.intermediate_act_fn"]), words, "grown"),
+        (trained(cnn(), at={"4": "channels"}), images, "broadcast"),
+        (trained(bert(), at=["bert.encoder.layer.1.intermediate.intermediate_act_fn"]), words, "broadcast"),
     ]
     for net, queries, path in cases:
         plain, less = (

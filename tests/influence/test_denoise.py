@@ -206,7 +206,7 @@ def test_scores_say_how_they_were_denoised():
 
 
 def test_too_many_rows_for_the_kernel_form_switch_and_say_so(monkeypatch):
-    monkeypatch.setattr("turnover.influence.estimate.ridge_basis.MOST_KERNEL_ROWS", 50)
+    monkeypatch.setattr("turnover.influence.estimate.basis.MOST_KERNEL_ROWS", 50)
     monkeypatch.setattr("turnover.influence.estimate.ridge.FEATURES", 60)
     scores = turnover.Influence(models(1), train=DATA, denoise=Ridge(form="kernel")).pairwise(asked())
     assert "70 rows are too many for the kernel form" in scores.path
@@ -277,14 +277,14 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
         ({"denoise": lambda: Ridge(view="half")}, "view='half'"),
         ({"denoise": lambda: Ridge(choose="aic")}, "choose='aic'"),
         ({"denoise": lambda: Ridge(form="dual")}, "form='dual'"),
-        ({"denoise": lambda: Ridge(projection=0)}, "projection=0"),
-        ({"denoise": lambda: Ridge(seed=-1)}, "seed=-1"),
-        ({"denoise": lambda: Ridge(gradients=-1)}, "gradients=-1"),
-        ({"denoise": lambda: Ridge(gradients="all")}, "gradients='all'"),
+        ({"denoise": lambda: Ridge(projection=0)}, "integer >= 1, got 0"),
+        ({"denoise": lambda: Ridge(seed=-1)}, "integer >= 0, got -1"),
+        ({"denoise": lambda: Ridge(gradients=-1)}, "number >= 0, got -1"),
+        ({"denoise": lambda: Ridge(gradients="all")}, "number >= 0, got 'all'"),
         ({"denoise": lambda: Ridge(scale="loss")}, "scale='loss'"),
-        ({"denoise": lambda: Ridge(features=3)}, "features=3"),
+        ({"denoise": lambda: Ridge(features=3)}, "must be a function, got 3"),
         ({"denoise": lambda: Ridge(features=max, layers=("4",))}, "Leave one out"),
-        ({"denoise": Ridge(layers=("9",))}, "'9' is no Linear layer"),
+        ({"denoise": Ridge(layers=("9",))}, "must be Linear layers of this model, got '9'"),
         ({"denoise": Ridge(features=lambda model, inputs, targets: inputs[0])}, r"Return a tensor \[rows, d\]"),
         ({"denoise": "ridge", "loss": lambda o, t: o.detach()[:, 0]}, "gradient"),
     ],

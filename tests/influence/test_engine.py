@@ -11,7 +11,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.influence.models import cnn, mlp, trained
-from turnover.errors import BatchError, InfluenceError, InstanceIdError, NotWrappedError, TurnOverWarning
+from turnover.errors import (
+    BatchError,
+    InfluenceError,
+    InstanceIdError,
+    NotWrappedError,
+    TurnOverWarning,
+    WeakSignalWarning,
+)
 
 
 def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -157,7 +164,7 @@ def test_ids_that_were_never_trained_are_noticed_by_their_self_influence():
     strangers = turnover.with_instance_ids([(row[0], row[1], f"row {row[2]}") for row in data], id=2)
     rows = [(x, y, number) for x, y, _, number in strangers]
     batch = torch.stack([r[0] for r in rows]), torch.stack([r[1] for r in rows]), torch.tensor([r[2] for r in rows])
-    with pytest.warns(TurnOverWarning, match="cannot be told from that of ids that were never trained"):
+    with pytest.warns(WeakSignalWarning, match="cannot be told from that of null ids"):
         turnover.Influence(model).self_influence(batch)
 
 
@@ -232,7 +239,7 @@ def test_one_failed_query_does_not_spoil_means_and_is_left_out_of_top_lists():
         pairs = inf.pairwise((x, y), ids=range(30))
     assert np.isfinite(pairs.values[:, y.numpy() != 2]).all()
     assert np.isfinite(inf.mean((x, y), ids=range(30)).values).all()
-    with pytest.warns(TurnOverWarning, match="left out of the lists"):
+    with pytest.warns(TurnOverWarning, match="skipped in the lists"):
         inf.top((x, y), k=2, ids=range(30))
 
 
@@ -266,9 +273,9 @@ def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
     [
         ({"against": "none"}, "against='none' is unknown"),
         ({"measure": "speed"}, "measure='speed' is unknown"),
-        ({"loss": 3}, "loss=3 is no function"),
-        ({"sites": ["9"]}, "'9' is no site of this model. Its sites: '1', '3'"),
-        ({"memory": 0}, "memory=0 is no number of bytes"),
+        ({"loss": 3}, "loss= must be a function, got 3"),
+        ({"sites": ["9"]}, "must be sites of this model, got '9'. Its sites: '1', '3'"),
+        ({"memory": 0}, "memory must be a number of bytes >= 1, got 0"),
         ({"dtype": torch.int8}, "dtype=torch.int8 is not supported"),
     ],
     ids=str,
@@ -283,7 +290,7 @@ def test_bad_options_are_refused_at_once(options, message):
     [
         (lambda inf: inf.pairwise(queries()), "which instances"),
         (lambda inf: inf.pairwise((torch.empty(0, 6), torch.empty(0)), ids=[1]), "there are no queries"),
-        (lambda inf: inf.top(queries(), k=0, ids=[1]), "k=0 is no number of instances"),
+        (lambda inf: inf.top(queries(), k=0, ids=[1]), "k must be an integer >= 1, got 0"),
         (lambda inf: inf.top(queries(), ids=[1, 2], label=1), "label= needs the labels"),
         (lambda inf: inf.top(queries(), ids=[1, 2], label=1, labels=[1]), "1 labels for 2 instances"),
         (lambda inf: inf.pairwise(queries(), ids=[1], at_label="best"), "at_label='best' is unknown"),

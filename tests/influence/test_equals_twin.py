@@ -54,7 +54,7 @@ def images() -> tuple[Tensor, Tensor]:
 def test_mlp_with_masks_of_all_kinds_and_rates(masks, keep):
     model = trained(mlp(), at=["1", "3"], masks=masks, keep=keep, seed=4)
     queries = vectors()
-    assert check(model, queries, rows_of(*queries)) == "grown at the first site, first product shared"
+    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site, first product shared"
 
 
 def test_last_layer_is_one_matrix_product():
@@ -122,7 +122,7 @@ def test_cnn_with_batch_norm_and_channel_masks():
 def test_residual_network():
     model = trained(ResNet(), at={"act1": "channels", "act2": "channels"})
     queries = images()
-    assert check(model, queries, rows_of(*queries)) == "grown at the first site, first product shared"
+    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site, first product shared"
 
 
 def test_torch_encoder_with_padding_is_repeated_where_it_cannot_grow():
@@ -133,12 +133,12 @@ def test_torch_encoder_with_padding_is_repeated_where_it_cannot_grow():
     target = torch.tensor([0, 1, 2])
     rows = [((tokens[i : i + 1], padding[i : i + 1]), {}, target[i : i + 1]) for i in range(3)]
     path = check(model, (tokens, padding, target), rows)
-    assert "repeated" in path or "grown" in path
+    assert "expanded" in path or "broadcast" in path
 
 
 def test_concatenation_with_a_branch_that_stays_at_one_row_is_repeated():
     model, queries = trained(Cat(), at=["act"]), vectors()
-    assert check(model, queries, rows_of(*queries)) == "repeated before the model"
+    assert check(model, queries, rows_of(*queries)) == "expanded batch"
 
 
 @pytest.mark.parametrize("at", [["bert.encoder.layer.*.intermediate"], ["dropout"]], ids=["generic", "last layer"])
@@ -150,7 +150,7 @@ def test_hugging_face_bert_with_dict_batches(at):
     labels = torch.tensor([0, 2, 1])
     rows = [((), {name: value[i : i + 1] for name, value in batch.items()}, labels[i : i + 1]) for i in range(3)]
     path = check(model, {**batch, "labels": labels}, rows)
-    assert path.startswith("last layer" if at == ["dropout"] else "grown")
+    assert path.startswith("last layer" if at == ["dropout"] else "broadcast")
 
 
 def test_bfloat16_is_near():

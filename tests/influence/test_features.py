@@ -13,11 +13,11 @@ import turnover
 from tests.influence.models import Encoder, bert, cnn, mlp, trained
 from turnover.batches import Batch
 from turnover.influence import Ridge
+from turnover.influence.estimate.basis import Projection
 from turnover.influence.estimate.features import features_of, layers_of
-from turnover.influence.estimate.features_projection import Projection
-from turnover.influence.measures import Goodness
+from turnover.influence.measures import Measure
 from turnover.influence.members import Member, evaluating
-from turnover.influence.paths.forward import Pass
+from turnover.influence.paths import Forward
 
 
 class Squeezed(nn.Module):
@@ -71,8 +71,8 @@ CASES = {
 }
 
 
-def opened(model: nn.Module) -> Pass:
-    return Pass(Member(model), Goodness("loss", None), "keep", None, None)
+def opened(model: nn.Module) -> Forward:
+    return Forward(Member(model), Measure())
 
 
 def row_loss(model: nn.Module, batch: Batch, row: int) -> Tensor:

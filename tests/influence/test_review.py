@@ -18,7 +18,7 @@ from tests.influence.test_equals_twin import check, cross_entropy, rows_of, vect
 from turnover.batches import open_batch
 from turnover.errors import BatchError, InfluenceError, TargetError
 from turnover.influence.fingerprint import fingerprint_of
-from turnover.influence.measures import Goodness
+from turnover.influence.measures import Measure
 from turnover.influence.members import Member
 
 IDS = range(6)
@@ -56,7 +56,7 @@ def test_a_model_that_returns_one_number_a_row_works():
 
 
 def test_a_loss_that_compares_every_row_with_every_target_is_named():
-    judge = Goodness("loss", nn.MSELoss(reduction="none"))
+    judge = Measure("loss", nn.MSELoss(reduction="none"))
     with (
         pytest.warns(UserWarning, match="broadcast"),
         pytest.raises(InfluenceError, match="every row with every target"),
@@ -66,12 +66,12 @@ def test_a_loss_that_compares_every_row_with_every_target_is_named():
 
 def test_squared_error_of_unlike_shapes_is_named():
     with pytest.raises(TargetError, match=r"shape \[4, 2\] and targets \[4, 3\]"):
-        Goodness("loss", None)(torch.zeros(4, 2), torch.zeros(4, 3))
+        Measure("loss", None)(torch.zeros(4, 2), torch.zeros(4, 3))
 
 
 @pytest.mark.parametrize("measure", ["loss", "probability", "margin"])
 def test_ignored_tokens_do_not_count(measure):
-    judge, scores = Goodness(measure, None), torch.randn(2, 5, 7)
+    judge, scores = Measure(measure, None), torch.randn(2, 5, 7)
     targets = torch.randint(0, 7, (2, 5))
     padded = torch.cat([targets, torch.full((2, 3), -100)], 1)
     longer = torch.cat([scores, torch.randn(2, 3, 7)], 1)
@@ -81,18 +81,18 @@ def test_ignored_tokens_do_not_count(measure):
 @pytest.mark.parametrize("measure", ["loss", "probability", "margin"])
 @pytest.mark.parametrize("bad", [-1, 3])
 def test_a_target_that_is_no_class_is_named(measure, bad):
-    with pytest.raises(InfluenceError, match=f"target {bad} is no class.*0 to 2"):
-        Goodness(measure, None)(torch.zeros(2, 3), torch.tensor([0, bad]))
+    with pytest.raises(InfluenceError, match=f"classes from 0 to 2.* got {bad}"):
+        Measure(measure, None)(torch.zeros(2, 3), torch.tensor([0, bad]))
 
 
 def test_class_targets_for_a_single_logit_are_refused():
     with pytest.raises(InfluenceError, match="one class"):
-        Goodness("loss", None)(torch.zeros(2, 1), torch.tensor([0, 0]))
+        Measure("loss", None)(torch.zeros(2, 1), torch.tensor([0, 0]))
 
 
 def test_half_precision_outputs_are_judged_in_float32():
     scores, targets = torch.randn(4, 3).bfloat16(), torch.tensor([0, 1, 2, 0])
-    assert torch.equal(Goodness("loss", None)(scores, targets), Goodness("loss", None)(scores.float(), targets))
+    assert torch.equal(Measure("loss", None)(scores, targets), Measure("loss", None)(scores.float(), targets))
 
 
 # The shortcut
@@ -112,7 +112,7 @@ class Clamps(nn.Module):
 def test_what_is_written_in_place_behind_a_site_does_not_share_the_product():
     x, y = vectors()
     x[2:] *= 30  # the first query does not show the difference
-    assert check(trained(Clamps(), at=["act"]), (x, y), rows_of(x, y)) == "grown at the first site"
+    assert check(trained(Clamps(), at=["act"]), (x, y), rows_of(x, y)) == "broadcast at the first site"
 
 
 class CosineLinear(nn.Linear):
@@ -140,18 +140,18 @@ class RunsTwice(nn.Module):
 
 def test_a_layer_that_runs_twice_is_neither_last_layer_nor_shared():
     queries = vectors()
-    assert check(trained(RunsTwice(), at=["act"]), queries, rows_of(*queries)) == "grown at the first site"
+    assert check(trained(RunsTwice(), at=["act"]), queries, rows_of(*queries)) == "broadcast at the first site"
 
 
 def test_a_masked_product_is_shared_too():
     model, queries = trained(mlp(), at=["1", "2"]), vectors()
-    assert check(model, queries, rows_of(*queries)) == "grown at the first site, first product shared"
+    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site, first product shared"
 
 
 def test_the_product_is_not_shared_where_float32_is_too_coarse():
     model = trained(mlp(256), at=["1", "3"], keep=0.99)
     queries = vectors()
-    assert check(model, queries, rows_of(*queries)) == "grown at the first site"
+    assert check(model, queries, rows_of(*queries)) == "broadcast at the first site"
 
 
 # Threads
@@ -368,7 +368,7 @@ def test_a_model_with_another_activation_or_head_is_another_model():
 
 def test_cross_entropy_stays_what_it_was():
     scores, targets = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
-    assert torch.allclose(Goodness("loss", None)(scores, targets), cross_entropy_of_each(scores, targets), atol=1e-6)
+    assert torch.allclose(Measure("loss", None)(scores, targets), cross_entropy_of_each(scores, targets), atol=1e-6)
 
 
 def cross_entropy_of_each(scores: Tensor, targets: Tensor) -> Tensor:

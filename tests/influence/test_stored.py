@@ -23,10 +23,10 @@ IDS = range(60)
 
 SCRIPT = """
 import sys, torch
-import turnover.influence.stored as stored
+import turnover.influence.answers as answers
 import turnover.influence.question as question
-stored.IDS_PER_TILE = 50
-question.QUERIES_PER_BLOCK = stored.QUERIES_PER_BLOCK = 3
+answers.IDS_PER_STORED_TILE = 50
+question.QUERIES_PER_BLOCK = answers.QUERIES_PER_BLOCK = 3
 from tests.influence.models import mlp, trained
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -49,9 +49,9 @@ def model(seed: int = 0):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr("turnover.influence.stored.IDS_PER_TILE", 16)
+    monkeypatch.setattr("turnover.influence.answers.IDS_PER_STORED_TILE", 16)
     monkeypatch.setattr("turnover.influence.question.QUERIES_PER_BLOCK", 3)
-    monkeypatch.setattr("turnover.influence.stored.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence.answers.QUERIES_PER_BLOCK", 3)
 
 
 def content(folder: Path) -> dict[str, str]:

@@ -66,7 +66,7 @@ def test_no_row_is_in_two_splits_and_scores_have_the_order_of_training_rows(run)
 
 
 def test_the_mask_bias_is_corrected_where_that_is_cheap(run, monkeypatch):
-    assert run.held_out().path == "flipped view of each row, without what its mask says of 32 others"
+    assert run.held_out().path == "flipped view of each row, mask-bias correction by 32 reference examples"
     assert np.allclose(run.held_out().probs, run.out_of_sample.probs, atol=1e-6)
     monkeypatch.setattr(classification, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
     assert run.held_out().path == "flipped view of each row"

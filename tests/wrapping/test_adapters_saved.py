@@ -244,4 +244,4 @@ def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_pa
         model.train()(**inputs)
     scores = turnover.Influence(model).pairwise({name: value[:1] for name, value in batch.items()}, ids=range(20))
     assert scores.values.shape == (20, 1)
-    assert scores.path.startswith("grown at the first site")
+    assert scores.path.startswith("broadcast at the first site")

@@ -22,7 +22,7 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 
 from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch, row_of
 from .batches import INSTANCE_ID, attach, split_ids
-from .columns import FIRST_RESERVED_ID, instance_id_of, names_of
+from .columns import FIRST_RESERVED_ID, instance_id_of, names_of, null_ids
 from .dataset import InstanceIdDataset
 from .give import with_instance_ids
 from .iterable import InstanceIdIterable
@@ -45,6 +45,7 @@ __all__ = [
     "logits_of",
     "mean_over_tokens",
     "names_of",
+    "null_ids",
     "open_batch",
     "row_of",
     "split_ids",

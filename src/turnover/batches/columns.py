@@ -8,13 +8,20 @@ from hashlib import blake2b
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
 
 from .forms import is_array, is_dataclass, is_mapping, is_sequence
 
 FIRST_RESERVED_ID = 2**62
-"""Ids from here on are never given out: they belong to instances that were never trained."""
+"""Ids from here on are never given out: they are the null ids, which no training ever saw."""
+
+
+def null_ids(count: int) -> Tensor:
+    """Return ids that no training ever saw."""
+    return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)
 
 
 def instance_id_of(string: str) -> int:

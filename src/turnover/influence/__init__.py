@@ -1,23 +1,39 @@
 """The influence engine: scores of training instances by forward passes.
 
-Owns: pairwise, mean, top, self-influence and out-of-sample scores, and the fast paths to them. Must not know: how
-models are trained, reports, or any library but torch and numpy.
+Owns: pairwise, mean, top, self-influence and held-out predictions, the fast paths to them and the estimators on top.
+Offers: `Influence`, its options (`Ridge`, `Executor`), and what others need to run models as it does. Must not know:
+how models are trained, reports, or any library but torch, numpy and tqdm.
+
+| file | one idea |
+|---|---|
+| `engine.py` | `Influence`: what users ask |
+| `question.py`, `answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
+| `row_scores.py` | questions about training rows: self-influence, held-out predictions |
+| `blocks.py` | a block of queries: null, offset, mean and spread over members |
+| `estimate/` | estimators on top of raw scores; corrections of what masks alone do |
+| `paths/` | from one model, queries and ids to raw scores |
+| `data.py` | single queries and training rows from data in any form |
+| `members.py`, `measures.py` | the models of an ensemble; the score of an output for its target |
+| `execution.py` | executors of tiles, the progress bar |
+| `fingerprint.py` | a checksum of data and functions |
 """
 
+from turnover.batches import null_ids
+
+from .blocks import NULL_IDS
 from .engine import Influence
-from .estimate.ridge import Ridge
-from .executor import Executor, LocalExecutor
+from .estimate import Ridge
+from .execution import Executor, LocalExecutor
 from .fingerprint import fingerprint_of
-from .measures import Goodness
+from .measures import Measure
 from .members import Member, evaluating
-from .options import NULL_IDS, null_ids
 
 __all__ = [
     "NULL_IDS",
     "Executor",
-    "Goodness",
     "Influence",
     "LocalExecutor",
+    "Measure",
     "Member",
     "Ridge",
     "evaluating",

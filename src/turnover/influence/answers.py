@@ -1,45 +1,106 @@
-"""Answers to a question: every pair, the mean over queries, or the top of each query."""
+"""Answers to a question about pairs: every pair, in memory or in a folder; the mean over queries; the top of each."""
 
+import os
+import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 
-from turnover.scores import Scores, Top
+from turnover.batches import null_ids
+from turnover.errors import TurnOverWarning
+from turnover.scores import Scores, Top, finish_store
+from turnover.storage import ArraySpec, TileStore
 
-from .estimate.denoise import DenoisedBlock
-from .findings import warn_of_failed
-from .options import NULL_IDS, null_ids
-from .pairs import average, finite_mean, spread_of
-from .progress import Progress
-from .question import Question
+from .blocks import NULL_IDS, average, finite_mean, null_of, spread_of
+from .execution import progress_bar
+from .question import QUERIES_PER_BLOCK, Question
+
+IDS_PER_STORED_TILE = 4096
+_SHOWN = 5
 
 
-def every_pair(question: Question, bar: Progress) -> Scores:
+def every_pair(question: Question, bar: Any) -> Scores:
     """Return Scores [instances, queries], held in memory."""
     values = np.empty((len(question.ids), len(question.queries)), np.float32)
     errors = np.empty_like(values) if question.has_errors else None
     offsets, nulls = [], []
     for columns, block in question.blocks(bar):
         offsets.append(block.offset)
-        nulls.append(block.null)
-        for rows, tile in question.tiles(block):
-            values[rows, columns], spread = average(tile.members, tile.errors)
+        nulls.append(null_of(block))
+        for rows, tile in question.tiles(block, bar):
+            values[rows, columns], stderr = tile.mean
             if errors is not None:
-                errors[rows, columns] = spread
-            bar.add(tile.size)
+                errors[rows, columns] = stderr
+    null = np.concatenate(nulls, 1)
     return Scores(
         values=values,
         ids=question.ids.numpy(),
         queries=question.names,
         stderr=errors,
         offset=np.concatenate(offsets) if question.options.center else None,
-        null=np.concatenate(nulls, 1),
-        null_spread=spread_of(np.concatenate(nulls, 1)),
+        null=null,
+        null_spread=spread_of(null),
         **question.about,
     )
 
 
-def mean_over_queries(question: Question, bar: Progress) -> Scores:
+def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) -> Scores:
+    """Compute what a folder still lacks and return its scores, which are read when they are used.
+
+    Pairs are written tile by tile, so that an interrupted run is resumed. All that determines the bytes is fixed in the
+    folder's identity before the first tile: models, data, options, the paths, chunk and tile geometry and the number
+    of threads.
+    """
+    shape = (len(question.ids), len(question.queries))
+    tile = (min(IDS_PER_STORED_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
+    spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
+    arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
+    identity = {
+        **question.provenance,
+        "paths": [route.path for route in question.routes],
+        "chunks": [route.ids_per_chunk for route in question.routes],
+        "memory": question.options.memory,
+        "threads": torch.get_num_threads(),
+    }
+    with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:
+        if not store.complete:
+            ends = _fill(store, question, bar)
+            for start in range(0, shape[1], tile[1]):
+                if start not in ends:  # a block that an earlier run finished
+                    block = question.block(start, bar)
+                    ends[start] = null_of(block), block.offset
+            nulls, offsets = zip(*(ends[start] for start in sorted(ends)), strict=True)
+            finish_store(
+                store,
+                ids=question.ids.numpy(),
+                queries=question.names,
+                null=np.concatenate(nulls, 1),
+                offset=np.concatenate(offsets) if question.options.center else None,
+                **question.about,
+            )
+    return Scores.open(folder)
+
+
+def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Compute all pending tiles, one block of queries after the other; return null and offset by a block's start."""
+    pending: dict[int, list[tuple[int, slice]]] = {}
+    for number in store.pending():
+        rows, columns = store.region("values", number)
+        pending.setdefault(columns.start, []).append((number, rows))
+    ends = {}
+    for start, tiles in sorted(pending.items()):
+        block = question.block(start, bar)
+        ends[start] = null_of(block), block.offset
+        scored = question.tiles(block, bar, [rows for _, rows in tiles])
+        for (number, _), (_, tile) in zip(tiles, scored, strict=True):
+            mean, stderr = tile.mean
+            store.write(number, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
+    return ends
+
+
+def mean_over_queries(question: Question, bar: Any) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
     sums, counts = np.zeros((2, len(question.routes), len(question.ids)))
     null_sums, null_counts = np.zeros((2, len(question.routes), NULL_IDS))
@@ -47,11 +108,11 @@ def mean_over_queries(question: Question, bar: Progress) -> Scores:
     for _, block in question.blocks(bar):
         _add_finite(null_sums, null_counts, block.member_nulls)
         offsets.append(block.offset)
-        if isinstance(block, DenoisedBlock):
-            noise = noise + block.mean_noise / len(question.queries)
-        for rows, tile in question.tiles(block):
+        block_noise = block.mean_noise()
+        if block_noise is not None:
+            noise = noise + block_noise / len(question.queries)
+        for rows, tile in question.tiles(block, bar):
             _add_finite(sums[:, rows], counts[:, rows], tile.members)
-            bar.add(tile.size)
     values, errors = average(_divided(sums, counts))
     if errors is None and question.denoising is not None:
         errors = question.denoising.errors_of_mean(question.ids, noise)
@@ -78,7 +139,7 @@ def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)
 
 
-def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray, only: np.ndarray | None) -> Top:
+def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, only: np.ndarray | None) -> Top:
     """Return the k most helpful and most harmful instances of each query, tile after tile.
 
     Args:
@@ -86,38 +147,43 @@ def top_of_each(question: Question, bar: Progress, *, k: int, labels: np.ndarray
         bar: counts pairs.
         k: how many of each.
         labels: of the instances.
-        only: the label that instances must have, one a query; None: any.
+        only: the label that instances must have, per query; None: any.
     """
     tops: list[Top] = []
     failed = 0
-    told = {**question.about, "path": question.path}
+    about = {**question.about, "path": question.path}
     for columns, block in question.blocks(bar):
-        parts: list[Top] = []
-        for rows, tile in question.tiles(block):
-            values, errors = average(tile.members, tile.errors)
+        null, parts = null_of(block), []
+        spread = spread_of(null)
+        for rows, tile in question.tiles(block, bar):
+            values, errors = tile.mean
             failed += int((~np.isfinite(values)).sum())
             if only is not None:
                 values = np.where(labels[rows, None] == only[None, columns], values, np.nan)
-            found = Scores(
+            scores = Scores(
                 values=values,
                 ids=question.ids[rows].numpy(),
                 queries=question.names[columns],
                 stderr=errors,
-                null_spread=spread_of(block.null),
-                **told,
-            ).top(k)
-            parts = [Top.merge(*parts, found)]
-            bar.add(tile.size)
-        tops += [part.against(block.null) for part in parts]
-    warn_of_failed(failed, question.pairs)
+                null_spread=spread,
+                **about,
+            )
+            parts = [Top.merge(*parts, scores.top(k))]
+        tops += [part.against(null) for part in parts]
+    if failed:
+        warnings.warn(
+            f"{failed:,} of {question.pairs:,} scores are not finite and are skipped in the lists; `pairwise` names "
+            "them.",
+            TurnOverWarning,
+            stacklevel=3,
+        )
     return replace(Top.concat(tops), path=question.about["path"])
 
 
 def denoised_null(question: Question, count: int) -> Scores:
-    """Return Scores [count, queries] of never-trained ids in the place of training instances, denoised alike."""
-    bar = Progress(None, False, "pairs")
-    blocks = [block for _, block in question.blocks(bar)]
-    null = np.concatenate([block.null for block in blocks], 1)
+    """Return Scores [count, queries] of null ids in the place of training instances, denoised alike."""
+    blocks = [block for _, block in question.blocks(progress_bar(None, False, "pairs"))]
+    null = np.concatenate([null_of(block) for block in blocks], 1)
     return Scores(
         values=null,
         ids=null_ids(count).numpy(),
@@ -125,4 +191,22 @@ def denoised_null(question: Question, count: int) -> Scores:
         offset=np.concatenate([block.offset for block in blocks]) if question.options.center else None,
         null=null if count > 1 else None,
         **question.about,
+    )
+
+
+def warn_of_nan(scores: Scores) -> None:
+    """Name queries and instances whose outputs were not numbers; all others are finished."""
+    bad = np.argwhere(~np.isfinite(scores.values))
+    if not len(bad):
+        return
+    named = [
+        f"instance {scores.ids[place[0]]}" + (f" on query {scores.queries[place[1]]!r}" if scores.queries else "")
+        for place in bad[:_SHOWN]
+    ]
+    more = f" and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
+    warnings.warn(
+        f"{len(bad):,} of {scores.values.size:,} scores are not finite: {', '.join(named)}{more}. The model's "
+        "outputs or the loss were NaN or infinite there; all other scores are finished.",
+        TurnOverWarning,
+        stacklevel=3,
     )

@@ -9,33 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import turnover
-from turnover.batches import Batch, Loss
+from turnover._version import __version__
+from turnover.batches import Batch, Loss, null_ids
 from turnover.errors import InfluenceError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 
-from .answers import denoised_null, every_pair, mean_over_queries, top_of_each
-from .estimate.denoise import Denoising, Fit
-from .estimate.masks_alone import MasksAlone, check_references
-from .estimate.ridge import Denoise, as_ridge
-from .estimate.ridge_gradients import find_views
-from .executor import Executor, LocalExecutor
-from .findings import warn_of_nan, warn_of_strangers
+from .answers import denoised_null, every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
+from .blocks import NULL_IDS
+from .data import TrainRows, first_of_each, single_queries
+from .estimate import Denoise, Denoising, Fit, MaskBias, as_ridge, check_references
+from .execution import Executor, LocalExecutor, progress_bar
 from .fingerprint import fingerprint_of
-from .measures import Goodness, Measure
-from .members import Member, call_description, evaluating, open_members
-from .options import NULL_IDS, Options, memory_in_bytes, null_ids
-from .paths.forward import Pass, predicted
-from .progress import Progress
-from .queries import single_queries
-from .question import Question
-from .route import Routes, site_numbers
-from .row_answers import each_on_itself, each_unseen
-from .stored import store_pairs
-from .train import TrainRows, first_of_each
+from .measures import Measure, MeasureOption
+from .members import Member, evaluating, open_members
+from .paths import Forward, Routes, with_predicted_target
+from .question import Options, Question
+from .row_scores import held_out_predictions, self_influence, warn_of_weak_signal
 
 AtLabel = Literal["given", "predicted"]
+_DEFAULT_MEMORY = 256 * 2**20
 
 
 class Influence:
@@ -45,19 +38,19 @@ class Influence:
         model: a wrapped and trained model, or several with different mask seeds.
         loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
         train: the training data with ids; the default for `ids` and for the labels of `top`.
-        against: compare the flipped network with the kept half ("keep") or with the whole network ("full").
-        measure: "loss", "probability", "margin" (log-odds of the target), or a function, larger meaning better.
-        center: subtract the mean score of never-trained ids, query by query.
+        against: compare the flipped subnetwork with the kept one ("keep") or with the full network ("full").
+        measure: "loss", "probability", "margin" (log-odds of the target), or a function, higher meaning better.
+        center: subtract the mean score of null ids, query by query.
         denoise: "ridge", or a `turnover.influence.Ridge`: fit each query's scores on features of the training rows and
             keep the fit. Needs `train`. Less noise, but shrunk.
-        control: "linear": subtract what the masks alone explain of a score, to first order; less noise.
+        control: "linear": subtract what masks alone explain of a score, to first order; less noise.
         sites: flip only these sites; None: all.
         targets: name of the target in dict batches; None: "labels", else "label".
         device: move the model there; None: where it is.
         dtype: run under autocast in this type, torch.bfloat16 for example.
         memory: bytes that a chunk of work may take; None: 256 MiB.
         compile: run the model through torch.compile.
-        executor: who works on tiles; None: this process.
+        executor: computes the tiles; None: this process.
 
     Example:
         >>> import torch, turnover
@@ -77,7 +70,7 @@ class Influence:
         loss: Loss | None = None,
         train: Any = None,
         against: Literal["keep", "full"] = "keep",
-        measure: Measure = "loss",
+        measure: MeasureOption = "loss",
         center: bool = True,
         denoise: Denoise = None,
         control: Literal["linear"] | None = None,
@@ -90,18 +83,24 @@ class Influence:
         executor: Executor | None = None,
     ) -> None:
         """Check everything that can be checked before the first query."""
-        wanted = None if sites is None else tuple([sites] if isinstance(sites, str) else sites)
         self._options = Options(
-            against, center, wanted, dtype, memory_in_bytes(memory), compile, as_ridge(denoise), control
+            against=against,
+            center=center,
+            sites=None if sites is None else (sites,) if isinstance(sites, str) else tuple(sites),
+            dtype=dtype,
+            memory=_DEFAULT_MEMORY if memory is None else memory,
+            compile=compile,
+            denoise=as_ridge(denoise),
+            control=control,
         )
-        self._goodness = Goodness(measure, loss)
+        self._measure = Measure(measure, loss)
         self._members = open_members(model, device)
         for member in self._members:
-            site_numbers(member, wanted)
+            member.site_numbers(self._options.sites)
         self._targets = targets
         self._train = None if train is None else TrainRows(train, targets)
         self._executor = executor or LocalExecutor()
-        self._routes = Routes(self._goodness, self._options)
+        self._routes = Routes(self._options.memory, compile=compile)
         self._fit: tuple[list[str], Fit] | None = None
         if denoise is not None and self._train is None:
             raise InfluenceError(
@@ -152,8 +151,8 @@ class Influence:
             progress: show a bar; None: on a terminal.
         """
         with evaluating(self._members):
-            question = self._ask(queries, at_label, self._ids(ids))
-            with Progress(question.work, progress, "pairs") as bar:
+            question = self._open(queries, at_label, self._ids(ids))
+            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
         warn_of_nan(scores)
         return scores
@@ -170,8 +169,8 @@ class Influence:
             progress: as for `pairwise`.
         """
         with evaluating(self._members):
-            question = self._ask(queries, at_label, self._ids(ids))
-            with Progress(question.work, progress, "pairs") as bar:
+            question = self._open(queries, at_label, self._ids(ids))
+            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
         warn_of_nan(scores)
         return scores
@@ -196,41 +195,42 @@ class Influence:
             ids: which instances; None: all of `train`.
             labels: the label of each instance, in the order of `ids`; None: those of `train`.
             label: only instances of this label, or "predicted": of the label that the full network gives the query.
-            exclude: ids to leave out.
+            exclude: ids to skip.
             at_label: as for `pairwise`.
             progress: as for `pairwise`.
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InfluenceError(f"k={k!r} is no number of instances. Give an integer of at least 1: k=10.")
-        everyone = first_of_each(self._ids(ids))
-        labeled = np.empty(0) if label is None else self._labels(labels, everyone)
-        left = None if exclude is None or len(exclude) == 0 else ~torch.isin(everyone, as_ids(exclude))
-        wanted = everyone if left is None else everyone[left]
-        if left is not None and label is not None:
-            labeled = labeled[left.numpy()]
+            raise InfluenceError(f"k must be an integer >= 1, got {k!r}. Give k=10.")
+        unique_ids = first_of_each(self._ids(ids))
+        id_labels = np.empty(0) if label is None else self._labels(labels, unique_ids)
+        if exclude is not None and len(exclude) > 0:
+            included = ~torch.isin(unique_ids, as_ids(exclude))
+            unique_ids = unique_ids[included]
+            id_labels = id_labels if label is None else id_labels[included.numpy()]
         with evaluating(self._members):
-            question = self._ask(queries, at_label, wanted)
-            with Progress(question.work, progress, "pairs") as bar:
-                return top_of_each(question, bar, k=k, labels=labeled, only=self._only(label, labeled, question))
+            question = self._open(queries, at_label, unique_ids)
+            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
+                only = self._only(label, id_labels, question)
+                return top_of_each(question, bar, k=k, labels=id_labels, only=only)
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
-        """Return Scores [n, queries] of ids that were never trained: what pure noise looks like.
+        """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
 
         With `denoise` their scores stand in the place of training rows' and are denoised as those are.
         """
         with evaluating(self._members):
             if self._options.denoise is not None and n > 0:
-                return denoised_null(self._ask(queries, at_label, self._ids(None), nulls=n), n)
-            question = self._ask(queries, at_label, null_ids(n))
-            return every_pair(question, Progress(question.pairs, False, "pairs"))
+                return denoised_null(self._open(queries, at_label, self._ids(None), nulls=n), n)
+            question = self._open(queries, at_label, null_ids(n))
+            return every_pair(question, progress_bar(question.pairs, False, "pairs"))
 
     # Questions about training rows
 
     def self_influence(self, data: Any = None, *, progress: bool | None = None) -> Scores:
         """Return Scores [rows]: what each training row does to its own prediction, in one pass over the data.
 
-        With `center` the mean score of never-trained ids, one on each row, is subtracted from all; their spread is the
-        standard error of a single model. Where the loss has one value a token, [rows, tokens], a row's score is the
+        With `center` the mean score of null ids, one on each row, is subtracted from all; their spread is the
+        standard error of a single model. Where the loss has one value per token, [rows, tokens], a row's score is the
         mean of its tokens, and `Scores.tokens(row)` gives theirs.
 
         Args:
@@ -238,18 +238,17 @@ class Influence:
             progress: show a bar; None: on a terminal.
         """
         rows = self._data(data)
-        works = self._works(self._members.whole)
-        with evaluating(self._members.whole), Progress(rows.length, progress, "rows") as bar:
-            found = each_on_itself(works, rows, bar, center=self._options.center)
-        provenance = self._provenance(
-            [], torch.from_numpy(found["ids"]), replace(self._options, denoise=None, control=None)
-        )
-        tokens = found.pop("tokens")
-        scores = Scores(**found, unit=self._goodness.unit, provenance=provenance)
+        forwards = self._forwards(self._members.whole)
+        with evaluating(self._members.whole), progress_bar(rows.length, progress, "rows") as bar:
+            fields = self_influence(forwards, rows, bar, center=self._options.center)
+        raw = replace(self._options, denoise=None, control=None)
+        provenance = self._provenance([], torch.from_numpy(fields["ids"]), raw)
+        tokens = fields.pop("tokens")
+        scores = Scores(**fields, unit=self._measure.unit, provenance=provenance)
         if tokens is not None:
             scores = scores.with_tokens(tokens)
         warn_of_nan(scores)
-        warn_of_strangers(scores)
+        warn_of_weak_signal(scores)
         return scores
 
     def out_of_sample(
@@ -260,74 +259,76 @@ class Influence:
         references: int = 0,
         progress: bool | None = None,
     ) -> OutOfSample:
-        """Return predictions of every row by the part of the network that never saw it.
+        """Return held-out predictions: of every row by its flipped subnetwork, which never saw it.
 
         Args:
             data: rows with ids; None: `train`.
             predict: maps outputs to predictions; None: softmax over the last dimension, or the outputs themselves
                 where targets are floats.
-            references: so many other training rows are shown to each of these parts, to learn what its mask says
-                whatever it is shown; that is taken off. 0: nothing is, as in the paper.
+            references: number of reference examples for the mask-bias correction: other training rows on which is
+                measured what a mask does to any output. 0: no correction, as in the paper.
             progress: show a bar; None: on a terminal.
 
         Raises:
             InfluenceError: there are no rows or no ids, or references cannot be had.
         """
         rows = self._data(data)
-        count = check_references(references)
-        masks = None
+        count, memory = check_references(references), self._options.memory
+        mask_bias = None
         if count:
-            beside, memory = self._train or rows, self._options.memory
-            masks = MasksAlone.of(self._works(), beside, count, memory=memory, progress=progress)
-        works = self._works(self._members.whole)
-        with evaluating([*self._members.whole, *self._members]), Progress(rows.length, progress, "rows") as bar:
-            return each_unseen(works, rows, bar, predict=predict, masks=masks)
+            mask_bias = MaskBias.of(self._forwards(), self._train or rows, count, memory=memory, progress=progress)
+        forwards = self._forwards(self._members.whole)
+        with evaluating([*self._members.whole, *self._members]), progress_bar(rows.length, progress, "rows") as bar:
+            return held_out_predictions(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
 
     # Inside
 
-    def _works(self, members: Sequence[Member] | None = None) -> list[Pass]:
+    def _forwards(self, members: Sequence[Member] | None = None) -> list[Forward]:
+        options = self._options
         return [
-            Pass(m, self._goodness, self._options.against, site_numbers(m, self._options.sites), self._options.dtype)
-            for m in (self._members if members is None else members)
+            Forward(member, self._measure, options.against, member.site_numbers(options.sites), options.dtype)
+            for member in (self._members if members is None else members)
         ]
 
     def _ids(self, ids: Any) -> Tensor:
-        """Return the instances that are asked for."""
+        """Return the chosen instances."""
         if ids is None:
             if self._train is None:
                 raise InfluenceError(
                     "which instances? Give ids=..., or the training data: Influence(model, train=data)."
                 )
             return self._train.ids
-        wanted = as_ids(ids).cpu()
+        chosen = as_ids(ids).cpu()
         if self._train is not None:
-            self._train.check_known(wanted)
-        return wanted
+            self._train.check_known(chosen)
+        return chosen
 
     def _data(self, data: Any) -> TrainRows:
-        """Return the rows that are asked for."""
+        """Return the chosen rows."""
         if data is not None:
             return TrainRows(data, self._targets)
         if self._train is None:
             raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
         return self._train
 
-    def _ask(self, queries: Any, at_label: AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
+    def _open(self, queries: Any, at_label: AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
         """Return the question, opened; what can fail before the work, fails here."""
         if at_label not in (None, "given", "predicted"):
             raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
         if len(ids) == 0:
             raise InfluenceError("no instances are left to score. Give at least one id.")
-        opened = single_queries(queries, targets=self._targets, device=self._members[0].device)
-        self._goodness.refuse_own_inputs(opened[0].kwargs.get("input_ids"), opened[0].target)
+        members = list(self._members)
+        opened = single_queries(queries, targets=self._targets, device=members[0].device)
+        self._measure.check_shifted(opened[0].kwargs.get("input_ids"), opened[0].target)
         missing = opened[0].target is None
         if missing and at_label == "given":
             raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
+        forwards = self._forwards(members)
         if missing or at_label == "predicted":
-            opened = [predicted(self._works(), query) for query in opened]
-        weights = [member.digest() for member in self._members]
+            opened = [with_predicted_target(forwards, query) for query in opened]
+        weights = [member.digest() for member in members]
         try:
-            routes = self._routes.find(self._members, opened, weights)
+            routes = self._routes.find(forwards, opened, weights)
         except TurnOverError:
             raise
         except Exception as error:
@@ -337,7 +338,7 @@ class Influence:
                 "columns that the model does not know out."
             ) from error
         provenance = self._provenance(opened, ids, self._options, weights)
-        fit = self._denoising_fit(weights)
+        fit = self._denoising_fit(forwards, weights)
         if fit is not None:
             provenance["train"] = fit.stream.digest
         return Question(
@@ -346,19 +347,18 @@ class Influence:
             ids=ids,
             options=self._options,
             executor=self._executor,
-            unit=self._goodness.unit,
+            unit=self._measure.unit,
             provenance=provenance,
             denoising=None if fit is None else Denoising(fit, nulls),
         )
 
-    def _denoising_fit(self, weights: list[str]) -> Fit | None:
-        """Return what denoising needs of the training rows; found out once, as long as the weights stay."""
+    def _denoising_fit(self, forwards: Sequence[Forward], weights: list[str]) -> Fit | None:
+        """Return what denoising needs of the training rows; computed once, as long as the weights stay."""
         ridge = self._options.denoise
         if ridge is None or self._train is None:
             return None
         if self._fit is None or self._fit[0] != weights:
-            views = find_views(self._works(), self._train, ridge, self._options.memory)
-            self._fit = weights, Fit(ridge, views, self._options.memory)
+            self._fit = weights, Fit.of(forwards, self._train, ridge, self._options.memory)
         return self._fit[1]
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
@@ -369,15 +369,15 @@ class Influence:
                     "label= needs the labels of the instances. Give labels=[...] or Influence(train=data)."
                 )
             return self._train.labels_of(ids)
-        found = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
-        if len(found) != len(ids):
+        given = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
+        if len(given) != len(ids):
             raise InfluenceError(
-                f"{len(found)} labels for {len(ids)} instances. Give one label for each, in their order."
+                f"{len(given)} labels for {len(ids)} instances. Give one label for each, in their order."
             )
-        return found
+        return given
 
     def _only(self, label: Any, labels: np.ndarray, question: Question) -> np.ndarray | None:
-        """Return the label that instances must have, one a query."""
+        """Return the label that instances must have, per query."""
         if label is None:
             return None
         if isinstance(label, str) and label == "predicted":
@@ -385,8 +385,8 @@ class Influence:
                 raise InfluenceError(
                     "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
                 )
-            works = [route.work for route in question.routes]
-            return np.array([int(predicted(works, query).target) for query in question.queries])
+            forwards = [route.forward for route in question.routes]
+            return np.array([int(with_predicted_target(forwards, query).target) for query in question.queries])
         if not (labels == label).any():
             known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
             raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
@@ -397,12 +397,17 @@ class Influence:
     ) -> dict[str, Any]:
         """Return all that scores depend on, as JSON data."""
         return {
-            "turnover": turnover.__version__,
+            "turnover": __version__,
             "recipes": [m.masking.recipe.to_json() for m in self._members],
             "weights": [m.digest() for m in self._members] if weights is None else weights,
             "options": options.as_data(),
-            "measure": call_description(self._goodness.measure),
-            "loss": call_description(self._goodness.loss),
+            "measure": _identity(self._measure.kind),
+            "loss": _identity(self._measure.loss),
             "ids": fingerprint_of(ids),
             "queries": fingerprint_of([(q.args, q.kwargs, q.target) for q in queries]),
         }
+
+
+def _identity(function: Any) -> Any:
+    """Return what identifies a measure or loss across processes: its name, or its code and constants."""
+    return function if function is None or isinstance(function, str) else fingerprint_of(function)

@@ -1,13 +1,12 @@
-"""How good an output is for its target: the loss turned round, a probability, a margin, or a function of the user's.
+"""The score of an output for its target, higher is better: minus the loss, a probability, a margin, or a function.
 
-Inside the engine larger is always better ("goodness"), so that a score is the same difference for all of them:
-goodness with the instance minus goodness without. For the loss this is loss(flipped) - loss(kept), Eq. 2 of the
-paper.
+Influence is the same difference for all of them: the value with the instance minus the value without. For the loss this
+is loss(flipped) - loss(kept), Eq. 2 of the paper.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -17,44 +16,48 @@ from turnover.batches import IGNORED, Loss, default_loss, mean_over_tokens
 from turnover.errors import InfluenceError
 
 MeasureName = Literal["loss", "probability", "margin"]
-Measure = MeasureName | Callable[[Any, Any], Tensor]
-NAMES: tuple[MeasureName, ...] = ("loss", "probability", "margin")
+MeasureOption = MeasureName | Callable[[Any, Any], Tensor]
 
 
 @dataclass(frozen=True)
-class Goodness:
-    """Turns outputs and targets of many rows into one number a row; larger is better."""
+class Measure:
+    """Turns outputs and targets of many rows into one value per row; higher is better.
 
-    measure: Measure
-    loss: Loss | None
+    Attributes:
+        kind: "loss", "probability", "margin" (log-odds of the target), or a function of outputs and targets.
+        loss: for "loss"; None: cross-entropy for integer targets, squared error for floats.
+    """
+
+    kind: MeasureOption = "loss"
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no measure."""
-        if not callable(self.measure) and self.measure not in NAMES:
+        """Reject what is no measure."""
+        if not callable(self.kind) and self.kind not in get_args(MeasureName):
             raise InfluenceError(
-                f"measure={self.measure!r} is unknown. Give 'loss', 'probability', 'margin', or a function "
-                "(outputs, targets) -> [rows], larger meaning better."
+                f"measure={self.kind!r} is unknown. Give 'loss', 'probability', 'margin', or a function "
+                "(outputs, targets) -> [rows], higher meaning better."
             )
         if self.loss is not None and not callable(self.loss):
-            raise InfluenceError(f"loss={self.loss!r} is no function. Give loss(outputs, targets) -> [rows].")
+            raise InfluenceError(f"loss= must be a function, got {self.loss!r}. Give loss(outputs, targets) -> [rows].")
 
     @property
     def unit(self) -> str:
         """Return the unit of scores."""
-        return self.measure if isinstance(self.measure, str) else getattr(self.measure, "__name__", "measure")
+        return self.kind if isinstance(self.kind, str) else getattr(self.kind, "__name__", "measure")
 
     @property
     def is_cross_entropy(self) -> bool:
         """Tell whether integer targets are judged by plain cross-entropy, which has a fast form."""
-        return self.measure == "loss" and self.loss is None
+        return self.kind == "loss" and self.loss is None
 
-    def refuse_own_inputs(self, inputs: Any, targets: Any) -> None:
-        """Refuse tokens that are to be predicted from themselves: a causal model's labels before they are shifted.
+    def check_shifted(self, inputs: Any, targets: Any) -> None:
+        """Reject tokens that are to be predicted from themselves: a causal model's labels before they are shifted.
 
         Hugging Face models shift labels within their own loss; outputs and targets are compared position by position
         here. A loss or measure of one's own may shift them itself.
         """
-        if self.loss is not None or callable(self.measure) or not isinstance(targets, Tensor):
+        if self.loss is not None or callable(self.kind) or not isinstance(targets, Tensor):
             return
         if not isinstance(inputs, Tensor) or inputs.shape != targets.shape or targets.is_floating_point():
             return
@@ -68,37 +71,44 @@ class Goodness:
             )
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Return float32 goodness [rows]."""
+        """Return float32 values [rows], without their gradient."""
+        return self.values(outputs, targets).detach().float()
+
+    def values(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Return values [rows] with their gradient; the mean of a row's tokens where it has several."""
         if outputs.dtype in (torch.float16, torch.bfloat16):  # a loss needs more digits than these have
             outputs = outputs.float()
-        if self.measure == "loss" and self.loss is None:
-            values = -_default_loss(outputs, targets)
-        elif self.measure == "loss":
-            assert self.loss is not None
-            values = -_per_row(self.loss(outputs, targets), outputs, targets, "the loss")
-        elif self.measure == "probability":
-            values = _probability(_class_scores(outputs, targets), targets)
-        elif self.measure == "margin":
-            values = _margin(_class_scores(outputs, targets), targets)
-        else:
-            assert not isinstance(self.measure, str)
-            values = _per_row(self.measure(outputs, targets), outputs, targets, f"the measure {self.unit!r}")
-        return values.detach().float()
+        if not isinstance(self.kind, str):
+            return _per_row(self.kind(outputs, targets), outputs, targets, f"the measure {self.unit!r}")
+        if self.kind == "loss" and self.loss is not None:
+            return -_per_row(self.loss(outputs, targets), outputs, targets, "the loss")
+        if self.kind == "loss":
+            loss = default_loss(targets)
+            return -loss(outputs if targets.is_floating_point() else _class_scores(outputs, targets), targets)
+        by_name = _probability if self.kind == "probability" else _margin
+        return by_name(_class_scores(outputs, targets), targets)
 
-
-def _default_loss(outputs: Tensor, targets: Any) -> Tensor:
-    """Return cross-entropy for integer targets, which are checked, and squared error for floats, per row."""
-    loss = default_loss(targets)
-    return loss(outputs if targets.is_floating_point() else _class_scores(outputs, targets), targets)
+    def token_values(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """Return the value of every token [rows, tokens]; None where a row has one value, or more dimensions."""
+        function = self.loss if self.kind == "loss" else self.kind
+        if callable(function):
+            if outputs.dtype in (torch.float16, torch.bfloat16):
+                outputs = outputs.float()
+            values = function(outputs, targets).detach().float()
+            return None if values.dim() != 2 else -values if self.kind == "loss" else values
+        if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dim() != 2 or outputs.dim() != 3:
+            return None
+        # Every token as a row of its own: what is said of rows holds for each.
+        return self(outputs.flatten(0, 1), targets.flatten()).view(targets.shape)
 
 
 def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
-    """Return one value a row, averaging the tokens that count, or say what is wrong."""
+    """Return one value per row, averaging the tokens that count, or say what is wrong."""
     rows = len(outputs)
     shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != rows:
         raise InfluenceError(
-            f"{name} returned {shape} for {rows} rows, but one value a row is needed. "
+            f"{name} returned {shape} for {rows} rows, but one value per row is needed. "
             "With a loss of torch use reduction='none': nn.CrossEntropyLoss(reduction='none')."
         )
     if isinstance(targets, Tensor) and values.numel() > max(outputs.numel(), targets.numel()):
@@ -115,12 +125,12 @@ def _per_row(values: Any, outputs: Tensor, targets: Any, name: str) -> Tensor:
 
 
 def _class_scores(outputs: Tensor, targets: Any) -> Tensor:
-    """Return outputs as scores of at least two classes, or say why they are none."""
+    """Return outputs as scores of at least two classes, or say why they are not."""
     if not isinstance(targets, Tensor) or targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
         shape = list(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
         raise InfluenceError(
-            f"outputs {list(outputs.shape)} are no class scores for targets {shape}: cross-entropy and the measures "
-            "'probability' and 'margin' need [rows, classes] and integer targets [rows]. For other models give a "
+            f"cross-entropy and the measures 'probability' and 'margin' need outputs [rows, classes] and integer "
+            f"targets [rows], got outputs {list(outputs.shape)} and targets {shape}. For other models give a "
             "function: loss=lambda outputs, targets: ..., or measure=..."
         )
     classes = outputs.shape[-1]
@@ -132,8 +142,8 @@ def _class_scores(outputs: Tensor, targets: Any) -> Tensor:
     outside = (targets.long() >= classes) | (targets.long() < 0) & (targets.long() != IGNORED)
     if bool(outside.any()):
         raise InfluenceError(
-            f"target {int(targets[outside][0])} is no class: outputs of shape {list(outputs.shape)} have the classes "
-            f"0 to {classes - 1}."
+            f"targets must be classes from 0 to {classes - 1}, as outputs have shape {list(outputs.shape)}, got "
+            f"{int(targets[outside][0])}."
         )
     return outputs.float()
 

@@ -1,4 +1,4 @@
-"""The models of an ensemble, checked, and switched to eval mode while they are asked."""
+"""The models of an ensemble, checked, and switched to eval mode while they are used."""
 
 import threading
 import warnings
@@ -15,8 +15,8 @@ from turnover.wrapping import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
 
-# How many are asking a module at the moment, and the mode it had before the first of them.
-_asked: dict[nn.Module, tuple[int, bool]] = {}
+# How many use a module at the moment, and the mode it had before the first of them.
+_in_use: dict[nn.Module, tuple[int, bool]] = {}
 _modes_lock = threading.Lock()
 
 
@@ -44,6 +44,19 @@ class Member:
         first = next(iter(self.model.parameters()), None)
         return torch.device("cpu") if first is None else first.device
 
+    def site_numbers(self, paths: Sequence[str] | None) -> frozenset[int] | None:
+        """Return the numbers of the sites with these paths, or raise where there is no such site; None: all."""
+        if paths is None:
+            return None
+        known = [site.path for site in self.masking.recipe.sites]
+        unknown = [path for path in paths if path not in known]
+        if unknown or not paths:
+            raise InfluenceError(
+                f"sites={list(paths)!r}: must be sites of this model, got {', '.join(map(repr, unknown)) or 'none'}. "
+                f"Its sites: {', '.join(map(repr, known))}."
+            )
+        return frozenset(known.index(path) for path in paths)
+
     def digest(self) -> str:
         """Return a checksum of the structure, weights and masks; what was learned about sites does not count."""
         tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
@@ -57,7 +70,7 @@ def _plain_name(name: str) -> str:
 
 
 class Members(Sequence[Member]):
-    """The models to ask; a model with replicas stands for as many members.
+    """The models of an ensemble; a model with replicas stands for as many members.
 
     The members of a model with replicas share its weights. Where these are exchanged for others (`model.to(device)`),
     the members are made anew.
@@ -70,11 +83,11 @@ class Members(Sequence[Member]):
         self._members: list[list[Member]] = [[] for _ in models]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many members there are."""
         return len(self._current())
 
     def __getitem__(self, place: Any) -> Any:
-        """Return one."""
+        """Return one member, or several."""
         return self._current()[place]
 
     @property
@@ -98,7 +111,7 @@ def _members_of(model: nn.Module) -> list[Member]:
 
 
 def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | str | None) -> Members:
-    """Return the models to ask, moved to `device`, or raise where they do not fit together."""
+    """Return the models of an ensemble, moved to `device`, or raise where they do not fit together."""
     models = [model] if isinstance(model, nn.Module) else list(model)
     if not models:
         raise InfluenceError(
@@ -132,8 +145,8 @@ def evaluating(members: Sequence[Member]) -> Iterator[None]:
     modules = [module for member in members for module in member.model.modules()]
     with _modes_lock:
         for module in modules:
-            count, mode = _asked.get(module, (0, module.training))
-            _asked[module] = count + 1, mode
+            count, mode = _in_use.get(module, (0, module.training))
+            _in_use[module] = count + 1, mode
         for member in members:
             member.model.eval()
     try:
@@ -142,23 +155,8 @@ def evaluating(members: Sequence[Member]) -> Iterator[None]:
     finally:
         with _modes_lock:
             for module in modules:
-                count, mode = _asked.pop(module)
-                if count > 1:  # another thread still asks the same model
-                    _asked[module] = count - 1, mode
+                count, mode = _in_use.pop(module)
+                if count > 1:  # another thread still uses the same model
+                    _in_use[module] = count - 1, mode
                 else:
                     module.training = mode
-
-
-@contextmanager
-def precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
-    """Run under autocast where a lower precision was asked for."""
-    if dtype is None or dtype == torch.float32:
-        yield
-    else:
-        with torch.autocast(device.type, dtype=dtype):
-            yield
-
-
-def call_description(function: Any) -> Any:
-    """Return what identifies a function across processes: its code and constants, never its address."""
-    return function if function is None or isinstance(function, str) else fingerprint_of(function)

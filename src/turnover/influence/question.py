@@ -1,27 +1,78 @@
-"""A question that was opened: queries, instances and models fit together, and how each model is asked is settled."""
+"""A question about pairs, opened and checked: queries, instances and models fit, and each model has its path."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from turnover.batches import Batch
+from turnover.errors import InfluenceError
 
-from .estimate.denoise import DenoisedBlock, Denoising
-from .executor import Executor
-from .options import Options
-from .pairs import FEWEST_MEMBERS, Block, Tile
-from .progress import Progress
-from .route import Route
+from .blocks import FEWEST_MEMBERS, RawBlock, ScoreBlock, Tile
+from .estimate import Denoising, LinearControl, Ridge
+from .execution import Executor
+from .paths import Route
 
 QUERIES_PER_BLOCK = 128
 IDS_PER_TILE = 8192
+_DTYPES = (None, torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `Influence`: see there."""
+
+    against: Literal["keep", "full"]
+    center: bool
+    sites: tuple[str, ...] | None
+    dtype: torch.dtype | None
+    memory: int
+    compile: bool
+    denoise: Ridge | None
+    control: Literal["linear"] | None
+
+    def __post_init__(self) -> None:
+        """Reject what no option can be."""
+        if self.against not in ("keep", "full"):
+            raise InfluenceError(f"against={self.against!r} is unknown. Give 'keep' or 'full'.")
+        if self.control not in (None, "linear"):
+            raise InfluenceError(f"control={self.control!r} is unknown. Give 'linear' or None.")
+        if self.dtype not in _DTYPES:
+            raise InfluenceError(f"dtype={self.dtype} is not supported. Give torch.bfloat16, torch.float16 or None.")
+        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
+            raise InfluenceError(f"memory must be a number of bytes >= 1, got {self.memory!r}. Give memory=2**28.")
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the options as JSON data, without those that change no score."""
+        data: dict[str, Any] = {
+            "against": self.against,
+            "center": self.center,
+            "sites": None if self.sites is None else list(self.sites),
+            "dtype": None if self.dtype is None else str(self.dtype),
+        }
+        if self.denoise is not None:
+            data["denoise"] = self.denoise.as_data()
+        if self.control is not None:
+            data["control"] = self.control
+        return data
 
 
 @dataclass(frozen=True)
 class Question:
-    """What each of some instances does to each of some queries."""
+    """What each of some instances does to each of some queries.
+
+    Attributes:
+        queries: single queries.
+        routes: the path of each model.
+        ids: the instances.
+        options: how scores are computed.
+        executor: who computes the tiles.
+        unit: of the measure.
+        provenance: all that the scores depend on.
+        denoising: the estimator on top of raw scores; None: raw scores.
+    """
 
     queries: Sequence[Batch]
     routes: Sequence[Route]
@@ -33,19 +84,19 @@ class Question:
     denoising: Denoising | None = None
 
     @property
-    def work(self) -> int:
+    def pairs(self) -> int:
+        """Return how many scores there are."""
+        return len(self.ids) * len(self.queries)
+
+    @property
+    def pairs_to_compute(self) -> int:
         """Return how many scores are computed: denoising needs those of all training instances first."""
         return self.pairs + (self.denoising.fit.basis.count * len(self.queries) if self.denoising else 0)
 
     @property
     def has_errors(self) -> bool:
-        """Tell whether every score has a standard error of its own."""
+        """Return whether every score has a standard error of its own."""
         return self.denoising is not None or len(self.routes) >= FEWEST_MEMBERS
-
-    @property
-    def pairs(self) -> int:
-        """Return how many scores there are."""
-        return len(self.ids) * len(self.queries)
 
     @property
     def names(self) -> tuple[int | str, ...]:
@@ -55,7 +106,7 @@ class Question:
 
     @property
     def path(self) -> str:
-        """Return how scores are computed."""
+        """Return the paths of all models and the control variate, as scores name them."""
         path = " / ".join(dict.fromkeys(route.path for route in self.routes))
         return path if self.options.control is None else f"{path}; linear control variate"
 
@@ -71,26 +122,25 @@ class Question:
             "standardized": scaled,
         }
 
-    def block(self, start: int, bar: Progress) -> Block | DenoisedBlock:
+    def block(self, start: int, bar: Any) -> ScoreBlock:
         """Return the block of queries that begins at a place; the bar counts the pairs that it needs first."""
         queries = self.queries[start : start + QUERIES_PER_BLOCK]
-        control = self.options.control is not None
-        raw = Block(self.routes, queries, center=self.options.center, control=control)
-        return raw if self.denoising is None else self.denoising.block(start, raw, queries, self.executor, bar.add)
+        controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
+        scorers = [route.scorer(queries) for route in self.routes]
+        raw = RawBlock(scorers, center=self.options.center, controls=controls)
+        return raw if self.denoising is None else self.denoising.block(start, raw, queries, self.executor, bar.update)
 
-    def blocks(self, bar: Progress) -> Iterator[tuple[slice, Block | DenoisedBlock]]:
+    def blocks(self, bar: Any) -> Iterator[tuple[slice, ScoreBlock]]:
         """Yield all blocks of queries with their columns."""
         for start in range(0, len(self.queries), QUERIES_PER_BLOCK):
             yield slice(start, min(start + QUERIES_PER_BLOCK, len(self.queries))), self.block(start, bar)
 
-    def tiles(self, block: Block | DenoisedBlock) -> Iterator[tuple[slice, Tile]]:
-        """Yield the scores of one block, a range of instances at a time."""
-        count = len(self.ids)
-        rows = [slice(start, min(start + IDS_PER_TILE, count)) for start in range(0, count, IDS_PER_TILE)]
-        yield from zip(rows, self.scored(block, rows), strict=True)
-
-    def scored(self, block: Block | DenoisedBlock, rows: Sequence[slice]) -> Iterator[Tile]:
-        """Yield the scores of one block for each range of instances, in their order."""
-        if isinstance(block, DenoisedBlock):  # small products; features that are computed again need their order
-            return (block.tile(self.ids[part]) for part in rows)
-        return iter(self.executor.map(lambda part: block.tile(self.ids[part]), rows))
+    def tiles(self, block: ScoreBlock, bar: Any, rows: Sequence[slice] | None = None) -> Iterator[tuple[slice, Tile]]:
+        """Yield the scores of one block with their rows, a range of instances at a time; None: all, in ranges."""
+        if rows is None:
+            count = len(self.ids)
+            rows = [slice(start, min(start + IDS_PER_TILE, count)) for start in range(0, count, IDS_PER_TILE)]
+        tiles = block.tiles([self.ids[part] for part in rows], self.executor)
+        for part, tile in zip(rows, tiles, strict=True):
+            yield part, tile
+            bar.update(tile.size)

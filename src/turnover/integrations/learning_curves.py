@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, Loss, batches_of, logits_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
-from turnover.influence import Goodness
+from turnover.influence import Measure
 from turnover.layers import View, instances, no_instances
 
 
@@ -36,29 +36,29 @@ def measure_curves(
         >>> sorted(measure_curves(net, train=(x, y, torch.arange(12)), validation=(x, y)))
         ['curve_flip', 'curve_keep', 'curve_validation']
     """
-    goodness = Goodness("loss", loss)
+    measure = Measure("loss", loss)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with no_instances(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
         kept, flipped = _Mean(), _Mean()
         for batch in batches_of(train, targets=targets, training_rows=True):
             batch = batch.to(device)
-            kept.add(_losses(model, batch, goodness, "keep"))
-            flipped.add(_losses(model, batch, goodness, "flip"))
+            kept.add(_losses(model, batch, measure, "keep"))
+            flipped.add(_losses(model, batch, measure, "flip"))
         curves = {"curve_keep": kept.value("train"), "curve_flip": flipped.value("train")}
         if validation is not None:
             full = _Mean()
             for batch in batches_of(validation, targets=targets, training_rows=False):
-                full.add(_losses(model, batch.to(device), goodness, "full"))
+                full.add(_losses(model, batch.to(device), measure, "full"))
             curves["curve_validation"] = full.value("validation")
     return curves
 
 
-def _losses(model: nn.Module, batch: Batch, goodness: Goodness, view: View) -> Tensor:
+def _losses(model: nn.Module, batch: Batch, measure: Measure, view: View) -> Tensor:
     if batch.target is None:
         raise TargetError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
-    goodness.refuse_own_inputs(batch.kwargs.get("input_ids"), batch.target)
+    measure.check_shifted(batch.kwargs.get("input_ids"), batch.target)
     if view == "full":
-        return -goodness(logits_of(model(*batch.args, **batch.kwargs)), batch.target)
+        return -measure(logits_of(model(*batch.args, **batch.kwargs)), batch.target)
     if batch.ids is None:
         raise InstanceIdError(
             "the training rows of the learning curves have no ids. Give turnover.with_instance_ids(dataset), or "
@@ -66,7 +66,7 @@ def _losses(model: nn.Module, batch: Batch, goodness: Goodness, view: View) -> T
         )
     with instances(batch.ids, view=view) as active:
         outputs = logits_of(model(*batch.args, **batch.kwargs))
-    return -goodness(outputs, active.repeat(batch.target))
+    return -measure(outputs, active.repeat(batch.target))
 
 
 def check_counts(**counts: int) -> None:

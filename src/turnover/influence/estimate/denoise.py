@@ -1,16 +1,20 @@
 """Denoised scores: each query's raw scores of all training instances, replaced by their ridge regression on features.
 
 The raw scores are never held: what the fit needs of them are sums over instances. All models of an ensemble are
-denoised with the strength that their mean asks for. What is a null before is one after: scores of never-trained ids are
-put in the place of the training instances' and go through the same fit. They are shrunk as weakly as their own fit or
-that of the query asks for: a strength that was chosen on noise follows that noise, and the null must do so too.
+denoised with the strength that their mean calls for. What is a null before is one after: scores of null ids are put in
+the place of the training instances' and go through the same fit. They are shrunk as weakly as their own fit or that of
+the query calls for: a strength that was chosen on noise follows that noise, and the null must do so too.
 
-Where influence functions count too, a score is the weighted mean of the fit and of these, brought to the fit's size. In
-the null they are those of instances drawn at random: what stands out must stand out from them as well.
+Where influence functions count too, a score is the weighted mean of the fit and of these, brought to the fit's size.
+With the kernel K of the training instances' gradients and its products k with a query's, the influence function of
+these layers is (K + μ)⁻¹ k; μ is the mean eigenvalue. The instances are seen in two views: by the flipped subnetwork,
+whose gradient says what a row had to teach, and by the full network, whose gradient says what it still would. A query's
+gradient is scaled to length one in each model, so that only its direction counts: how far it moves, scores say. In the
+null they are those of instances drawn at random: what is significant must be so beside them as well.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,15 +22,14 @@ import torch
 from torch import Tensor
 
 from turnover.batches import Batch
-from turnover.influence.executor import Executor
-from turnover.influence.options import NULL_IDS
-from turnover.influence.pairs import FEWEST_MEMBERS, Block, Tile, finite_mean, spread_of
+from turnover.influence.blocks import FEWEST_MEMBERS, NULL_IDS, RawBlock, Tile, null_of, spread_of
+from turnover.influence.data import TrainRows
+from turnover.influence.execution import Executor
+from turnover.influence.paths import Forward
 
-from .features_stream import FeatureStream
-from .ridge import Ridge
-from .ridge_basis import Basis
-from .ridge_choice import choose_strengths
-from .ridge_gradients import Views, influence_coordinates, root_mean_square
+from .basis import Basis, find_basis
+from .features import FeatureStream, Outer
+from .ridge import Ridge, choose_strengths
 
 _MOST_ROWS, _FEWEST_ROWS = 8192, 64
 _MOST_FAILED = 0.05
@@ -35,35 +38,61 @@ _NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True)
 class Fit:
-    """What all queries share: the training instances and their basis."""
+    """What all queries share: the training instances as features, in one view of the network or in two.
+
+    Attributes:
+        ridge: the options.
+        streams: the features of each view, of the one that scores are fitted on first.
+        bases: the directions in which each is shrunk.
+        memory: for what is computed at once, in bytes.
+    """
 
     ridge: Ridge
-    views: Views
+    streams: tuple[FeatureStream, ...]
+    bases: tuple[Basis, ...]
     memory: int
+
+    @classmethod
+    def of(cls, forwards: Sequence[Forward], train: TrainRows, ridge: Ridge, memory: int) -> "Fit":
+        """Return the views that a denoising needs: one for the fit, another where gradients count too."""
+        views = [ridge]
+        if ridge.gradients > 0 and ridge.features is None:
+            views.append(replace(ridge, view="full" if ridge.view == "flip" else "flip"))
+        streams = tuple(FeatureStream(forwards, train, view) for view in views)
+        bases = tuple(find_basis(stream, view, memory) for stream, view in zip(streams, views, strict=True))
+        return cls(ridge, streams, bases, memory)
 
     @property
     def stream(self) -> FeatureStream:
         """Return the training instances, as the fit sees them."""
-        return self.views.streams[0]
+        return self.streams[0]
 
     @property
     def basis(self) -> Basis:
         """Return the directions of the fit."""
-        return self.views.bases[0]
+        return self.bases[0]
+
+    def influence_coordinates(self, queries: Sequence[Batch]) -> list[np.ndarray]:
+        """Return influence functions in the basis of each view, [k, members, queries].
+
+        The root mean square over all instances of their mean over members is one for every query.
+        """
+        outers = self.stream.of_queries(queries)
+        return [_in_basis(basis, outers, self.stream.members) for basis in self.bases]
 
     def drawn_places(self, count: int) -> np.ndarray:
         """Return instances [count], drawn at random, whose influence functions are part of the null."""
         return self._random(3).integers(self.basis.count, size=count)
 
     def null_places(self, count: int) -> np.ndarray:
-        """Return the instances [draws, some] whose places the never-trained ids take; all where there are few."""
+        """Return the instances [draws, some] whose places the null ids take; all where there are few."""
         rows = self.basis.count
         if rows < count:
             return np.tile(np.arange(rows), (-(-count // rows), 1))
         return np.sort(self._random(1).choice(rows, count, replace=False))[None]
 
     def null_draws(self, count: int) -> np.ndarray:
-        """Return which never-trained id takes each instance's place [draws, instances]; the same for all queries."""
+        """Return which null id takes each instance's place [draws, instances]; the same for all queries."""
         shape = len(self.null_places(count)), self.basis.count
         return self._random(2).integers(NULL_IDS, size=shape)
 
@@ -78,7 +107,7 @@ class Fit:
     @cached_property
     def drawn_features(self) -> list[np.ndarray]:
         """Return the features of the usual drawn places in all views, which every block needs."""
-        return [basis.features.rows(self.drawn_places(NULL_IDS)) for basis in self.views.bases]
+        return [basis.features.rows(self.drawn_places(NULL_IDS)) for basis in self.bases]
 
 
 @dataclass(frozen=True)
@@ -109,14 +138,14 @@ class Denoising:
         if not self.freedom:
             return self.name
         mean = np.concatenate([self.freedom[start] for start in sorted(self.freedom)]).mean()
-        return f"{self.name}, {mean:.3g} degrees of freedom a query"
+        return f"{self.name}, {mean:.3g} degrees of freedom per query"
 
     def block(
-        self, start: int, raw: Block, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
+        self, start: int, raw: RawBlock, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
     ) -> "DenoisedBlock":
-        """Return a block of queries, denoised; `add` is told of finished pairs."""
-        asked = influence_coordinates(self.fit.views, queries) if self.fit.ridge.gradients > 0 else []
-        block = DenoisedBlock(raw, self.fit, executor, add, asked=asked, nulls=self.nulls)
+        """Return a block of queries, denoised; `add` counts finished pairs."""
+        gradients = self.fit.influence_coordinates(queries) if self.fit.ridge.gradients > 0 else []
+        block = DenoisedBlock(raw, self.fit, executor, add, gradients=gradients, nulls=self.nulls)
         self.freedom[start] = block.shrinking.sum(0)
         return block
 
@@ -125,12 +154,12 @@ class Denoising:
 
         Args:
             ids: the instances.
-            noise: what the fits make of every never-trained id's mean score, along each eigenvector [k, nulls].
+            noise: what the fits make of every null id's mean score, along each eigenvector [k, nulls].
         """
         basis, variance = self.fit.basis, noise.var(1, ddof=1)
-        wanted = variance > _NEGLIGIBLE**2 * variance.max()
+        chosen = variance > _NEGLIGIBLE**2 * variance.max()
         squares = [
-            np.square(basis.vectors(basis.features.rows(places), wanted)) @ variance[wanted]
+            np.square(basis.vectors(basis.features.rows(places), chosen)) @ variance[chosen]
             for places in _split(self.fit.stream.positions(ids), 1024)
         ]
         return np.sqrt(np.concatenate(squares)).astype(np.float32)
@@ -141,12 +170,12 @@ class DenoisedBlock:
 
     def __init__(
         self,
-        raw: Block,
+        raw: RawBlock,
         fit: Fit,
         executor: Executor,
         add: Callable[[int], None],
         *,
-        asked: Sequence[np.ndarray] = (),
+        gradients: Sequence[np.ndarray] = (),
         nulls: int = NULL_IDS,
     ) -> None:
         """Score all training instances on these queries, and fit.
@@ -155,38 +184,39 @@ class DenoisedBlock:
             raw: their raw scores.
             fit: what all queries share.
             executor: who scores.
-            add: is told of finished pairs.
-            asked: influence functions in the basis of each view [k, members, queries]; empty: they do not count.
+            add: counts finished pairs.
+            gradients: influence functions in the basis of each view [k, members, queries]; empty: they do not count.
             nulls: how many null scores each query has.
         """
         self._fit, self._raw = fit, raw
-        self._sigma = spread_of(raw.null).astype(np.float64)
+        self._sigma = spread_of(null_of(raw)).astype(np.float64)
         self._nulls = nulls
         coordinates, total = self._coordinates(executor, add)
         shrinking = self._shrinking(coordinates.mean(2), total)
         self.shrinking = shrinking[:, 0]
-        size = root_mean_square(self.shrinking * coordinates[:, 0].mean(1), fit.basis.count)
+        size = _root_mean_square(self.shrinking * coordinates[:, 0].mean(1), fit.basis.count)
         unit = np.where(size > 0, size, 1.0) if fit.ridge.scale == "query" else np.ones_like(size)
         self.offset = (raw.offset / unit).astype(np.float32)
-        self._factor = 1.0 / (unit * (1.0 + (fit.ridge.gradients if asked else 0.0)))  # [queries], of the fit
+        self._factor = 1.0 / (unit * (1.0 + (fit.ridge.gradients if gradients else 0.0)))  # [queries], of the fit
         weights = fit.basis.weights(shrinking[:, :, None] * coordinates * self._factor)
-        share = fit.ridge.gradients * size * self._factor / max(len(asked), 1)
-        others = [basis.weights(share * one) for basis, one in zip(fit.views.bases, asked, strict=False)]
+        share = fit.ridge.gradients * size * self._factor / max(len(gradients), 1)
+        others = [basis.weights(share * one) for basis, one in zip(fit.bases, gradients, strict=False)]
         self.member_nulls = self._null_fits(weights[:, 1:]) + self._null_gradients(others)
         self._weights = [weights[:, 0] + others[0], *others[1:]] if others else [np.ascontiguousarray(weights[:, 0])]
         self._fail_queries()
 
-    @property
-    def null(self) -> np.ndarray:
-        """Return the denoised scores [nulls, queries] of never-trained ids, averaged over members."""
-        return finite_mean(self.member_nulls, 0).astype(np.float32)
-
-    @property
     def mean_noise(self) -> np.ndarray:
-        """Return what the fits make of every never-trained id's summed scores, along each eigenvector [k, nulls]."""
-        return (self.shrinking * self._factor) @ np.nan_to_num(self._raw.null.T.astype(np.float64))
+        """Return what the fits make of every null id's summed scores, along each eigenvector [k, nulls]."""
+        return (self.shrinking * self._factor) @ np.nan_to_num(null_of(self._raw).T.astype(np.float64))
 
-    def tile(self, ids: Tensor) -> Tile:
+    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
+        """Yield the denoised scores of each part of the instances, in their order.
+
+        These are small products, made here: features that are computed again need their order.
+        """
+        return map(self._tile_of, parts)
+
+    def _tile_of(self, ids: Tensor) -> Tile:
         """Return the denoised scores of instances, and their standard errors where members show none."""
         places = self._fit.stream.positions(ids)
         parts = [self._tile(part) for part in _split(places, self._rows_at_once(1))]
@@ -196,16 +226,16 @@ class DenoisedBlock:
     def _tile(self, places: np.ndarray) -> Tile:
         features = self._fit.basis.features.rows(places)
         members = _product(features, self._weights[0])
-        for basis, weights in zip(self._fit.views.bases[1:], self._weights[1:], strict=False):
+        for basis, weights in zip(self._fit.bases[1:], self._weights[1:], strict=False):
             members += _product(basis.features.rows(places), weights)
         members = members.transpose(1, 0, 2)
         self._fail_pairs(members, places)
         if len(members) >= FEWEST_MEMBERS:
             return Tile(members, None)
         shrinking = np.square(self.shrinking)
-        wanted = shrinking.max(1) > _NEGLIGIBLE**2
-        vectors = self._fit.basis.vectors(features, wanted)
-        spread = np.sqrt(np.square(vectors) @ shrinking[wanted].astype(np.float32))
+        chosen = shrinking.max(1) > _NEGLIGIBLE**2
+        vectors = self._fit.basis.vectors(features, chosen)
+        spread = np.sqrt(np.square(vectors) @ shrinking[chosen].astype(np.float32))
         return Tile(members, (spread * self._sigma * self._factor).astype(np.float32))
 
     def _coordinates(self, executor: Executor, add: Callable[[int], None]) -> tuple[np.ndarray, np.ndarray]:
@@ -215,8 +245,8 @@ class DenoisedBlock:
         noise = np.nan_to_num(raw.member_nulls, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
         parts = _split(np.arange(basis.count), self._rows_at_once(1 + len(draws)))
         sums, total, failed = 0.0, np.zeros((1 + len(draws), noise.shape[2])), []
-        found = executor.map(lambda places: raw.members(self._fit.stream.ids[places]), parts)
-        for places, members in zip(parts, found, strict=True):
+        scored = executor.map(lambda places: raw.members(self._fit.stream.ids[places]), parts)
+        for places, members in zip(parts, scored, strict=True):
             wrong = np.argwhere(~np.isfinite(members))
             if len(wrong):
                 failed.append(wrong + np.array([0, places[0], 0]))
@@ -242,7 +272,7 @@ class DenoisedBlock:
         return spectrum / (spectrum + chosen)
 
     def _null_fits(self, weights: np.ndarray) -> np.ndarray:
-        """Return the fits [members, nulls, queries] of never-trained ids in the place of training instances."""
+        """Return the fits [members, nulls, queries] of null ids in the place of training instances."""
         chosen = self._fit.null_places(self._nulls)
         usual = self._nulls == NULL_IDS
         features = self._fit.null_features if usual else self._fit.basis.features.rows(chosen[0])
@@ -255,7 +285,7 @@ class DenoisedBlock:
             return np.zeros((), np.float32)
         fit, usual = self._fit, self._nulls == NULL_IDS
         drawn = fit.drawn_places(self._nulls)
-        features = fit.drawn_features if usual else [basis.features.rows(drawn) for basis in fit.views.bases]
+        features = fit.drawn_features if usual else [basis.features.rows(drawn) for basis in fit.bases]
         parts = [_product(*pair) for pair in zip(features, weights, strict=True)]
         return np.sum(parts, axis=0).transpose(1, 0, 2)
 
@@ -275,7 +305,7 @@ class DenoisedBlock:
     def _rows_at_once(self, copies: int) -> int:
         """Return how many instances' features and scores fit into the memory."""
         members, _, queries = self._raw.member_nulls.shape
-        bases = self._fit.views.bases
+        bases = self._fit.bases
         width = sum(len(basis.spectrum) if basis.turn is None else len(basis.turn) for basis in bases)
         per_row = 4 * (2 * width + 4 * copies * members * queries)
         return int(np.clip(self._fit.memory // per_row, _FEWEST_ROWS, _MOST_ROWS))
@@ -289,3 +319,18 @@ def _product(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _split(places: np.ndarray, rows: int) -> list[np.ndarray]:
     return [places[start : start + rows] for start in range(0, len(places), rows)]
+
+
+def _in_basis(basis: Basis, outers: Sequence[Outer], members: int) -> np.ndarray:
+    each = len(outers) // members
+    coordinates = np.stack([basis.matched(slot, outer) for slot, outer in enumerate(outers)], 1)
+    by_member = members * coordinates.reshape(len(coordinates), members, each, -1).sum(2)
+    damped = basis.spectrum / (basis.spectrum + basis.spectrum.sum() / basis.count)
+    influence = damped[:, None, None] * by_member
+    size = _root_mean_square(influence.mean(1), basis.count)
+    return influence / np.where(size > 0, size, np.inf)
+
+
+def _root_mean_square(coordinates: np.ndarray, count: int) -> np.ndarray:
+    """Return the root mean square [queries] over instances of scores with these coordinates [k, queries]."""
+    return np.sqrt(np.square(coordinates).sum(0) / count)

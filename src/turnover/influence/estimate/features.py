@@ -2,22 +2,25 @@
 
 The gradient of a row with respect to the weight of a Linear layer is e ⊗ h, summed over positions: h is the layer's
 input and e the gradient of the loss with respect to its output. At the last layer of a classifier e is probability
-minus label. Only what lies behind the first of these layers is differentiated.
+minus label. Only what lies behind the first of these layers is differentiated. Training rows are read batch by batch,
+as often as needed; none of them is kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import Batch, default_loss, logits_of
+from turnover.batches import Batch, default_loss
 from turnover.errors import InfluenceError, TurnOverError
-from turnover.influence.members import precision
-from turnover.influence.paths.chunk import Chunk
-from turnover.influence.paths.forward import Pass
+from turnover.influence.data import TrainRows
+from turnover.influence.fingerprint import fingerprint_of
+from turnover.influence.paths import Chunk, Forward
 
 from .ridge import Ridge
 
@@ -40,29 +43,27 @@ class Outer:
     error: Tensor
 
 
-Run = tuple[Tensor, Tensor]  # input and output of a layer
-
-
-def layers_of(work: Pass, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
+def layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     """Return the layers whose gradients are the features; none where a function of the user's makes them.
 
     Args:
-        work: the model.
+        forward: the model.
         ridge: names layers, or none.
         batch: some training rows; without named layers, the last Linear that ran on them and matters to their loss.
     """
     if ridge.features is not None:
         return []
-    known = {name: module for name, module in work.member.root.named_modules() if isinstance(module, nn.Linear)}
+    known = {name: module for name, module in forward.member.root.named_modules() if isinstance(module, nn.Linear)}
     if ridge.layers is not None:
         unknown = [name for name in ridge.layers if name not in known]
         if unknown or not ridge.layers:
             raise InfluenceError(
-                f"layers={list(ridge.layers)!r}: {', '.join(map(repr, unknown)) or 'nothing'} is no Linear layer of "
-                f"this model. It has {', '.join(map(repr, known)) or 'none'}. {_OR_FEATURES}"
+                f"layers={list(ridge.layers)!r}: must be Linear layers of this model, got "
+                f"{', '.join(map(repr, unknown)) or 'none'}. It has {', '.join(map(repr, known)) or 'none'}. "
+                f"{_OR_FEATURES}"
             )
         return [known[name] for name in ridge.layers]
-    runs, gradients = _run(work, ridge, batch, list(known.values()))
+    runs, gradients = _run(forward, ridge, batch, list(known.values()))
     reached = [run[0] for run, gradient in zip(runs, gradients, strict=True) if gradient is not None]
     if not reached:
         raise InfluenceError(
@@ -72,11 +73,11 @@ def layers_of(work: Pass, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     return [reached[-1]]
 
 
-def features_of(work: Pass, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
+def features_of(forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
     """Return the features of some training rows in one model, layer by layer, on the CPU."""
     if ridge.features is not None:
-        return [_given(work, ridge.features, batch)]
-    runs, gradients = _run(work, ridge, batch, layers)
+        return [_given(forward, ridge.features, batch)]
+    runs, gradients = _run(forward, ridge, batch, layers)
     found = {module: ([], []) for module in layers}
     for (module, hidden, _), gradient in zip(runs, gradients, strict=True):
         if gradient is None or hidden.shape[0] != batch.rows or gradient.shape[0] != batch.rows:
@@ -94,9 +95,9 @@ def features_of(work: Pass, ridge: Ridge, batch: Batch, layers: Sequence[nn.Line
     return [Outer(torch.cat(hidden, 1), torch.cat(error, 1)) for hidden, error in found.values()]
 
 
-def _given(work: Pass, function: Callable[..., Any], batch: Batch) -> Outer:
+def _given(forward: Forward, function: Callable[..., Any], batch: Batch) -> Outer:
     inputs = batch.kwargs or (batch.args[0] if len(batch.args) == 1 else batch.args)
-    found = function(work.member.model, inputs, batch.target)
+    found = function(forward.member.model, inputs, batch.target)
     if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != batch.rows:
         shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise InfluenceError(f"Ridge(features=...) returned {shape} for {batch.rows} rows. Return a tensor [rows, d].")
@@ -104,7 +105,7 @@ def _given(work: Pass, function: Callable[..., Any], batch: Batch) -> Outer:
 
 
 def _run(
-    work: Pass, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]
+    forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]
 ) -> tuple[list[tuple[nn.Linear, Tensor, Tensor]], Sequence[Tensor | None]]:
     """Return every run of the layers (module, input, output) and the gradient of the loss at each output."""
     if batch.target is None or batch.ids is None:
@@ -114,11 +115,11 @@ def _run(
         )
     runs: list[tuple[nn.Linear, Tensor, Tensor]] = []
     view = Chunk(batch.ids, ["flip"]) if ridge.view == "flip" else nullcontext()
-    with _noting(layers, runs), view, precision(work.member.device, work.dtype):
-        outputs = logits_of(work.member.model(*batch.args, **batch.kwargs))
+    with _noting(layers, runs), view, forward.precision():
+        outputs = batch.logits(forward.member.model)
         if not runs:
             return [], []
-        losses = _losses(work, outputs, batch.target)
+        losses = _losses(forward, outputs, batch.target)
         gradients = torch.autograd.grad(losses.sum(), [output for *_, output in runs], allow_unused=True)
     return runs, gradients
 
@@ -144,12 +145,12 @@ def _noting(layers: Sequence[nn.Linear], runs: list[tuple[nn.Linear, Tensor, Ten
             hook.remove()
 
 
-def _losses(work: Pass, outputs: Any, target: Any) -> Tensor:
-    """Return the loss that training made smaller, one value a row."""
+def _losses(forward: Forward, outputs: Any, target: Any) -> Tensor:
+    """Return the loss that training made smaller, one value per row."""
     try:
         if isinstance(outputs, Tensor) and outputs.dtype in (torch.float16, torch.bfloat16):
             outputs = outputs.float()
-        losses = (work.goodness.loss or default_loss(target))(outputs, target)
+        losses = (forward.measure.loss or default_loss(target))(outputs, target)
         if not losses.requires_grad:
             raise InfluenceError("it has no gradient with respect to the outputs")
     except Exception as error:
@@ -160,3 +161,145 @@ def _losses(work: Pass, outputs: Any, target: Any) -> Tensor:
             f"loss=..., (outputs, targets) -> [rows], made of torch operations. {_OR_FEATURES}"
         ) from error
     return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+
+
+FeatureBatch = tuple[np.ndarray, list[Outer]]
+
+
+class FeatureStream:
+    """Reads the training data as often as it is asked to; nothing of it is kept."""
+
+    def __init__(self, forwards: Sequence[Forward], train: TrainRows, ridge: Ridge) -> None:
+        """Find the layers on the first batch."""
+        self._forwards, self._train, self._ridge = forwards, train, ridge
+        first = next(iter(train.batches()), None)
+        if first is None:
+            raise InfluenceError(
+                "denoising needs the training rows, but train is empty, or can be read only once. Give train= a data "
+                "set: turnover.with_instance_ids(dataset)."
+            )
+        if first.can_be_split:  # the search for the last layer differentiates the whole model
+            first = first.part(0, 2)
+        self._layers: list[list[nn.Linear]] = [
+            layers_of(forward, ridge, self._moved(forward, first)) for forward in forwards
+        ]
+        _, outers = self._opened(first)
+        self.sizes = [(outer.hidden.shape[-1], outer.error.shape[-1]) for outer in outers]
+        self.members = len(forwards)
+
+    @property
+    def count(self) -> int:
+        """Return how many instances there are."""
+        return len(self._train.ids)
+
+    @property
+    def ids(self) -> Tensor:
+        """Return the instances, in the order of the data."""
+        return self._train.ids
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.ids.numpy(), kind="stable")
+        return self.ids.numpy()[order], order
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a checksum of all rows: every denoised score depends on them."""
+        batches = self._train.batches()
+        return fingerprint_of([fingerprint_of([one.args, one.kwargs, one.target, one.ids]) for one in batches])
+
+    def positions(self, ids: Tensor) -> np.ndarray:
+        """Return the place of each instance among all; -1 for one that is not in the training data."""
+        known, order = self._sorted
+        wanted = ids.cpu().numpy()
+        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[place] == wanted, order[place], -1)
+
+    def __iter__(self) -> Iterator[FeatureBatch]:
+        """Yield the places of some rows and their features, for each model and layer."""
+        for batch in self._train.batches():
+            yield self._opened(batch)
+
+    def _opened(self, batch: Batch) -> FeatureBatch:
+        if batch.ids is None:
+            raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
+        outers = [
+            outer
+            for forward, layers in zip(self._forwards, self._layers, strict=True)
+            for outer in features_of(forward, self._ridge, self._moved(forward, batch), layers)
+        ]
+        if not all(bool(outer.hidden.isfinite().all() & outer.error.isfinite().all()) for outer in outers):
+            raise InfluenceError(
+                f"features of training rows among ids {int(batch.ids[0])} to {int(batch.ids[-1])} are not finite, so "
+                "nothing can be fitted on them. Look at these rows and at the model's outputs for them."
+            )
+        places = self.positions(batch.ids)
+        if places.min() < 0:
+            raise InfluenceError(
+                f"train showed instance {int(batch.ids[places.argmin()])} now, but not when it was read before: its "
+                "sampler draws other rows every time. Give train= the data set itself."
+            )
+        return places, outers
+
+    def of_queries(self, queries: Sequence[Batch]) -> list[Outer]:
+        """Return the gradients of queries in full view, scaled to length one, for each model and layer.
+
+        Positions that only other queries have are zero.
+        """
+        full = replace(self._ridge, view="full")
+        found: list[list[Outer]] = []
+        for query in queries:
+            asked = replace(query, ids=torch.zeros(query.rows, dtype=torch.int64))
+            by_model = [
+                _scaled(features_of(forward, full, self._moved(forward, asked), layers))
+                for forward, layers in zip(self._forwards, self._layers, strict=True)
+            ]
+            found.append([outer for outers in by_model for outer in outers])
+        return [_padded(slot) for slot in zip(*found, strict=True)]
+
+    @staticmethod
+    def _moved(forward: Forward, batch: Batch) -> Batch:
+        return batch.to(forward.member.device)
+
+
+def _scaled(outers: Sequence[Outer]) -> list[Outer]:
+    """Return the gradient of one query in all layers of a model, its error scaled to length one."""
+    length = torch.stack([outer.error.square().sum() for outer in outers]).sum().sqrt()
+    factor = 1 / length if length > 0 else 0.0
+    return [Outer(outer.hidden, outer.error * factor) for outer in outers]
+
+
+def _padded(outers: Sequence[Outer]) -> Outer:
+    """Return the rows of several as one, with as many positions as the longest has."""
+    hidden, error = ([part[0] for part in parts] for parts in zip(*((o.hidden, o.error) for o in outers), strict=True))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return Outer(pad(hidden, batch_first=True), pad(error, batch_first=True))
+
+
+def one_position(outers: Sequence[Outer]) -> bool:
+    """Tell whether every row is a single h ⊗ e, so that a kernel needs no products of them."""
+    return all(outer.hidden.shape[1] == 1 for outer in outers)
+
+
+def check_complete(seen: np.ndarray, ids: Tensor) -> None:
+    """Raise where the training data did not show some of its instances."""
+    missing = np.flatnonzero(seen == 0)
+    if len(missing):
+        raise InfluenceError(
+            f"train gave no row for {len(missing)} of its {len(ids)} instances, {int(ids[missing[0]])} for one: a "
+            "loader with drop_last or a sampler skips rows, or it can be read only once. Give train= the data set "
+            "itself."
+        )
+
+
+def stacked(batches: Sequence[FeatureBatch], count: int) -> list[tuple[Tensor, Tensor]]:
+    """Return h [instances, d] and e [instances, c] of all rows, for each model and layer."""
+    order = np.concatenate([places for places, _ in batches])
+    pairs = []
+    for slot in range(len(batches[0][1])):
+        hidden = torch.cat([outers[slot].hidden[:, 0] for _, outers in batches])
+        error = torch.cat([outers[slot].error[:, 0] for _, outers in batches])
+        whole = torch.empty(count, hidden.shape[1]), torch.empty(count, error.shape[1])
+        whole[0][order], whole[1][order] = hidden, error
+        pairs.append(whole)
+    return pairs

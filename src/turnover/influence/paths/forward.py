@@ -1,185 +1,221 @@
 """The generic path: one query, many instances, both views, one forward pass.
 
-The query enters as a batch of one and grows at the first site; everything before it runs once. Where the model does not
-let it grow (torch.cat with something that stayed at one row, padding masks of nn.TransformerEncoder, additions in
-place), the query is repeated before the model instead. Which of the two is right is found out on the first chunk, by
-comparing.
+The query enters as a batch of one and is broadcast at the first site; everything before it runs once. Where the model
+does not allow that (torch.cat with something that stayed at one row, padding masks of nn.TransformerEncoder, additions
+in place), the batch is expanded before the model instead.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from turnover.batches import Batch, logits_of
 from turnover.errors import InfluenceError
-from turnover.influence.measures import Goodness
-from turnover.influence.members import Member, precision
-from turnover.influence.options import null_ids
-from turnover.layers import View, map_tensors
+from turnover.influence.measures import Measure
+from turnover.influence.members import Member
+from turnover.layers import (
+    KEEP,
+    VIEWS,
+    Instances,
+    Site,
+    View,
+    active_instances,
+    factors_by_table,
+    map_tensors,
+    scales,
+)
+from turnover.masks import rounded_keep, words_for
 
-from .chunk import Chunk
-from .shortcut import Shortcut, find_shortcut, shortcut_in
+from .sites import SharedProduct
 
-How = Literal["grown", "repeated"]
-TOLERANCE = 1e-4
-_TRIAL = 4
+
+class Chunk(Instances):
+    """Active instances whose factors are made once and serve every query: all rows of one view, then of the next.
+
+    Args:
+        ids: the instances.
+        views: of every instance, one after the other: ("keep", "flip"), ("full", "flip") or only one.
+        flip_sites: numbers of the sites that are flipped; the others stay in keep view. None: all.
+    """
+
+    def __init__(self, ids: Tensor, views: Iterable[View], *, flip_sites: frozenset[int] | None = None) -> None:
+        """Lay the views one after the other."""
+        self._row_views: list[View] = list(views)
+        count = len(self._row_views)
+        codes = torch.tensor([VIEWS.index(view) for view in self._row_views], dtype=torch.int32)
+        super().__init__(ids.repeat(count), codes.repeat_interleave(len(ids)) if count > 1 else self._row_views[0])
+        self.count = len(ids)
+        self._flip_sites = flip_sites
+        # Words of the instances themselves: both views share them.
+        self._once = Instances(ids, "keep")
+        # For a shared product: the site that hands on kept rows only, and what it saw before masking.
+        self.half_site: int | None = None
+        self.unmasked: Tensor | None = None
+        self._made: dict[tuple[int, int, torch.dtype, torch.device, bool], Tensor] = {}
+
+    def factors(self, site: Site, x: Tensor, width: int) -> Tensor:
+        """Return the factors [rows, width] of a site; of kept rows only at the half site."""
+        half = site.index == self.half_site
+        if half:
+            self.unmasked = x
+        key = (site.index, width, x.dtype, x.device, half)
+        if key not in self._made:
+            self._made[key] = self._fresh_factors(site, x, width, ["keep"] if half else self._row_views)
+        return self._made[key]
+
+    def _fresh_factors(self, site: Site, x: Tensor, width: int, views: list[View]) -> Tensor:
+        words = self._once.words(site, x.device, width)[:, : words_for(width)]
+        flips = self._flip_sites is None or site.index in self._flip_sites
+        keep, replicas = site.recipe.keep, site.replicas
+        # Every replica has its own rows in all views, then comes the next.
+        by_replica = []
+        for view in views:
+            code = KEEP if view == "flip" and not flips else VIEWS.index(view)
+            factors = factors_by_table(words, width, code, keep, x.dtype)
+            by_replica.append(factors.view(replicas, self.count, width))
+        return torch.cat(by_replica, 1).flatten(0, 1)
 
 
 @dataclass(frozen=True)
-class Pass:
-    """How the rows of one model are computed."""
+class Forward:
+    """How one model's rows are computed.
+
+    Attributes:
+        member: the model.
+        measure: of its outputs.
+        against: what the flipped subnetwork is compared with: the kept one, or the full network.
+        sites: numbers of the sites that are flipped; None: all.
+        dtype: run under autocast in this type.
+        broadcast: a query is broadcast at the first site; else its batch is expanded before the model.
+        shared: the first product, where only kept rows go through it.
+        compiled: the compiled model; None: the model itself runs.
+    """
 
     member: Member
-    goodness: Goodness
-    against: Literal["keep", "full"]
-    sites: frozenset[int] | None
-    dtype: torch.dtype | None
-    how: How = "grown"
-    shortcut: Shortcut | None = None
-    call: Any = None
+    measure: Measure
+    against: Literal["keep", "full"] = "keep"
+    sites: frozenset[int] | None = None
+    dtype: torch.dtype | None = None
+    broadcast: bool = True
+    shared: SharedProduct | None = None
+    compiled: Any = None
 
     @property
     def path(self) -> str:
         """Return the path as scores name it."""
-        name = {"grown": "grown at the first site", "repeated": "repeated before the model"}[self.how]
-        return f"{name}, first product shared" if self.shortcut else name
+        name = "broadcast at the first site" if self.broadcast else "expanded batch"
+        return f"{name}, first product shared" if self.shared else name
 
     @property
     def views(self) -> tuple[View, ...]:
         """Return the views that every instance is seen in; the full network is the same for all."""
         return ("keep", "flip") if self.against == "keep" else ("flip",)
 
+    @property
+    def tolerance(self) -> float:
+        """Return how far a faster path may be off, relative to the size of the outputs."""
+        return 1e-4 if self.dtype in (None, torch.float32, torch.float64) else 0.1
 
-@contextmanager
-def chunk(work: Pass, ids: Tensor) -> Iterator[Chunk]:
-    """Make a chunk of instances active: kept rows first, then flipped ones."""
-    now = Chunk(ids, work.views, flip_sites=work.sites)
-    with now, shortcut_in(now, work.shortcut):
-        yield now
+    def precision(self) -> AbstractContextManager[Any]:
+        """Return the context of a lower precision where one is set."""
+        if self.dtype is None or self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.member.device.type, dtype=self.dtype)
+
+    @contextmanager
+    def chunk(self, ids: Tensor) -> Iterator[Chunk]:
+        """Make a chunk of instances active: kept rows first, then flipped ones."""
+        chunk = Chunk(ids, self.views, flip_sites=self.sites)
+        if self.shared is None:
+            with chunk:
+                yield chunk
+            return
+        chunk.half_site = self.shared.site
+        # First of all hooks: what others do to the product, a mask on it for example, they do to all rows.
+        hook = self.shared.module.register_forward_hook(_adding_flipped_rows(self.shared, chunk), prepend=True)
+        try:
+            with chunk:
+                yield chunk
+        finally:
+            hook.remove()
+            chunk.half_site = None
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int) -> Tensor:
+        """Return the model's outputs [rows, ...] in the precision of this path, or say what is wrong with them."""
+        model = self.compiled or self.member.model
+        with self.precision():
+            outputs = logits_of(model(*args, **kwargs))
+        if not isinstance(outputs, Tensor):
+            raise InfluenceError(
+                f"the model returned a {type(outputs).__name__}. Return a tensor, a tuple that begins with one, or "
+                "something with .logits."
+            )
+        if outputs.dim() == 0 or outputs.shape[0] != rows:
+            raise InfluenceError(
+                f"the model returned outputs of shape {list(outputs.shape)} for {rows} rows. "
+                "Their first dimension must be the batch."
+            )
+        return outputs
+
+    def outputs(self, query: Batch, chunk: Chunk) -> Tensor:
+        """Return the model's outputs [rows, ...] for one query and the active chunk."""
+        rows = len(chunk)
+        if self.broadcast:
+            return self.run(query.args, query.kwargs, rows)
+        args, kwargs = map_tensors((query.args, query.kwargs), lambda tensor: _expanded(tensor, rows))
+        return self.run(args, kwargs, rows)
+
+    def full_values(self, query: Batch) -> Tensor | None:
+        """Return the measure of the full network on a query where scores are taken against it, else None."""
+        if self.against == "keep":
+            return None
+        outputs = replace(self, compiled=None).run(query.args, query.kwargs, query.rows)
+        return self.measure(outputs, query.target)
+
+    def scores(self, query: Batch, full_values: Tensor | None, chunk: Chunk) -> Tensor:
+        """Return the scores [instances] of one query in the active chunk: positive where the instance helps."""
+        outputs = self.outputs(query, chunk)
+        targets = map_tensors(query.target, lambda tensor: _expanded(tensor, len(outputs)))
+        values = self.measure(outputs, targets)
+        if full_values is not None:
+            return full_values - values
+        return values[: chunk.count] - values[chunk.count :]
 
 
-def outputs_of(work: Pass, query: Batch, now: Chunk) -> Tensor:
-    """Return the model's outputs [rows, ...] for one query and the active chunk."""
-    rows = len(now)
-    args, kwargs = (query.args, query.kwargs) if work.how == "grown" else _repeated(query, rows)
-    with precision(work.member.device, work.dtype):
-        outputs = logits_of((work.call or work.member.model)(*args, **kwargs))
-    return check_outputs(outputs, rows)
+def _expanded(tensor: Tensor, rows: int) -> Tensor:
+    """Return a tensor of one row repeated, any other as it is."""
+    one_row = tensor.dim() > 0 and tensor.shape[0] == 1
+    return tensor.expand(rows, *tensor.shape[1:]).contiguous() if one_row else tensor
 
 
-def check_outputs(outputs: Any, rows: int) -> Tensor:
-    """Return the outputs, or say what is wrong with them."""
-    if not isinstance(outputs, Tensor):
-        raise InfluenceError(
-            f"the model returned a {type(outputs).__name__}. Return a tensor, a tuple that begins with one, or "
-            "something with .logits."
-        )
-    if outputs.dim() == 0 or outputs.shape[0] != rows:
-        raise InfluenceError(
-            f"the model returned outputs of shape {list(outputs.shape)} for {rows} rows. "
-            "Their first dimension must be the batch."
-        )
-    return outputs
+def _adding_flipped_rows(shared: SharedProduct, chunk: Chunk) -> Any:
+    """Return the hook that adds the flipped rows behind a product that only kept rows went through."""
+    rate, (_, flip_scale) = rounded_keep(shared.keep), scales(shared.keep)
+
+    def add_flipped(module: nn.Module, args: tuple[Any, ...], kept: Tensor) -> Tensor | None:
+        # Another thread may use the same model: its rows are not ours.
+        if active_instances() is not chunk or chunk.unmasked is None:
+            return None
+        whole, chunk.unmasked = chunk.unmasked, None
+        # (total - rate * (kept - bias)) * flip_scale + bias, gathered so that only one operation runs over all rows.
+        constant, bias = module.forward(whole) * flip_scale, shared.bias(kept)
+        if bias is not None:
+            constant = constant + bias * (1 + rate * flip_scale - flip_scale)
+        both = kept.new_empty((2 * kept.shape[0], *kept.shape[1:]))
+        both[: chunk.count] = kept
+        torch.sub(constant, kept, alpha=rate * flip_scale, out=both[chunk.count :])
+        return both
+
+    return add_flipped
 
 
-def base_goodness(work: Pass, query: Batch) -> Tensor | None:
-    """Return the full network's goodness on a query where scores are taken against it."""
-    if work.against == "keep":
-        return None
-    with precision(work.member.device, work.dtype):
-        outputs = logits_of(work.member.model(*query.args, **query.kwargs))
-    return work.goodness(check_outputs(outputs, query.rows), query.target)
-
-
-def scores_of(work: Pass, query: Batch, base: Tensor | None, now: Chunk) -> Tensor:
-    """Return the scores [instances] of one query in the active chunk: positive where the instance helps."""
-    outputs = outputs_of(work, query, now)
-    goodness = work.goodness(outputs, _expanded(query.target, len(outputs)))
-    if base is not None:
-        return base - goodness
-    return goodness[: now.count] - goodness[now.count :]
-
-
-def predicted(works: Sequence[Pass], query: Batch) -> Batch:
+def with_predicted_target(forwards: Sequence[Forward], query: Batch) -> Batch:
     """Return the query with the label that the full network gives it, the mean of all members, as its target."""
-    outputs = [logits_of(work.member.model(*query.args, **query.kwargs)) for work in works]
+    outputs = [query.logits(forward.member.model) for forward in forwards]
     if not all(isinstance(output, Tensor) and output.dim() > 1 for output in outputs):
         raise InfluenceError("at_label='predicted' needs class scores [rows, classes]. Give the queries targets.")
     return replace(query, target=torch.stack([output.float() for output in outputs]).mean(0).argmax(-1))
-
-
-def settle(work: Pass, queries: Sequence[Batch]) -> Pass:
-    """Return how to compute: grown where that equals the repeated batch, with the shortcut where that is equal too.
-
-    Tried on some queries under a few never-trained ids, by the outputs of the model: scores may be small where outputs
-    are not.
-    """
-    ids = null_ids(_TRIAL)
-    repeated = replace(work, how="repeated", shortcut=None)
-    base = base_goodness(work, queries[0])
-    with chunk(repeated, ids) as now:  # what is wrong with the loss shows here
-        scores_of(repeated, queries[0], base, now)
-    wanted = [_trial_outputs(repeated, query, ids) for query in queries]
-    settled = grown_or_repeated(work, queries, wanted)
-    if settled.how == "repeated":
-        return settled
-    found = find_shortcut(work.member, queries[0]) if work.against == "keep" and work.sites is None else None
-    if found is None:
-        return settled
-    shorter = replace(settled, shortcut=found)
-    return shorter if _same(shorter, queries, ids, wanted) else settled
-
-
-def grown_or_repeated(work: Pass, queries: Sequence[Batch], wanted: Sequence[Tensor] | None = None) -> Pass:
-    """Return a pass in which queries grow at the first site, where that equals the repeated batch.
-
-    Args:
-        work: how all else is computed.
-        queries: on which both are compared.
-        wanted: outputs of the repeated batch under the ids of the trial, where they are known; None: they are computed.
-    """
-    ids = null_ids(_TRIAL)
-    repeated, grown = replace(work, how="repeated", shortcut=None), replace(work, how="grown", shortcut=None)
-    if wanted is None:
-        wanted = [_trial_outputs(repeated, query, ids) for query in queries]
-    return grown if _same(grown, queries, ids, wanted) else repeated
-
-
-def _trial_outputs(work: Pass, query: Batch, ids: Tensor) -> Tensor:
-    with chunk(work, ids) as now:
-        return outputs_of(work, query, now).float()
-
-
-def _same(work: Pass, queries: Sequence[Batch], ids: Tensor, wanted: Sequence[Tensor]) -> bool:
-    """Tell whether a faster way gives the wanted outputs for all queries; one that raises does not."""
-    tolerance = TOLERANCE if work.dtype in (None, torch.float32, torch.float64) else 0.1
-    for query, outputs in zip(queries, wanted, strict=True):
-        try:
-            found = _trial_outputs(work, query, ids)
-        except Exception:  # noqa: BLE001 - a model that cannot grow fails in its own way
-            return False
-        finite = outputs[outputs.isfinite()]
-        scale = float(finite.abs().max()) if len(finite) else 0.0
-        if found.shape != outputs.shape or not torch.allclose(
-            found, outputs, rtol=tolerance, atol=tolerance * scale, equal_nan=True
-        ):
-            return False
-    return True
-
-
-def _repeated(query: Batch, rows: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return _expanded(query.args, rows), _expanded(query.kwargs, rows)
-
-
-def _expanded(value: Any, rows: int) -> Any:
-    """Return the value with every tensor of one row repeated."""
-
-    def expand(tensor: Tensor) -> Tensor:
-        one_row = tensor.dim() > 0 and tensor.shape[0] == 1
-        return tensor.expand(rows, *tensor.shape[1:]).contiguous() if one_row else tensor
-
-    return map_tensors(value, expand)

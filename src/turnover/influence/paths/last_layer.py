@@ -6,24 +6,28 @@ flipped mask are (the sum over all units - bits(i) @ (h(q) * W)) / (1 - keep) + 
 looked up, a byte of the mask at a time.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from turnover.batches import Batch
-from turnover.influence.members import precision
-from turnover.layers import KEEP, Site, factors_by_table, scales
-from turnover.masks import rounded_keep
+from turnover.layers import KEEP, Instances, Site, factors_by_table, scales
+from turnover.masks import WORD_BITS, rounded_keep, words_for
 
-from .byte_sums import ByteSums, fits
-from .forward import Pass, base_goodness
-from .kept_words import KEPT
-from .watch import watch_sites
+from .forward import Forward
+from .sites import trace_sites
 
 PATH = "last layer, one matrix product"
 _COPIES = 4  # arrays of the size of the product that are alive at once
+MOST_COLUMNS = 16
+_BYTE = 8
+_VALUES = 1 << _BYTE
+_MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,17 @@ class LastLayer:
     linear: nn.Linear
 
 
-def find_last_layer(work: Pass, query: Batch) -> LastLayer | None:
+def find_last_layer(forward: Forward, query: Batch) -> LastLayer | None:
     """Return the last layer where this path is right: one site, whose output is the input of the final Linear."""
-    masking = work.member.masking
+    masking = forward.member.masking
     if not isinstance(query.target, Tensor):
         return None
-    if len(masking.recipe.sites) != 1 or masking.recipe.sites[0].dim != "features" or work.sites is not None:
+    if len(masking.recipe.sites) != 1 or masking.recipe.sites[0].dim != "features" or forward.sites is not None:
         return None
-    seen = watch_sites(work.member, query, consumers=(nn.Linear,))
-    linear = seen.consumer.get(0)
-    right = seen.order == [0] and isinstance(linear, nn.Linear) and seen.last is linear
-    if not right or seen.site_input[0].dim() != 2 or type(linear) is not nn.Linear:
+    trace = trace_sites(forward.member, query, consumers=(nn.Linear,))
+    linear = trace.consumer.get(0)
+    right = trace.order == [0] and isinstance(linear, nn.Linear) and trace.last is linear
+    if not right or trace.activations[0].dim() != 2 or type(linear) is not nn.Linear:
         return None
     return LastLayer(Site(masking, 0), linear)
 
@@ -54,12 +58,12 @@ class LastLayerScorer:
 
     path = PATH
 
-    def __init__(self, work: Pass, last: LastLayer, queries: Sequence[Batch], memory: int) -> None:
+    def __init__(self, forward: Forward, last: LastLayer, queries: Sequence[Batch], memory: int) -> None:
         """Run every query once and keep its last hidden representation."""
-        self._work, self._last = work, last
+        self._forward, self._last = forward, last
         hidden = torch.cat([self._hidden(query) for query in queries])
         self._targets = _targets(queries)
-        self._differences = work.goodness.is_cross_entropy and _are_classes(self._targets, len(last.linear.weight))
+        self._differences = forward.measure.is_cross_entropy and _are_classes(self._targets, len(last.linear.weight))
         # Classes outside, queries inside: reductions over classes then run along contiguous memory.
         weights, biases = self._columns_of(*_weight_and_bias(last.linear))
         product = weights.to(hidden.dtype) * hidden
@@ -69,11 +73,11 @@ class LastLayerScorer:
         # flipped = (total - keep * kept) / (1 - keep) + bias, where kept has its bias already.
         rate = rounded_keep(last.site.recipe.keep)
         self._ratio = rate / (1.0 - rate)
-        looked_up = work.dtype is None and fits(self._columns)
+        looked_up = forward.dtype is None and ByteSums.fits(self._columns)
         self._sums = ByteSums(self._columns, scale=scales(last.site.recipe.keep)[0]) if looked_up else None
         self._constant = (product.sum(-1).reshape(-1) / (1.0 - rate)).add_(self._bias, alpha=1.0 + self._ratio)
-        bases = [base_goodness(work, query) for query in queries]
-        self._base = None if bases[0] is None else torch.cat([base for base in bases if base is not None])
+        full = [values for values in map(forward.full_values, queries) if values is not None]
+        self._full_values = torch.cat(full) if full else None
         self._queries = len(queries)
         per_id = 4 * (_COPIES * self._columns.shape[1] + 2 * self._columns.shape[0])
         self.ids_per_chunk = max(1, min(4096, memory // per_id))
@@ -92,8 +96,8 @@ class LastLayerScorer:
         return weight[others] - weight[targets], bias[others] - bias[targets]
 
     def _hidden(self, query: Batch) -> Tensor:
-        with precision(self._work.member.device, self._work.dtype):
-            return watch_sites(self._work.member, query, consumers=(nn.Linear,)).site_input[0].float()
+        with self._forward.precision():
+            return trace_sites(self._forward.member, query, consumers=(nn.Linear,)).activations[0].float()
 
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""
@@ -106,28 +110,28 @@ class LastLayerScorer:
     def _chunk(self, ids: Tensor) -> Tensor:
         kept = self._kept(ids)
         flipped = torch.sub(self._constant, kept, alpha=self._ratio)
-        without = self._goodness(flipped.view(len(ids), *self._shape))
-        if self._base is not None:
-            return self._base - without
-        return self._goodness(kept.view(len(ids), *self._shape)).sub_(without)
+        without = self._values(flipped.view(len(ids), *self._shape))
+        if self._full_values is not None:
+            return self._full_values - without
+        return self._values(kept.view(len(ids), *self._shape)).sub_(without)
 
     def _kept(self, ids: Tensor) -> Tensor:
         """Return the outputs [ids, columns] under the masks of instances."""
         width, site = len(self._columns), self._last.site
-        words = KEPT.words(site, self._columns.device, width, ids)
+        words = _KEPT_WORDS.words(site, self._columns.device, width, ids)
         if self._sums is not None:
             return self._sums(words).add_(self._bias)
         masks = factors_by_table(words, width, KEEP, site.recipe.keep, self._columns.dtype)
-        with precision(masks.device, self._work.dtype):
+        with self._forward.precision():
             return torch.addmm(self._bias, masks, self._columns).float()
 
-    def _goodness(self, outputs: Tensor) -> Tensor:
-        """Return goodness [ids, queries] of outputs [ids, columns, queries]."""
+    def _values(self, outputs: Tensor) -> Tensor:
+        """Return the measure [ids, queries] of outputs [ids, columns, queries]."""
         if self._differences:
             return _minus_loss(outputs)
         rows = outputs.permute(0, 2, 1).reshape(-1, self._shape[0])
         every = None if self._targets is None else self._targets.repeat(len(outputs), *[1] * (self._targets.dim() - 1))
-        return self._work.goodness(rows, every).view(len(outputs), self._queries)
+        return self._forward.measure(rows, every).view(len(outputs), self._queries)
 
 
 def _minus_loss(differences: Tensor) -> Tensor:
@@ -158,3 +162,82 @@ def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:
     """Return the weight [classes, units] and the bias [classes], zeros where there is none."""
     bias = linear.bias
     return linear.weight, torch.zeros_like(linear.weight[:, 0]) if bias is None else bias
+
+
+class ByteSums:
+    """Products of masks with a few columns, a byte of eight units at a time.
+
+    The sum over the kept units of a byte can have 256 values. These are put into a table once; then a mask of 512 units
+    is 64 look-ups, and no bit is ever unpacked. For one query that is several times faster than a matrix product with
+    masks that are made first, and slower from some dozens of columns on.
+
+    Args:
+        columns: [units, columns].
+        scale: what a kept unit is multiplied by.
+
+    Example:
+        >>> sums = ByteSums(torch.tensor([[1.0], [10.0], [100.0]]), scale=2.0)
+        >>> sums(torch.tensor([[0b101], [0b010]], dtype=torch.int32)).tolist()
+        [[202.0], [20.0]]
+    """
+
+    def __init__(self, columns: Tensor, *, scale: float) -> None:
+        units, count = columns.shape
+        # Bits above the width are undefined; they count for nothing.
+        whole = functional.pad(columns, (0, 0, 0, -units % WORD_BITS)).view(-1, _BYTE, count)
+        bits = (torch.arange(_VALUES).unsqueeze(1) >> torch.arange(_BYTE)) & 1
+        self._table = torch.matmul(bits.to(columns.dtype) * scale, whole).view(-1, count)
+        self._starts = _VALUES * torch.arange(len(whole), dtype=torch.int32)
+        self._shifts = torch.arange(0, WORD_BITS, _BYTE, dtype=torch.int32)
+
+    @staticmethod
+    def fits(columns: Tensor) -> bool:
+        """Return whether columns [units, columns] are few enough, and of a kind that can be looked up fast."""
+        return columns.shape[1] <= MOST_COLUMNS and columns.dtype == torch.float32 and columns.device.type == "cpu"
+
+    def __call__(self, words: Tensor) -> Tensor:
+        """Return the product [rows, columns] of masks, as packed int32 words [rows, words], with the columns."""
+        values = (words.unsqueeze(-1) >> self._shifts).bitwise_and_(_VALUES - 1).view(len(words), -1)
+        return functional.embedding_bag(values.add_(self._starts), self._table, mode="sum")
+
+
+class KeptWords:
+    """Packed mask words that were last used, as many as fit into some memory.
+
+    A word depends on nothing but the masks' recipe and the id, so what is kept stays right. Hashing takes longer than
+    the product of one query with all masks; where queries come one at a time, it would be most of the work.
+
+    Args:
+        most_bytes: how much is kept.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[tuple[object, ...], Tensor] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def words(self, site: Site, device: torch.device, width: int, ids: Tensor) -> Tensor:
+        """Return the words [ids, words] of a site with so many units."""
+        key = (site.masking.handle, site.index, device, width, ids.cpu().numpy().tobytes())
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        words = Instances(ids, "keep").words(site, device, width)[:, : words_for(width)].contiguous()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = words
+                self._bytes += _size(key, words)
+            while self._bytes > self._most_bytes:
+                self._bytes -= _size(*self._kept.popitem(last=False))
+        return words
+
+
+_KEPT_WORDS = KeptWords()
+"""One for all: handles of masks are never given out twice in a process."""
+
+
+def _size(key: tuple[object, ...], words: Tensor) -> int:
+    ids = key[-1]
+    return words.numel() * words.element_size() + (len(ids) if isinstance(ids, bytes) else 0)

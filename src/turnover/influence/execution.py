@@ -1,7 +1,10 @@
-"""Who does the work on tiles: this process now, a cluster later."""
+"""Who computes the tiles of a question, and the progress bar that counts them."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
+
+from tqdm import tqdm
 
 T = TypeVar("T")
 
@@ -20,3 +23,9 @@ class LocalExecutor:
     def map(self, function: Callable[[T], Any], tiles: Iterable[T]) -> Iterator[Any]:
         """Yield `function(tile)` for every tile, in order."""
         return map(function, tiles)
+
+
+def progress_bar(total: int | None, show: bool | None, unit: str) -> "tqdm[Any]":
+    """Return a bar with the speed and the time left; `show` None: on a terminal only."""
+    hidden = not (sys.stderr.isatty() if show is None else show)
+    return tqdm(total=total, unit=f" {unit}", unit_scale=True, disable=hidden, smoothing=0.1)

@@ -8,10 +8,10 @@ from torch.nn import functional
 
 import turnover
 from tests.influence.models import Cat, ResNet, mlp, trained
-from tests.reference.masks_alone_twin import twin_without_masks
+from tests.reference.mask_bias_twin import twin_without_masks
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
-from turnover.influence.estimate.masks_alone import _spread
+from turnover.influence.estimate.mask_bias import _spread
 from turnover.wrapping import replica_models
 
 
@@ -45,7 +45,7 @@ def test_predictions_equal_the_slow_twin(build, at, shape):
     expected, share = twin_without_masks(model, x, ids, [0, 4, 8, 12, 18], classes=True)
     assert 0.05 < share < 1
     np.testing.assert_allclose(found.probs, _softmax(expected), atol=1e-5)
-    assert found.path == "flipped view of each row, without what its mask says of 5 others"
+    assert found.path == "flipped view of each row, mask-bias correction by 5 reference examples"
 
 
 def test_outputs_of_a_regression_are_not_compared_with_each_other():
@@ -173,7 +173,7 @@ def test_a_label_that_the_mask_alone_tells_is_not_held_against_its_row():
 @pytest.mark.parametrize("references", [-1, 1, 2.5, "all", True, None])
 def test_what_is_no_number_of_references_is_refused(references):
     inf = turnover.Influence(trained(mlp(), at=["1"]), train=(torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)))
-    with pytest.raises(InfluenceError, match="Give 0, as in the paper, or 2 or more"):
+    with pytest.raises(InfluenceError, match="must be 0, as in the paper, or an integer >= 2"):
         inf.out_of_sample(references=references)
 
 
@@ -198,7 +198,7 @@ def test_outputs_of_many_positions_are_refused():
     model = trained(nn.Sequential(nn.Embedding(9, 8), nn.ReLU(), nn.Linear(8, 9)), at=["1"])
     data = (torch.randint(9, (6, 5)), torch.randint(9, (6, 5)), torch.arange(6))
     inf = turnover.Influence(model, train=data)
-    with pytest.raises(InfluenceError, match=r"references=3 needs one vector of outputs a row, .* \[5, 9\]"):
+    with pytest.raises(InfluenceError, match=r"references=3 needs one vector of outputs per row, .* \[5, 9\]"):
         inf.out_of_sample(references=3)
 
 

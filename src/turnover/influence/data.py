@@ -1,4 +1,4 @@
-"""The training rows that an `Influence` knows: their ids, labels and batches."""
+"""What a user gives, as the engine reads it: single queries, and the training rows with their ids and labels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,13 +6,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from turnover.batches import Batch, batches_of, ids_of
 from turnover.errors import InfluenceError
+from turnover.layers import tensors_in
 
 _SHOWN = 5
+
+
+def single_queries(data: Any, *, targets: str | None, device: torch.device) -> list[Batch]:
+    """Return every query as a batch of one on a device, or raise where there is none."""
+    batches = (batch.to(device) for batch in batches_of(data, targets=targets))
+    queries = [batch.row(index) for batch in batches for index in range(batch.rows)]
+    if not queries:
+        raise InfluenceError("there are no queries: the data is empty. Give at least one row.")
+    return queries
 
 
 class TrainRows:
@@ -20,7 +29,7 @@ class TrainRows:
 
     def __init__(self, data: Any, targets: str | None) -> None:
         """Keep the data; nothing is read yet."""
-        self._data, self._targets = in_order(data), targets
+        self._data, self._targets = _in_order(data), targets
         self._ids: Tensor | None = None
         self._labels: dict[int, Any] | None = None
 
@@ -29,16 +38,16 @@ class TrainRows:
         """Return the number of rows where it is known."""
         data = getattr(self._data, "dataset", self._data)
         if isinstance(data, Mapping | tuple) and data is self._data:  # tensors given by hand, as many rows in each
-            return next((len(one) for one in tree_leaves(data) if isinstance(one, Tensor) and one.dim() > 0), None)
+            return next((len(tensor) for tensor in tensors_in(data) if tensor.dim() > 0), None)
         try:
             return len(data)
         except TypeError:
             return None
 
     @property
-    def once(self) -> bool:
-        """Tell whether the rows can be read only once."""
-        return isinstance(self._data, Iterator)
+    def can_be_read_again(self) -> bool:
+        """Return whether the rows can be read more than once."""
+        return not isinstance(self._data, Iterator)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in batches."""
@@ -48,13 +57,13 @@ class TrainRows:
     def ids(self) -> Tensor:
         """Return every instance's id once, in the order of the data."""
         if self._ids is None:
-            known = ids_of(self._data)
-            if known is None:
+            ids = ids_of(self._data)
+            if ids is None:
                 parts = [batch.ids for batch in self.batches()]
                 if not parts or any(part is None for part in parts):
                     raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
-                known = torch.cat([part for part in parts if part is not None])
-            self._ids = first_of_each(known)
+                ids = torch.cat([part for part in parts if part is not None])
+            self._ids = first_of_each(ids)
         return self._ids
 
     def check_known(self, ids: Tensor) -> None:
@@ -75,7 +84,7 @@ class TrainRows:
         if missing:
             raise InfluenceError(
                 f"train gave no label for {len(missing)} instances, {missing[0]} for one: a loader with drop_last or a "
-                "sampler leaves rows out. Give train= the data set itself, or labels=[...], one for each instance."
+                "sampler skips rows. Give train= the data set itself, or labels=[...], one for each instance."
             )
         return np.array([self._labels[i] for i in ids.tolist()])
 
@@ -93,24 +102,15 @@ class TrainRows:
         return labels
 
 
-def in_order(data: Any) -> Any:
+def _in_order(data: Any) -> Any:
     """Return a loader that shuffles or drops rows as one that gives all rows in the order of the data set."""
     if not isinstance(data, DataLoader) or data.batch_size is None:
         return data
     shuffles = isinstance(data.sampler, RandomSampler)
     if not shuffles and not (isinstance(data.sampler, SequentialSampler) and data.drop_last):
         return data
-    return DataLoader(
-        data.dataset,
-        batch_size=data.batch_size,
-        num_workers=data.num_workers,
-        collate_fn=data.collate_fn,
-        pin_memory=data.pin_memory,
-        timeout=data.timeout,
-        worker_init_fn=data.worker_init_fn,
-        multiprocessing_context=data.multiprocessing_context,
-        prefetch_factor=data.prefetch_factor,
-    )
+    kept = "num_workers collate_fn pin_memory timeout worker_init_fn multiprocessing_context prefetch_factor".split()
+    return DataLoader(data.dataset, batch_size=data.batch_size, **{name: getattr(data, name) for name in kept})
 
 
 def first_of_each(ids: Tensor) -> Tensor:

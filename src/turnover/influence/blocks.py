@@ -1,0 +1,146 @@
+"""Scores of all members on a block of queries: centered by the null, averaged, with their spread.
+
+A tile is a range of instances on a block of queries; its scores are a pure function of (models, queries, ids).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from turnover.batches import null_ids
+
+from .execution import Executor
+from .paths import Scorer
+
+FEWEST_MEMBERS = 3
+NULL_IDS = 1024
+"""How many null ids stand for pure noise."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The scores of some instances on a block of queries.
+
+    Attributes:
+        members: scores of each model, [members, instances, queries].
+        errors: standard errors [instances, queries] of their mean, for fewer than three models; None: not known.
+    """
+
+    members: np.ndarray
+    errors: np.ndarray | None = None
+
+    @property
+    def size(self) -> int:
+        """Return how many pairs there are."""
+        return self.members[0].size
+
+    @property
+    def mean(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the mean over members and its standard error."""
+        return average(self.members, self.errors)
+
+
+class ScoreBlock(Protocol):
+    """A block of queries, ready to score instances: raw, or by an estimator on top of raw scores.
+
+    Attributes:
+        offset: what was subtracted from the scores of each query [queries].
+        member_nulls: scores of null ids in each model, [members, nulls, queries].
+    """
+
+    offset: np.ndarray
+    member_nulls: np.ndarray
+
+    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
+        """Yield the scores of each part of the instances, in their order."""
+        ...
+
+    def mean_noise(self) -> np.ndarray | None:
+        """Return what an estimator makes of every null id's summed scores; None: raw scores."""
+        ...
+
+
+class Control(Protocol):
+    """Predicts the noise of one model's scores on a block of queries."""
+
+    def fit(self, scores: np.ndarray, ids: Tensor) -> None:
+        """Choose how much to subtract, by the scores [ids, queries] of null ids."""
+        ...
+
+    def prediction(self, ids: Tensor) -> np.ndarray:
+        """Return what is to be subtracted from scores [ids, queries]."""
+        ...
+
+
+class RawBlock:
+    """A block of queries with the scores of the original estimator."""
+
+    def __init__(self, scorers: Sequence[Scorer], *, center: bool, controls: Sequence[Control] = ()) -> None:
+        """Score the null ids: their mean is the offset of each query, their spread its noise.
+
+        Args:
+            scorers: of each model, on these queries.
+            center: subtract the mean score of null ids.
+            controls: of each model, to subtract what they predict; empty: nothing is.
+        """
+        self._scorers, self._controls = scorers, controls
+        ids = null_ids(NULL_IDS)
+        nulls = np.stack([scorer.scores(ids).numpy() for scorer in scorers])  # [members, nulls, queries]
+        for control, scores in zip(controls, nulls, strict=False):
+            control.fit(scores, ids)
+            scores -= control.prediction(ids)
+        means = finite_mean(nulls, 1)
+        self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)
+        self.offset = self._offsets.mean(0)
+        self.member_nulls = nulls - self._offsets[:, None, :]
+
+    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
+        """Yield the scores of each part of the instances, in their order."""
+        return iter(executor.map(lambda ids: Tile(self.members(ids)), parts))
+
+    def mean_noise(self) -> None:
+        """Return None: nothing is made of raw scores."""
+
+    def members(self, ids: Tensor) -> np.ndarray:
+        """Return centered scores [members, ids, queries]."""
+        members = np.stack(
+            [scorer.scores(ids).numpy() - offset for scorer, offset in zip(self._scorers, self._offsets, strict=True)]
+        )
+        for control, scores in zip(self._controls, members, strict=False):
+            scores -= control.prediction(ids)
+        return members
+
+
+def null_of(block: ScoreBlock) -> np.ndarray:
+    """Return the scores [nulls, queries] of null ids, averaged over members."""
+    return finite_mean(block.member_nulls, 0).astype(np.float32)
+
+
+def average(values: np.ndarray, errors: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the mean over members (dimension 0) and its standard error.
+
+    For fewer than three members that is what `errors` says, or None: the spread of two numbers says next to nothing,
+    and that of null ids, averaged over the members alike, takes its place.
+    """
+    if len(values) < FEWEST_MEMBERS:
+        return values.mean(0), errors
+    spread = values.std(0, ddof=1) / np.sqrt(len(values))
+    return values.mean(0), spread.astype(np.float32)
+
+
+def spread_of(null: np.ndarray) -> np.ndarray:
+    """Return the spread of null ids (dimension 0): the noise of a single replica."""
+    count = np.isfinite(null).sum(0)
+    variance = finite_mean(np.square(null.astype(np.float64) - finite_mean(null, 0)), 0)
+    return np.sqrt(variance * count / np.maximum(count - 1, 1)).astype(np.float32)
+
+
+def finite_mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """Return the mean of what is finite, in float64; NaN where nothing is."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis)
+    total = np.where(finite, values, 0).sum(axis, dtype=np.float64)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,0 +1,248 @@
+"""Questions about training rows, from one pass over the data: self-influence and held-out predictions."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from turnover.batches import IGNORED, Batch, null_ids
+from turnover.errors import InfluenceError, WeakSignalWarning
+from turnover.layers import View, map_tensors
+from turnover.scores import OutOfSample, Scores, TokenScores
+
+from .blocks import average
+from .data import TrainRows
+from .estimate import MaskBias
+from .paths import Chunk, Forward
+
+_PREDICTED_AT_ONCE = 4096
+_FEWEST_ROWS = 20
+_SIGMAS = 1.0
+
+
+@dataclass(frozen=True)
+class _OwnScores:
+    """Scores of rows on themselves.
+
+    Attributes:
+        rows: [replicas, rows].
+        tokens: those of single tokens, the mean of all replicas [rows, tokens]; None where a row has one value.
+        counted: which of the tokens count [rows, tokens].
+    """
+
+    rows: Tensor
+    tokens: Tensor | None = None
+    counted: Tensor | None = None
+
+
+def self_influence(forwards: Sequence[Forward], rows: TrainRows, bar: Any, *, center: bool) -> dict[str, Any]:
+    """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
+    ids: list[Tensor] = []
+    values: list[np.ndarray] = []
+    nulls: list[np.ndarray] = []
+    tokens: list[np.ndarray] = []
+    done = 0
+    for batch, batch_ids in _with_ids(rows):
+        if batch.target is None:
+            raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
+        other_ids = null_ids(len(batch_ids)) + done  # another one for each row
+        moved = [(forward, batch.to(forward.member.device)) for forward in forwards]
+        own = [_own_scores(forward, there, batch_ids, tokens=True) for forward, there in moved]
+        values.append(np.concatenate([part.rows.numpy() for part in own]))
+        nulls.append(np.concatenate([_own_scores(forward, there, other_ids).rows.numpy() for forward, there in moved]))
+        tokens.extend(_token_rows(own))
+        ids.append(batch_ids)
+        done += len(batch_ids)
+        bar.update(len(batch_ids))
+    if not ids:
+        raise InfluenceError("there are no rows: the data is empty.")
+    member_nulls = np.concatenate(nulls, 1)
+    offsets = member_nulls.astype(np.float64).mean(1).astype(np.float32)
+    if not center:
+        offsets = np.zeros_like(offsets)
+    mean, errors = average(np.concatenate(values, 1) - offsets[:, None])
+    return {
+        "values": mean,
+        "ids": torch.cat(ids).numpy(),
+        "stderr": errors,
+        "offset": offsets.mean() if center else None,
+        "null": (member_nulls - offsets[:, None]).mean(0) if done > 1 else None,  # one number has no spread
+        "path": "both views of each row",
+        "replicas": len(member_nulls),
+        # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
+        "tokens": TokenScores.of_rows(row - offsets.mean() for row in tokens) if len(tokens) == done else None,
+    }
+
+
+def _with_ids(rows: TrainRows) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield batches with their ids, or raise where they have none."""
+    for batch in rows.batches():
+        if batch.ids is None:
+            raise InfluenceError(
+                "the data has no instance ids, so it is not known which mask each row trained. "
+                "Give turnover.with_instance_ids(dataset), or a loader made of it."
+            )
+        yield batch, batch.ids
+
+
+def _own_scores(forward: Forward, batch: Batch, ids: Tensor, *, tokens: bool = False) -> _OwnScores:
+    """Return the score of every row on itself under the masks of the given ids, and of its tokens if asked for."""
+    measure, replicas = forward.measure, forward.member.replicas
+    measure.check_shifted(batch.kwargs.get("input_ids"), batch.target)
+    if forward.against == "full" and replicas == 1:
+        full = forward.run(batch.args, batch.kwargs, batch.rows)
+        outputs = torch.cat([full, _outputs(forward, batch, ids, forward.views)])
+    else:
+        # The full view of one replica is not that of the model, which is their mean: it takes a row of its own.
+        outputs = _outputs(forward, batch, ids, (forward.against, "flip"))
+    targets = _repeated(batch.target, 2 * replicas, len(ids))
+
+    def with_minus_without(values: Tensor) -> Tensor:
+        both = values.unflatten(0, (replicas, 2, len(ids)))
+        return both[:, 0] - both[:, 1]
+
+    own = with_minus_without(measure(outputs, targets)).cpu()
+    token_values = measure.token_values(outputs, targets) if tokens else None
+    if token_values is None:
+        return _OwnScores(own)
+    each = with_minus_without(token_values).mean(0).cpu()
+    counted = torch.ones(each.shape, dtype=torch.bool)
+    if isinstance(batch.target, Tensor) and batch.target.shape == counted.shape:
+        counted = (batch.target != IGNORED).cpu()
+    return _OwnScores(own, each, counted)
+
+
+def _outputs(forward: Forward, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> Tensor:
+    """Return outputs [replicas * views * rows, ...] of a batch under the masks of ids."""
+    args, kwargs = _repeated((batch.args, batch.kwargs), len(views), batch.rows)
+    with Chunk(ids, views, flip_sites=forward.sites) as chunk:
+        return forward.run(args, kwargs, forward.member.replicas * len(chunk))
+
+
+def _repeated(value: Any, copies: int, rows: int) -> Any:
+    """Return the value with every tensor of `rows` rows repeated as a whole."""
+    if copies == 1:
+        return value
+
+    def repeat(tensor: Tensor) -> Tensor:
+        return torch.cat([tensor] * copies) if tensor.dim() > 0 and tensor.shape[0] == rows else tensor
+
+    return map_tensors(value, repeat)
+
+
+def _token_rows(own: Sequence[_OwnScores]) -> list[np.ndarray]:
+    """Return the scores of each row's tokens, the mean over all networks; nothing where there are none."""
+    counted = own[0].counted
+    if counted is None or any(part.tokens is None for part in own):
+        return []
+    networks = sum(len(part.rows) for part in own)
+    total = torch.stack([len(part.rows) * part.tokens for part in own if part.tokens is not None]).sum(0)
+    mean = (total / networks).masked_fill(~counted, torch.nan)
+    # Padding at the end depends on the rows beside, the row does not.
+    ends = [int(row.nonzero().max()) + 1 if bool(row.any()) else 0 for row in counted]
+    return [row[:end].numpy() for row, end in zip(mean, ends, strict=True)]
+
+
+def warn_of_weak_signal(scores: Scores) -> None:
+    """Warn where self-influence cannot be told from that of null ids: then these rows were hardly trained."""
+    if scores.null is None or len(scores) < _FEWEST_ROWS:
+        return
+    finite = scores.values[np.isfinite(scores.values)]
+    noise = scores.null.std() * np.sqrt(1 / max(1, len(finite)) + 1 / len(scores.null))
+    if finite.size and finite.mean() - scores.null.mean() < _SIGMAS * noise:
+        warnings.warn(
+            WeakSignalWarning(
+                f"the self-influence of these {len(scores):,} rows cannot be told from that of null ids, which were "
+                f"never trained (mean {finite.mean():.3g}, standard error {noise:.2g}). Were they trained under these "
+                "ids? Give the data, and the id= or groups= column, that the model was trained with.",
+                mean=float(finite.mean()),
+                stderr=float(noise),
+            ),
+            stacklevel=3,
+        )
+
+
+def held_out_predictions(
+    forwards: Sequence[Forward],
+    rows: TrainRows,
+    bar: Any,
+    *,
+    predict: Callable[[Tensor], Tensor] | None,
+    mask_bias: MaskBias | None = None,
+) -> OutOfSample:
+    """Return the predictions of every row by the flipped subnetworks, which never saw it.
+
+    Args:
+        forwards: the models.
+        rows: with ids.
+        bar: counts rows.
+        predict: maps outputs to predictions; None: the default for the targets.
+        mask_bias: corrects the outputs for what masks alone do to them; None: they are not corrected.
+    """
+    ids: list[Tensor] = []
+    outputs: list[Tensor] = []
+    targets: list[Any] = []
+    for batch, batch_ids in _with_ids(rows):
+        finish = _unchanged if mask_bias is not None else predict or _default_prediction(batch.target)
+        # All sites are flipped, whatever `sites` says: a part that was half trained has seen the row.
+        parts = [
+            finish(_outputs(replace(forward, sites=None), batch.to(forward.member.device), batch_ids, ("flip",)))
+            for forward in forwards
+        ]
+        outputs.append(torch.cat([part.float().cpu().unflatten(0, (-1, len(batch_ids))) for part in parts]))
+        if mask_bias is not None:
+            mask_bias.check(outputs[-1])
+        ids.append(batch_ids)
+        targets.append(batch.target)
+        bar.update(len(batch_ids))
+    if not ids:
+        raise InfluenceError("there are no rows: the data is empty.")
+    predictions = torch.cat(outputs, 1)
+    if mask_bias is not None:
+        corrected = mask_bias.corrected(predictions, torch.cat(ids).cpu(), classes=not _is_regression(targets[0]))
+        finish, device = predict or _default_prediction(targets[0]), forwards[0].member.device
+        parts = [finish(part.to(device)).float().cpu() for part in corrected.flatten(0, 1).split(_PREDICTED_AT_ONCE)]
+        predictions = torch.cat(parts).unflatten(0, corrected.shape[:2])
+    path = "flipped view of each row"
+    if mask_bias is not None:
+        path += f", mask-bias correction by {len(mask_bias.references)} reference examples"
+    return OutOfSample(
+        replicas=predictions.numpy(),
+        ids=torch.cat(ids).numpy(),
+        labels=_class_labels(targets, predictions.shape[-1]),
+        path=path,
+    )
+
+
+def _class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:
+    """Return the targets of all rows where they are classes of the predictions, else None."""
+    if not all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in targets):
+        return None
+    labels = torch.cat(list(targets)).cpu().numpy()
+    return labels if labels.min() >= 0 and labels.max() < classes else None
+
+
+def _unchanged(outputs: Tensor) -> Tensor:
+    return outputs
+
+
+def _is_regression(target: Any) -> bool:
+    return isinstance(target, Tensor) and target.is_floating_point()
+
+
+def _default_prediction(target: Any) -> Callable[[Tensor], Tensor]:
+    """Return softmax for classes, and the outputs as they are for a regression."""
+    return _unchanged if _is_regression(target) else _class_probabilities
+
+
+def _class_probabilities(outputs: Tensor) -> Tensor:
+    """Return softmax, or both probabilities where one logit stands for two classes."""
+    if outputs.shape[-1] == 1:
+        yes = outputs.float().sigmoid()
+        return torch.cat([1 - yes, yes], -1)
+    return functional.softmax(outputs.float(), -1)
