@@ -8,7 +8,7 @@ pytest.importorskip("pandas", reason="needs the extra cli")
 from turnover.errors import DataFileError
 from turnover.runs.cleaned_file import ending_of, write_cleaned
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.reading import read_rows
+from turnover.runs.reading.rows import read_rows
 
 CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'
 

@@ -51,7 +51,7 @@ def test_the_keep_half_memorizes_and_the_flipped_half_does_not(result):
 
 def test_the_half_that_never_saw_a_wrong_label_mostly_gives_the_true_one(result):
     changed = result.data.changed.numpy()
-    right = (result.unseen_labels == result.data.true_labels.numpy())[changed]
+    right = (result.held_out_labels == result.data.true_labels.numpy())[changed]
     assert right.mean() > 0.75
 
 

@@ -43,8 +43,9 @@ def test_a_run_can_be_opened_again_and_says_the_same(run):
     assert again.about == run.about
     texts = ["a lovely warm film", "dull and slow"]
     assert np.array_equal(again.predict(texts), run.predict(texts))
-    assert np.array_equal(again.self_influence.values, run.self_influence.values)
-    assert np.array_equal(again.mean_influence.values, run.mean_influence.values)
+    assert again.self_influence.equals(run.self_influence)
+    assert again.mean_influence.equals(run.mean_influence)
+    assert again.out_of_sample.equals(run.out_of_sample)
 
 
 def test_a_run_is_asked_when_its_file_is_gone(config, reviews, run, tmp_path):

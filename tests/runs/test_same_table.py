@@ -8,8 +8,8 @@ import pandas as pd
 
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
-from turnover.runs.reading.reading import read_rows
-from turnover.runs.reading.same_table import same_table
+from turnover.runs.reading.rows import read_rows
+from turnover.runs.reading.tables import same_table
 from turnover.runs.rows import Rows
 
 TEXTS = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]

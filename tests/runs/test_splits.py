@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
-from turnover.runs.duplicates import copies_of
-from turnover.runs.reading.reading import read_rows
+from turnover.runs.reading.rows import read_rows
 from turnover.runs.rows import Rows
-from turnover.runs.splits import draw_rows, split_rows
+from turnover.runs.splits import copies_of, draw_rows, split_rows
 
 CONFIG = RunConfig("rows.csv")
 
@@ -143,7 +142,7 @@ def test_validation_is_taken_from_training_rows_where_a_data_set_brings_none():
     [
         (rows_of([0, 1, 1]), "3 rows of 2 classes: train and validation and test need 4.*--test 0"),
         (rows_of([0, 1] * 10, texts=["same"] * 20), "are 1 different ones: copies stay on one side"),
-        (rows_of([0, 1] * 10, groups=["a", "b"] * 10), "are 2 different ones: groups and copies.*leave --group out"),
+        (rows_of([0, 1] * 10, groups=["a", "b"] * 10), "are 2 different ones: groups and copies.*omit --group"),
         (rows_of([0, 1] * 10, texts=["a", "b"] * 9 + ["c", "d"], fixed=[1] * 20), "no training row"),
         (rows_of([0, 1] * 10 + [2], fixed=[0] * 20 + [1]), "no training row of .* has the label 'class 2'"),
     ],

@@ -11,13 +11,27 @@ from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
 from .language_modeling import LanguageModeling
 from .language_models import END, ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
 from .networks import REPLICAS
-from .reading.columns import nearest
-from .reading.encoding import text_encoding
-from .reading.files import Table, quotes_are_text, separator_of
-from .reading.labels import label_text
-from .reading.pixels import need_pillow, read_image
-from .reading.row_files import WRITABLE, table_bytes
-from .reading.same_table import same_table
+from .reading import (
+    WRITABLE,
+    Table,
+    label_text,
+    nearest,
+    need_pillow,
+    quotes_are_text,
+    read_image,
+    same_table,
+    separator_of,
+    table_bytes,
+    text_encoding,
+)
+from .retraining import (
+    RunEvaluation,
+    estimated_seconds,
+    evaluate_run,
+    known_wrong,
+    run_recipe,
+    training_seconds,
+)
 from .rows import SPLITS, Rows
 from .run import Run, open_run, start_run
 from .run_cleanse import (
@@ -31,9 +45,7 @@ from .run_cleanse import (
     run_cleansing,
     write_cleansing,
 )
-from .run_evaluation import RunEvaluation, evaluate_run, foretold_seconds, known_wrong
 from .run_memorized import run_duplicates, run_memorized
-from .run_recipe import run_recipe, training_seconds
 from .training import Curves
 
 __all__ = [
@@ -64,8 +76,8 @@ __all__ = [
     "Watch",
     "checked_cells",
     "cleaned_path",
+    "estimated_seconds",
     "evaluate_run",
-    "foretold_seconds",
     "known_wrong",
     "label_text",
     "language_model_sites",

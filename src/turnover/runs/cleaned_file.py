@@ -12,13 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from turnover.errors import DataFileError
+from turnover.storage import write_atomically
 
-from .reading.arrays import split_of
-from .reading.encoding import text_encoding
-from .reading.files import read_table
-from .reading.images import LABEL_FILES
-from .reading.row_files import WRITABLE, table_bytes, write_bytes_whole
-from .reading.same_table import same_table
+from .reading import LABEL_FILES, WRITABLE, Table, read_table, same_table, split_of, table_bytes, text_encoding
 from .rows import Rows
 
 _LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
@@ -56,7 +52,7 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
     Args:
         rows: of the run.
         source: file or folder that they were read from.
-        removed: numbers of the rows to leave out.
+        removed: numbers of the rows to omit.
         out: file or folder to write; the ending says the format of a table.
 
     Raises:
@@ -68,27 +64,40 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
         raise DataFileError(f"{str(out)!r} ends with none of {', '.join(WRITABLE)}. Give a file that does: --out FILE.")
     table = same_table(rows, source, removed)
     if table is None:
-        # Rows of a file of validation or test rows have a split that is fixed, and are no part of the data itself.
-        own = np.ones(len(rows), bool) if not len(rows.fixed) else rows.fixed <= 0
+        own = rows.own
         own[list(removed)] = False
-        write_bytes_whole(out, table_bytes(rows.frame.loc[own], out.suffix))
+        write_output(out, table_bytes(rows.frame.loc[own], out.suffix))
         note = f"{source!r} is gone or was changed since the run, so the rows that the run kept were written."
         return CleanedFile(out, int(own.sum()), note)
-    names = {rows.names[row] for row in removed}
-    stays = np.array([name not in names for name in table.names])
+    gone = {rows.origins[row] for row in removed}
+    stays = np.array([number not in gone for number in table.numbers])
     ending = Path(source).suffix.lower()
     if ending == out.suffix.lower() and ending in _LINES and text_encoding(Path(source)) != "utf-16":
-        content = _without_lines(Path(source).read_bytes(), table.names, stays)
+        content = _without_lines(Path(source).read_bytes(), table, stays)
     else:
         content = table_bytes(table.frame.loc[stays], out.suffix)
-    write_bytes_whole(out, content)
+    write_output(out, content)
     return CleanedFile(out, int(stays.sum()))
 
 
-def _without_lines(content: bytes, names: list[str], stays: np.ndarray) -> bytes:
+def write_output(file: Path, content: bytes) -> None:
+    """Write a file that the user named, whole or not at all.
+
+    Raises:
+        DataFileError: it cannot be written there.
+    """
+    try:
+        write_atomically(file, content)
+    except OSError as error:
+        raise DataFileError(
+            f"cannot write {str(file)!r}: {error.strerror or error}. Give another file: --out FILE."
+        ) from error
+
+
+def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
     """Return a file without some rows; a row goes from its first line up to that of the next."""
     lines = content.splitlines(keepends=True)
-    starts = [int(name.removeprefix("line ")) - 1 for name in names]
+    starts = [number - 1 for number in table.numbers]
     kept = np.ones(len(lines), bool)
     for start, end, stay in zip(starts, [*starts[1:], len(lines)], stays, strict=True):
         kept[start:end] = stay
@@ -96,33 +105,34 @@ def _without_lines(content: bytes, names: list[str], stays: np.ndarray) -> bytes
 
 
 def _images(rows: Rows, source: Path, removed: Collection[int], out: Path) -> CleanedFile:
-    names = {rows.names[row] for row in removed}
-    if source.is_dir():
-        return _folder(source, names, rows, out)
-    own = np.ones(len(rows), bool) if not len(rows.fixed) else rows.fixed <= 0
+    gone = {rows.origins[row] for row in removed}
+    own = rows.own
     own[list(removed)] = False
+    if source.is_dir():
+        return _folder(source, {str(name) for name in gone}, out, rows=int(own.sum()))
     held = io.BytesIO()
-    arrays = _same_arrays(source, names)
+    arrays = _same_arrays(source, [int(number) - 1 for number in gone if number is not None])
     if arrays is not None:
         np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
-        write_bytes_whole(out, held.getvalue())
+        write_output(out, held.getvalue())
         return CleanedFile(out, int(own.sum()))
     labels = np.array([rows.label_names[number] for number in rows.labels[own]])
     np.savez_compressed(held, images=rows.values[own], labels=labels)
-    write_bytes_whole(out, held.getvalue())
+    write_output(out, held.getvalue())
     note = f"{str(source)!r} is gone or was changed since the run, so the images were written as the run used them."
     return CleanedFile(out, int(own.sum()), note)
 
 
-def _same_arrays(source: Path, names: set[str]) -> dict[str, np.ndarray] | None:
-    """Return the arrays of an npz file without some training images; None: it is gone, or is another."""
+def _same_arrays(source: Path, gone: list[int]) -> dict[str, np.ndarray] | None:
+    """Return the arrays of an npz file without the images at some places of its training images.
+
+    None: the file is gone, or is another.
+    """
     try:
         with np.load(source, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError):
         return None
-    # "train 7" and "image 7" are the seventh row of the training images.
-    gone = [int(name.rsplit(" ", 1)[1]) - 1 for name in names]
     trained = {name: len(array) for name, array in arrays.items() if array.ndim and split_of(name) <= 0}
     # Images and labels have one length; names of the classes have another.
     rows, count = Counter(trained.values()).most_common(1)[0] if trained else (0, 0)
@@ -132,7 +142,7 @@ def _same_arrays(source: Path, names: set[str]) -> dict[str, np.ndarray] | None:
     return {name: np.delete(array, gone, axis=0) if name in ours else array for name, array in arrays.items()}
 
 
-def _folder(source: Path, names: set[str], rows: Rows, out: Path) -> CleanedFile:
+def _folder(source: Path, names: set[str], out: Path, *, rows: int) -> CleanedFile:
     """Copy a folder of images without some; a file of labels loses their lines."""
     if out.exists() and not out.is_dir():
         raise DataFileError(
@@ -144,7 +154,7 @@ def _folder(source: Path, names: set[str], rows: Rows, out: Path) -> CleanedFile
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, part, ignore=partial(_left_out, source, names))
+        shutil.copytree(source, part, ignore=partial(_not_copied, source, names))
         for labels in (part / name for name in LABEL_FILES):
             if labels.is_file():
                 _shorten(labels, names)
@@ -157,11 +167,10 @@ def _folder(source: Path, names: set[str], rows: Rows, out: Path) -> CleanedFile
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    own = int((rows.fixed <= 0).sum()) if len(rows.fixed) else len(rows)
-    return CleanedFile(out, own - len(names))
+    return CleanedFile(out, rows)
 
 
-def _left_out(source: Path, names: set[str], folder: str, entries: list[str]) -> set[str]:
+def _not_copied(source: Path, names: set[str], folder: str, entries: list[str]) -> set[str]:
     """Return the entries of a folder that are not copied: hidden ones, and the images that go."""
     below = Path(folder).relative_to(source)
     relative = {entry: (below / entry).as_posix() for entry in entries}
@@ -177,6 +186,6 @@ def _shorten(labels: Path, names: set[str]) -> None:
     table = read_table(labels)
     stays = np.array([not any(str(cell) in names for cell in row) for row in table.frame.itertuples(index=False)])
     if labels.suffix.lower() in _LINES:
-        labels.write_bytes(_without_lines(labels.read_bytes(), table.names, stays))
+        labels.write_bytes(_without_lines(labels.read_bytes(), table, stays))
     else:
         labels.write_bytes(table_bytes(table.frame.loc[stays], labels.suffix))

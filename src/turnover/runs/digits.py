@@ -13,7 +13,6 @@ from turnover.errors import MissingExtraError, RunError
 
 from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder
-from .reading.row_files import write_bytes_whole
 from .run import Run, start_run
 
 
@@ -52,7 +51,7 @@ class DigitsData:
 
 @dataclass(frozen=True)
 class DigitsResult:
-    """What the demo found.
+    """What the demo detected.
 
     Attributes:
         run: the finished run; its training rows are those of `data`, in the same order.
@@ -70,8 +69,8 @@ class DigitsResult:
         return int(self.data.changed.numpy()[self.suspects].sum())
 
     @property
-    def unseen_labels(self) -> np.ndarray:
-        """Return what the part that never saw a training digit takes it for."""
+    def held_out_labels(self) -> np.ndarray:
+        """Return the held-out prediction of each training digit."""
         names = np.array([int(name) for name in self.run.label_names])
         return names[self.run.out_of_sample.probs.argmax(1)]
 
@@ -97,20 +96,19 @@ def load_digits(config: DigitsConfig) -> DigitsData:
 def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatched) -> DigitsResult:
     """Train on digits with changed labels in a run folder, and look for them by self-influence.
 
-    A demo of other settings that the folder holds is replaced, one that was cut off is taken up again; anything else is
-    left alone.
+    A demo of other settings in the folder is replaced, one that was interrupted is resumed; anything else stays.
 
     Args:
         config: how to run.
         out: folder of the run; the digits are written beside it.
-        watch: told how far it is.
+        watch: called as the run makes progress.
 
     Raises:
         RunError: the folder holds something else.
     """
     folder = Path(out)
     data, file = load_digits(config), _digits_file(folder, config)
-    write_bytes_whole(file, _as_npz(data))
+    RunFolder(folder).write(file, _as_npz(data))
     settings = RunConfig(
         str(file.resolve()), image_size=8, epochs=config.epochs, replicas=config.replicas, seed=config.seed
     )

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from turnover.errors import RunError, SavedModelError, TurnOverWarning, WeakSignalWarning
+from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
 from turnover.influence import Ridge
 from turnover.layers import find_root, masking_of
 from turnover.scores import OutOfSample, Scores
 
-from ._kept_scores import is_kept, keep_scores, open_scores
 from .classification import Classification
 from .config import RunConfig, Watch, unwatched
 from .folder import About, RunFolder
@@ -33,6 +32,11 @@ from .training import Curves, Fitting, TrainingRows, fit
 MOST_VALIDATION = 500
 """Mean influence is that on at most so many validation rows."""
 
+_SCORE_TYPES: dict[ScoreName, type[Scores] | type[OutOfSample]] = {
+    "self_influence": Scores,
+    "mean_influence": Scores,
+    "out_of_sample": OutOfSample,
+}
 TaskT = TypeVar("TaskT")
 
 
@@ -244,9 +248,9 @@ class Run(Generic[TaskT]):
             warnings.simplefilter("always", TurnOverWarning)
             for done, name in enumerate(names):
                 watch("scoring", done, len(names), name.replace("_", " "))
-                if name not in self._scores and not self._is_kept(name):
+                if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
-                    self._keep(name)
+                    self._scores[name].save(self._file(name))
             watch("scoring", len(names), len(names))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(
@@ -263,12 +267,11 @@ class Run(Generic[TaskT]):
             return self.held_out()
         return self.influence_on_sets.mean(self.data("validation", most=MOST_VALIDATION), progress=False)
 
-    def _is_kept(self, name: ScoreName) -> bool:
-        return is_kept(self.folder.scores, name, references=self._task.references)
-
-    def _keep(self, name: ScoreName) -> None:
-        with self.folder.writing():
-            keep_scores(self.folder.scores, name, self._scores[name], references=self._task.references)
+    def _file(self, name: ScoreName) -> Path:
+        # Two names: predictions that another version kept without reference examples are not taken for corrected ones.
+        held_out = "unseen_beside_references.npz" if self._task.references else "unseen.npz"
+        names = {"self_influence": "self.npz", "mean_influence": "mean.npz", "out_of_sample": held_out}
+        return self.folder.scores / names[name]
 
     def _kept(self, name: ScoreName) -> Any:
         """Return scores that were computed before.
@@ -279,13 +282,15 @@ class Run(Generic[TaskT]):
         if name not in self._scores:
             if name not in self._task.score_names:
                 raise RunError(f"a run with the task {self._task.name!r} has no {name.replace('_', ' ')}.")
-            if not self._is_kept(name):
+            if not self._file(name).exists():
                 raise RunError(
                     f"the run in {str(self.folder.path)!r} has no {name.replace('_', ' ')} yet. Compute it: "
                     f"run.score(), or {self.folder.resume}"
                 )
-            with self.folder.reading(self.folder.scores):
-                self._scores[name] = open_scores(self.folder.scores, name, references=self._task.references)
+            try:
+                self._scores[name] = _SCORE_TYPES[name].open(self._file(name))
+            except StoreError as error:
+                raise RunError(f"{error} Run it again: {self.folder.again}") from error
         return self._scores[name]
 
 

@@ -10,10 +10,10 @@ from turnover.applications import Cleansing, HarmfulRow, Proof, cleanse, drop_am
 from turnover.errors import ApplicationError
 from turnover.influence import fingerprint_of
 
-from .cleaned_file import CleanedFile, ending_of, write_cleaned
-from .reading.row_files import table_bytes, write_bytes_whole
+from .cleaned_file import CleanedFile, ending_of, write_cleaned, write_output
+from .reading import table_bytes
+from .retraining import run_recipe
 from .run import MOST_VALIDATION, Run
-from .run_recipe import run_recipe
 
 REMOVED = "removed.csv"
 _NO_TEST_ROWS = (
@@ -139,7 +139,7 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFi
     said = pd.DataFrame(lines, columns=list(_line_names()))
     # A column of the data may have the name of one of ours; the data's own goes by another then.
     own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
-    write_bytes_whole(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
+    write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
     return written
 
 

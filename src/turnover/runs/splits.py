@@ -1,11 +1,14 @@
-"""Which rows train, validate and test: classes in proportion, copies and groups on one side."""
+"""Which rows train, validate and test: classes in proportion, copies and groups on one side; which rows are copies."""
+
+import unicodedata
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
 from turnover.errors import DataFileError
 
 from .config import RunConfig
-from .duplicates import copies_of
 from .rows import SPLITS, Rows
 
 _TRAIN = 0
@@ -77,6 +80,47 @@ def draw_rows(labels: np.ndarray, most: int, *, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(drawn))
 
 
+def copies_of(rows: Rows) -> np.ndarray:
+    """Return a number for every row, the same for rows that repeat each other, from 0 in order of appearance.
+
+    Rows of a table of which most repeat another one are no copies: there are just few combinations of values.
+
+    Args:
+        rows: texts, images or a table.
+
+    Example:
+        >>> import pandas as pd
+        >>> texts = ["Good film", "bad", "good  film"]
+        >>> rows = Rows("text", pd.DataFrame(), texts, np.zeros(3), ("0",), "y", "", ("", "", ""))
+        >>> copies_of(rows)
+        array([0, 1, 0])
+    """
+    if rows.kind == "text":
+        keys = np.array([_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values], np.uint64)
+    elif rows.kind == "image":
+        keys = np.array([_hash(np.ascontiguousarray(image).data) for image in rows.values], np.uint64)
+    else:
+        keys = _of_values(rows)
+    _, firsts, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    if rows.kind == "table" and len(firsts) < len(rows) / 2:
+        return np.arange(len(rows))
+    order = np.empty(len(firsts), np.int64)
+    order[np.argsort(firsts)] = np.arange(len(firsts))
+    return order[numbers.reshape(-1)]
+
+
+def normalized(text: str) -> str:
+    """Return a text without what does not make it another one: case, spaces and forms of the same letter.
+
+    Example:
+        >>> normalized(" A  Good film")
+        'a good film'
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().split())
+
+
 def _inseparable(rows: Rows) -> np.ndarray:
     """Return a number for every row, the same for rows that must stay together by copies, groups or both."""
     copies = copies_of(rows)
@@ -130,7 +174,7 @@ def _in_proportion(counts: np.ndarray, total: int, rng: np.random.Generator, *, 
 
 
 def _assigned(labels: np.ndarray, pieces: np.ndarray, targets: np.ndarray, seed: int) -> np.ndarray:
-    """Return a row of `targets` for every row: large pieces first, to where they are most wanted, then single rows."""
+    """Return a row of `targets` for every row: large pieces first, to where most are missing, then single rows."""
     numbers, pieces = np.unique(pieces, return_inverse=True)
     sizes = np.bincount(pieces, minlength=len(numbers))
     members = _members(labels, pieces) if (sizes > 1).any() else []
@@ -187,7 +231,7 @@ def _members(labels: np.ndarray, pieces: np.ndarray) -> list[np.ndarray]:
 
 
 def _need_enough(rows: Rows, free: int, pieces: int, classes: int, wanted: list[int]) -> None:
-    """Refuse what cannot be split whatever the shares."""
+    """Raise where rows cannot be split whatever the shares."""
     asked = " and ".join(SPLITS[split] for split in (_TRAIN, *wanted))
     if free < classes + len(wanted):
         raise DataFileError(
@@ -199,12 +243,12 @@ def _need_enough(rows: Rows, free: int, pieces: int, classes: int, wanted: list[
         raise DataFileError(
             f"the {free} rows of {rows.name!r} are {pieces} different ones: {what} stay on one side of a split, and "
             f"{asked} need {1 + len(wanted)}. Give more rows that differ"
-            f"{', or leave --group out.' if rows.groups else '.'}"
+            f"{', or omit --group.' if rows.groups else '.'}"
         )
 
 
 def _checked(splits: np.ndarray, rows: Rows) -> np.ndarray:
-    """Refuse splits without training rows of a class, or without validation rows."""
+    """Reject splits without training rows of a class, or without validation rows."""
     train = np.bincount(rows.labels[splits == _TRAIN], minlength=len(rows.label_names))
     lost = [name for name, count in zip(rows.label_names, train, strict=True) if not count]
     if lost:
@@ -218,3 +262,19 @@ def _checked(splits: np.ndarray, rows: Rows) -> np.ndarray:
             "needs training rows. Give more rows that differ, or a file: --validation-data FILE."
         )
     return splits
+
+
+def _hash(content: bytes | memoryview) -> int:
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+def _of_values(rows: Rows) -> np.ndarray:
+    import pandas as pd
+    from pandas.util import hash_pandas_object
+
+    table = rows.values.copy()
+    for name in table.columns:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            table[name] = table[name].map(lambda value: normalized(str(value)), na_action="ignore").astype(object)
+    hashed: Any = hash_pandas_object  # pandas tells no type of it
+    return hashed(table, index=False).to_numpy(np.uint64)

@@ -90,7 +90,7 @@ def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnov
     (tmp_path / "data.csv").write_text(reviews() + ",good,good\na film,,good\n")
     said = turnover_("run", "data.csv", "--skip-bad", *SMALL_OPTIONS, "--out", "RUN", "--json")
     assert said.code == 0, said.err
-    assert any("1 row without text in column 'text' left out (line 62)" in note for note in said.data["notes"])
+    assert any("1 row without text in column 'text' skipped (line 62)" in note for note in said.data["notes"])
     assert sum(said.data["rows"].values()) == 60
     assert "skip_bad = true" in Path("RUN/config.toml").read_text()
     again = turnover_("run", "--config", "RUN/config.toml", "--out", "AGAIN", "--json")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.reading import read_rows
+from turnover.runs.reading.rows import read_rows
 from turnover.runs.rows import Rows
 from turnover.ui.web.corrections import CorrectedFile, corrected_file
 from turnover.ui.web.shapes import Mark

@@ -1,16 +1,30 @@
-"""To be written."""
+"""From what a user has to the rows of a run, or to the text of a language model.
 
-from .columns import nearest
+Owns: files of tables, images and texts, what their columns are, and messages on what cannot be used. Offers:
+`read_rows` and `read_corpus`; reading and writing single tables and images. Must not know: networks, training,
+terminals.
+
+| file | content |
+| --- | --- |
+| `rows.py` | which kind of data it is, and who reads it; notes on repeated rows |
+| `tables.py`, `encoding.py` | tables as files; the encoding of a text file |
+| `columns.py` | which columns are text, label and group; labels as class numbers; bad rows |
+| `table_rows.py` | tables as rows |
+| `images.py`, `arrays.py` | folders of images, npz files |
+| `hub.py` | data sets of the Hugging Face hub |
+| `corpus.py` | a text for a language model |
+"""
+
+from .arrays import split_of
+from .columns import MISSING, label_text, nearest
 from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
-from .files import Table, quotes_are_text, separator_of
-from .labels import MISSING, label_text
-from .pixels import need_pillow, read_image
-from .reading import is_corpus, read_rows
-from .row_files import WRITABLE, table_bytes
-from .same_table import same_table
+from .images import LABEL_FILES, need_pillow, read_image
+from .rows import is_corpus, read_rows
+from .tables import WRITABLE, Table, quotes_are_text, read_table, same_table, separator_of, table_bytes
 
 __all__ = [
+    "LABEL_FILES",
     "MISSING",
     "WRITABLE",
     "Corpus",
@@ -23,8 +37,10 @@ __all__ = [
     "read_corpus",
     "read_image",
     "read_rows",
+    "read_table",
     "same_table",
     "separator_of",
+    "split_of",
     "table_bytes",
     "text_encoding",
 ]

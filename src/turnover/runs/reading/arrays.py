@@ -12,11 +12,8 @@ from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
-from .bad_rows import BadRows
-from .columns import nearest
-from .images import SPLIT_NAMES
-from .labels import label_text, natural_order, number_labels
-from .pixels import gray_if_all_are, need_pillow, scaled
+from .columns import BadRows, label_text, natural_order, nearest, number_labels
+from .images import SPLIT_NAMES, gray_if_all_are, need_pillow, scaled
 
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
 _LABELS = {"labels", "label", "y", "targets", "target"}
@@ -25,7 +22,7 @@ _NAMES = {"classes", "names"}
 
 @dataclass(frozen=True)
 class _Part:
-    """Images of one split, their labels, and which of them are whole."""
+    """Images of one split, their labels, and which of them have no bad pixel."""
 
     images: np.ndarray
     labels: list[str]
@@ -42,7 +39,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     Args:
         config: the file, and files of validation and test images; size of the images.
-        watch: told of every image.
+        watch: called as images are read.
 
     Raises:
         DataFileError: arrays are missing or do not fit together, or images have no label or are not whole.
@@ -70,6 +67,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     texts = [label for part in parts for label in part.labels]
     labels, label_names = number_labels(texts)
     names = [f"{part.name} {place}" for part in parts for place in range(1, len(part.labels) + 1)]
+    origins = [place if part.split <= 0 else None for part in parts for place in range(1, len(part.labels) + 1)]
     fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.labels) for part in parts])
     rows = Rows(
         "image",
@@ -80,6 +78,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         "label",
         Path(config.data).name,
         tuple(names),
+        tuple(origins),
         fixed=fixed if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
         notes=tuple(notes),
     )
@@ -167,15 +166,13 @@ def _part(
 
 
 def _finite(images: np.ndarray, where: str) -> np.ndarray:
-    """Tell which images [n] have only pixels that are finite numbers; refuse arrays without any such image."""
+    """Tell which images [n] have only pixels that are finite numbers; raise where there is no such image."""
     numbers = images.dtype == bool or np.issubdtype(images.dtype, np.number)
     finite = np.zeros(len(images), bool)
     if numbers:
         finite[:] = np.isfinite(images).reshape(len(images), -1).all(1)
     if len(finite) and not finite.any():
-        raise DataFileError(
-            f"{where} has pixels that are no numbers. Give bytes from 0 to 255, or numbers from 0 to 1."
-        )
+        raise DataFileError(f"{where} must have numbers as pixels. Give bytes from 0 to 255, or numbers from 0 to 1.")
     return finite
 
 

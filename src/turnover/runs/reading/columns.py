@@ -1,14 +1,17 @@
-"""Which columns of a table are text, label and group: as asked for, or by obvious names."""
+"""What the columns of a table are: text, label and group as asked for or by obvious names; labels as class numbers."""
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 
-from .files import Table, column_of
+from .tables import Table, column_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +24,13 @@ _LABEL_NAMES = (
     *("label", "labels", "class", "target", "y", "category", "sentiment", "topic", "intent", "label_text"),
     *("class_name", "species", "outcome", "diagnosis", "coarse_label"),
 )
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
+"""What stands for a missing number."""
+
+_MOST_CLASSES = 1000
+_FEWEST_ROWS = 4
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?|[-+]?\.\d+")
+_MOST_NAMED = 5
 _GUESSED_ROWS = 2000
 _MOST_LISTED = 20
 
@@ -57,9 +67,9 @@ def choose_columns(table: Table, config: RunConfig) -> Chosen:
     """
     for option, name in (("--text", config.text), ("--label", config.label), ("--group", config.group)):
         if name is not None:
-            need_column(table, name, option=option)
+            check_column(table, name, option=option)
     for name in config.columns:
-        need_column(table, name, option="--columns")
+        check_column(table, name, option="--columns")
     if config.text is not None and config.text == config.label:
         raise DataFileError(f"--text and --label are both {config.text!r}. Give two columns.")
     label = choose_label(table, config)
@@ -79,7 +89,7 @@ def choose_label(table: Table, config: RunConfig) -> str:
     """
     columns = [str(name) for name in table.frame.columns]
     if config.label is not None:
-        need_column(table, config.label, option="--label")
+        check_column(table, config.label, option="--label")
         return config.label
     label = _obvious(columns, _LABEL_NAMES, not_this=config.text) or _only_other(columns, config)
     if label is None:
@@ -94,7 +104,7 @@ def choose_text(table: Table, config: RunConfig) -> str:
         DataFileError: it is missing, or none is obvious.
     """
     if config.text is not None:
-        need_column(table, config.text, option="--text")
+        check_column(table, config.text, option="--text")
         return config.text
     columns = [str(name) for name in table.frame.columns if name != config.label]
     texts = [name for name in columns if looks_like_text(column_of(table.frame, name))]
@@ -104,8 +114,8 @@ def choose_text(table: Table, config: RunConfig) -> str:
     return text
 
 
-def need_column(table: Table, name: str, *, option: str) -> None:
-    """Refuse a table that lacks a column, and suggest the nearest.
+def check_column(table: Table, name: str, *, option: str) -> None:
+    """Raise where a table lacks a column, and suggest the nearest.
 
     Args:
         table: as it was read.
@@ -147,6 +157,140 @@ def looks_like_text(values: "pd.Series", *, words: float = 3.0) -> bool:
     if not len(some) or not all(isinstance(value, str) for value in some) or all(map(_is_number, some)):
         return False
     return sum(len(value.split()) for value in some) >= words * len(some) and some.nunique() > 0.3 * len(some)
+
+
+def label_text(value: Any) -> str:
+    """Return a label as text; "" where there is none.
+
+    Example:
+        >>> [label_text(value) for value in ("good ", 1, 1.0, True, None, float("nan"))]
+        ['good', '1', '1', 'True', '', '']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else str(int(value)) if float(value).is_integer() else str(value)
+    text = str(value).strip()
+    return "" if text.lower() in ("nan", "<na>", "nat") else text
+
+
+def number_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return class numbers, -1 where a label is missing, and the names of the classes in their natural order.
+
+    Args:
+        values: strings, whole numbers or truth values, one per row.
+
+    Example:
+        >>> number_labels([10, 9, None, 10])
+        (array([ 1,  0, -1,  1]), ('9', '10'))
+    """
+    texts = [label_text(value) for value in values]
+    names = natural_order(set(texts) - {""})
+    numbers = {name: number for number, name in enumerate(names)} | {"": -1}
+    return np.array([numbers[text] for text in texts], np.int64), tuple(names)
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Return names sorted as people would: numbers as numbers, letters without regard to case.
+
+    Example:
+        >>> natural_order(["b10", "b9", "A"])
+        ['A', 'b9', 'b10']
+    """
+    return sorted(names, key=_natural_key)
+
+
+def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, source: str) -> None:
+    """Reject labels that no classifier can learn.
+
+    Args:
+        labels: class numbers of the rows that have a label.
+        names: of the classes.
+        column: of the labels, for the message.
+        source: the file, for the message.
+
+    Raises:
+        DataFileError: no row or too few, one class only, or too many classes to be a label.
+    """
+    where = f"column {column!r} of {source!r}"
+    if not len(labels):
+        raise DataFileError(
+            f"no row of {source!r} has a label in column {column!r}. Name another column: --label NAME."
+        )
+    if len(labels) < _FEWEST_ROWS:
+        raise DataFileError(
+            f"{source!r} has {_counted(len(labels), 'row')} with a label. A run needs at least {_FEWEST_ROWS} rows of "
+            "two classes, and hundreds to be worth looking at. Give a file with more rows."
+        )
+    if len(names) == 1:
+        raise DataFileError(
+            f"{where} has one class only, {names[0]!r}, in {_counted(len(labels), 'row')}. Give rows of two classes or "
+            "more, or name another column: --label NAME."
+        )
+    example = f"such as {names[0]!r} and {names[-1]!r}"
+    fractions = [name for name in names if _NUMBER.fullmatch(name) and not float(name).is_integer()]
+    if len(names) > 20 and len(fractions) > len(names) / 2:
+        raise DataFileError(
+            f"{where} has {len(names):,} different numbers, {example}: is this the label? A run learns classes. Put "
+            "the numbers into a few bands, or name another column: --label NAME."
+        )
+    if len(names) > _MOST_CLASSES or len(names) == len(labels) or len(names) > max(20, len(labels) / 2):
+        raise DataFileError(
+            f"{where} has {len(names):,} different values in {_counted(len(labels), 'row')}, {example}: is this the "
+            f"label? A class needs several rows, and {_MOST_CLASSES:,} classes are the most. Name another column: "
+            "--label NAME."
+        )
+
+
+@dataclass
+class BadRows:
+    """Collects bad rows while data is read.
+
+    Attributes:
+        source: what has them, for the message.
+        skip: whether they are skipped; else they are rejected.
+        noun: what a row is called.
+        cure: what to do about them.
+    """
+
+    source: str
+    skip: bool
+    noun: str = "row"
+    cure: str = "Correct or remove them"
+    _problems: list[str] = field(default_factory=list)
+
+    def add(self, names: Sequence[str], problem: str, *, why: str = "") -> None:
+        """Add bad rows, if any.
+
+        Args:
+            names: of the rows.
+            problem: what they have or lack, to stand behind "rows".
+            why: what is wrong with the first of them, if that helps.
+        """
+        if not names:
+            return
+        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        counted = f"{len(names):,} {self.noun}{'' if len(names) == 1 else 's'} {problem}"
+        where = f"{', '.join(names[:_MOST_NAMED])}{more}{f': {why}' if why else ''}"
+        self._problems.append(f"{counted} skipped ({where})." if self.skip else f"{counted} ({where})")
+
+    def notes(self) -> list[str]:
+        """Return a sentence on each kind of bad rows that is skipped.
+
+        Raises:
+            DataFileError: there are bad rows that may not be skipped.
+
+        Example:
+            >>> bad = BadRows("'a.csv'", skip=True)
+            >>> bad.add(["line 3"], "without a text")
+            >>> bad.notes()
+            ['1 row without a text skipped (line 3).']
+        """
+        if self._problems and not self.skip:
+            raise DataFileError(
+                f"{self.source} has {' and '.join(self._problems)}. {self.cure}, or skip them: --skip-bad"
+            )
+        return self._problems
 
 
 def _text_column(table: Table, config: RunConfig, label: str) -> str | None:
@@ -219,3 +363,15 @@ def _quoted(name: str) -> str:
 def _listed(columns: Sequence[str]) -> str:
     shown = ", ".join(repr(name if len(name) <= 60 else f"{name[:60]}...") for name in columns[:_MOST_LISTED])
     return shown + (f" and {len(columns) - _MOST_LISTED} more" if len(columns) > _MOST_LISTED else "")
+
+
+def _natural_key(name: str) -> tuple[Any, ...]:
+    if _NUMBER.fullmatch(name):
+        return (0, float(name), (), name)
+    parts = re.split(r"(\d+)", name.casefold())
+    # Letters and numbers alternate, so that like is compared with like.
+    return (1, 0.0, tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
-from turnover.runs.duplicates import normalized
 from turnover.runs.folder import RunFolder
 from turnover.runs.language_models import Vocabulary
 from turnover.runs.rows import SPLITS, Split
+from turnover.runs.splits import normalized
 
 from .columns import choose_text
 from .encoding import text_encoding
-from .files import TABLE_ENDINGS, column_of, read_table
-from .reading import CORPUS_ENDINGS, existing
+from .rows import CORPUS_ENDINGS, existing
+from .tables import TABLE_ENDINGS, column_of, read_table
 
 _LONG_LINE = 8
 """A line of so many words that stands twice was copied; a shorter one, a heading for example, may just recur."""
@@ -41,7 +41,7 @@ class Corpus:
         splits: index into SPLITS of each line [lines], int8.
         vocabulary: the most frequent words of the training lines.
         name: what to call the text.
-        notes: what was found and done while reading, a sentence each.
+        notes: what was detected and done while reading, one sentence each.
     """
 
     lines: tuple[str, ...]
@@ -95,7 +95,7 @@ def read_corpus(config: RunConfig) -> Corpus:
     """Return a text for a language model.
 
     The text is cut into training, validation and test lines that follow each other, between paragraphs where it has
-    any. Long lines that the cut would leave on both sides are left out of the later part: they were copied. Separate
+    any. Long lines that the cut would leave on both sides are skipped in the later part: they were copied. Separate
     files of validation and test text stay whole.
 
     Args:
@@ -238,12 +238,12 @@ def _not_copied(lines: list[str], splits: np.ndarray, *, given: set[int], notes:
         if copied[split] and split in given:
             notes.append(f"{copied[split]:,} {SPLITS[split]} lines also stand in an earlier part.")
         elif copied[split]:
-            notes.append(f"{copied[split]:,} {SPLITS[split]} lines left out: they also stand in an earlier part.")
+            notes.append(f"{copied[split]:,} {SPLITS[split]} lines skipped: they also stand in an earlier part.")
     return np.flatnonzero(kept)
 
 
 def _checked(corpus: Corpus, config: RunConfig, notes: list[str]) -> Corpus:
-    """Refuse parts without any position to predict, and note how much of the text is known words."""
+    """Reject parts without any position to predict, and note how much of the text is known words."""
     for place, split in enumerate(SPLITS):
         wanted = place < 2 or config.test > 0 or config.test_data is not None
         if wanted and len(corpus.tokens(split)) <= config.context + 1:

@@ -1,4 +1,4 @@
-"""Which encoding a text file has: found out by reading it once, so that a wrong one is named before any row is used."""
+"""The encoding of a text file, detected by reading it once, so that a wrong one is named before any row is used."""
 
 import codecs
 import shlex
@@ -14,7 +14,7 @@ _BINARY = (
     (b"\x1f\x8b", "compressed by gzip", "Unpack it: gunzip {file}"),
     (b"PAR1", "a parquet file", "Give it the ending .parquet"),
     (b"\x93NUMPY", "a NumPy file", "Write images and labels with numpy.savez, as .npz"),
-    (b"%PDF", "a PDF", "Save its texts as csv, one a row"),
+    (b"%PDF", "a PDF", "Save its texts as csv, one per row"),
     (b"SQLite", "an SQLite file", "Write the table as csv"),
     (b"\x89PNG", "an image", "Give the folder of all images"),
     (b"\xff\xd8\xff", "an image", "Give the folder of all images"),
@@ -38,14 +38,14 @@ def text_encoding(path: Path) -> str:
                 raise DataFileError(f"{str(path)!r} is empty. Give a file with rows in it.")
             encoding = next((name for mark, name in _MARKS if start.startswith(mark)), "utf-8")
             if encoding != "utf-16":
-                _refuse_binary(path, start)
+                _check_not_binary(path, start)
             _read_through(path, encoding)
     except OSError as error:
         raise DataFileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
     return encoding
 
 
-def _refuse_binary(path: Path, start: bytes) -> None:
+def _check_not_binary(path: Path, start: bytes) -> None:
     file = shlex.quote(str(path))
     for mark, what, cure in _BINARY:
         if start.startswith(mark):

@@ -13,12 +13,10 @@ from turnover.integrations import HubData, load_hub_data
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
-from .bad_rows import BadRows
-from .columns import choose_label
-from .files import Table, values_of
+from .columns import BadRows, choose_label, number_labels
 from .images import SPLIT_NAMES, open_images
-from .labels import number_labels
-from .tables import Part, rows_of_tables
+from .table_rows import Part, rows_of_tables
+from .tables import Table, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,20 +44,20 @@ def is_saved(folder: Path) -> bool:
 def rows_of_hub(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     """Return the rows of a data set by its name on the hub, or from a folder of `save_to_disk`.
 
-    Splits that it comes with are kept: train, validation and test; others are left out. Splits without labels do not
-    count.
+    Splits that it comes with are kept: train, validation and test; others are skipped, and so are splits
+    without labels.
 
     Args:
         config: name or folder, and which columns are what.
-        watch: told of images that are read.
+        watch: called as images are read.
 
     Raises:
         DataFileError: it cannot be loaded, or has no columns that fit.
     """
     if config.validation_data or config.test_data:
         raise DataFileError(
-            f"{config.data!r} is a data set of the hub, which brings its own splits. Leave --validation-data and "
-            "--test-data out, or give files for all of them."
+            f"{config.data!r} is a data set of the hub, which brings its own splits. Omit --validation-data and "
+            "--test-data, or give files for all of them."
         )
     data = load_hub_data(config.data)
     frames, notes = _by_split(data, config)
@@ -85,12 +83,12 @@ def _by_split(data: HubData, config: RunConfig) -> "tuple[dict[int, pd.DataFrame
                 "one you want: dataset['NAME'].save_to_disk(folder), and give that folder."
             )
         return {TO_BE_SPLIT: next(iter(data.frames.values()))}, []
-    notes = [f"Splits left out: {', '.join(map(repr, others))}."] if others else []
+    notes = [f"Splits skipped: {', '.join(map(repr, others))}."] if others else []
     label = choose_label(_table(known[0], 0, config), config)
     for split, name in ((1, "validation"), (2, "test")):
         if split in known and (label not in known[split] or bool(known[split][label].isna().all())):
             del known[split]
-            notes.append(f"The {name} split has no labels and is left out.")
+            notes.append(f"The {name} split has no labels and is skipped.")
     if len(known) == 1:
         return {TO_BE_SPLIT: known[0]}, notes
     # What the data set does not come with is taken from its training rows.
@@ -101,7 +99,7 @@ def _by_split(data: HubData, config: RunConfig) -> "tuple[dict[int, pd.DataFrame
 def _table(frame: "pd.DataFrame", split: int, config: RunConfig) -> Table:
     # Names of rows of later parts begin with the last word of the source.
     source = f"{config.data}/{SPLITS[split]}" if split > 0 else config.data
-    return Table(frame, [f"row {place}" for place in range(1, len(frame) + 1)], source)
+    return Table(frame, list(range(1, len(frame) + 1)), source)
 
 
 def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, name: str, watch: Watch) -> Rows:
@@ -113,6 +111,7 @@ def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, n
         for split, frame in frames.items()
         for place in range(1, len(frame) + 1)
     ]
+    origins = [place if split <= 0 else None for split, frame in frames.items() for place in range(1, len(frame) + 1)]
     fixed = np.repeat(np.array(list(frames), np.int8), [len(frame) for frame in frames.values()])
     joined = pd.concat(list(frames.values()), ignore_index=True)
     labels, _ = number_labels(values_of(joined, label))
@@ -137,6 +136,7 @@ def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, n
         label,
         name,
         tuple(names[place] for place in kept),
+        tuple(origins[place] for place in kept),
         fixed=fixed[kept] if len(frames) > 1 else np.empty(0, np.int8),
         notes=tuple(notes),
     )

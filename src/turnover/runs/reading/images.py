@@ -1,47 +1,131 @@
-"""Folders of images as rows: a sub-folder for each class, or a file of labels beside the images."""
+"""Images: pixels of a fixed size, and folders as rows by a sub-folder for each class or a file of labels."""
 
+import struct
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from turnover.errors import DataFileError
+from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import TO_BE_SPLIT, Rows
 from turnover.runs.splits import draw_rows
 
-from .bad_rows import BadRows
-from .columns import choose_label, need_column
-from .files import read_table, values_of
-from .labels import check_labels, label_text, number_labels
-from .pixels import IMAGE_ENDINGS, gray_if_all_are, need_pillow, read_image
+from .columns import BadRows, check_column, check_labels, choose_label, label_text, number_labels
+from .tables import read_table, values_of
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.jsonl", "metadata.csv", "metadata.jsonl")
 _FILE_COLUMNS = ("file", "file_name", "filename", "image", "path", "image_path", "img", "name", "id")
+_MOST_PIXELS = 64_000_000
 _MOST_DAMAGED = 0.5
+_DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
+
+
+def read_image(file: Path | BinaryIO, *, size: int) -> np.ndarray:
+    """Return an image as uint8 [size, size, 3]: the shorter side scaled to `size`, the middle of the longer one.
+
+    Transparent parts become white, and a photograph is turned as its camera noted.
+
+    Args:
+        file: path or open file in any common format.
+        size: pixels of a side.
+
+    Raises:
+        DataFileError: it is not an image, damaged, or larger than 64 million pixels.
+
+    Example:
+        >>> import io
+        >>> from PIL import Image
+        >>> file = io.BytesIO()
+        >>> Image.new("L", (40, 20), 7).save(file, "PNG")
+        >>> read_image(file, size=8)[0, 0].tolist()
+        [7, 7, 7]
+    """
+    image_module = need_pillow()
+    try:
+        with image_module.open(file) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise DataFileError(
+                    f"{image.width} x {image.height} pixels are more than {_MOST_PIXELS // 10**6} million"
+                )
+            # Lets the decoder of JPEG skip detail that would be scaled away.
+            image.draft(None, (2 * size, 2 * size))
+            return scaled(image, size)
+    except _DAMAGED as error:
+        raise DataFileError(str(error) or type(error).__name__) from error
+    except (image_module.DecompressionBombError, image_module.DecompressionBombWarning) as error:
+        raise DataFileError(str(error)) from error
+
+
+def scaled(image: "Image.Image", size: int) -> np.ndarray:
+    """Return an opened image as uint8 [size, size, 3]."""
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        # Sixteen bits per pixel, as scanners and medical images have them.
+        values = np.asarray(image, np.float32)
+        image = Image.fromarray((values / (257 if values.max(initial=0) > 255 else 1)).clip(0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    rgb = image.convert("RGB")
+    if rgb.size != (size, size):
+        rgb = ImageOps.fit(rgb, (size, size), Image.Resampling.BICUBIC)
+    return np.asarray(rgb)
+
+
+def gray_if_all_are(pixels: np.ndarray) -> np.ndarray:
+    """Return images [n, h, w, 3] with one channel if none of them has any color.
+
+    Example:
+        >>> gray_if_all_are(np.ones((2, 4, 4, 3), np.uint8)).shape
+        (2, 4, 4, 1)
+    """
+    for start in range(0, len(pixels), 1024):
+        part = pixels[start : start + 1024]
+        if (part != part[..., :1]).any():
+            return pixels
+    return np.ascontiguousarray(pixels[..., :1])
+
+
+def need_pillow() -> Any:
+    """Return the module of Pillow that opens images."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("reading images needs Pillow: pip install 'turnover[cli]'.") from error
+    return Image
 
 
 @dataclass(frozen=True)
-class Found:
+class _Found:
     """Images that were found, before any is opened.
 
     Attributes:
         files: their paths.
         names: what to call them.
+        origins: their files in the data; None for those of other folders.
         labels: as they stand in the data.
         splits: index into SPLITS, or TO_BE_SPLIT.
         columns: of the file of labels, if there is one.
         label_column: name of the labels there.
         groups: of each image, or empty.
-        notes: what was found.
+        notes: what was detected.
     """
 
     files: list[Path]
     names: list[str]
+    origins: list[str | None]
     labels: list[str]
     splits: list[int]
     columns: dict[str, list[Any]] = field(default_factory=dict)
@@ -55,7 +139,7 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     Args:
         config: the folder; folders of validation and test images; size of the images.
-        watch: told of every image.
+        watch: called as images are read.
 
     Raises:
         DataFileError: there are no images, or some have no label or are damaged.
@@ -85,7 +169,7 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     return _rows(found, places[whole], pixels, config, notes)
 
 
-def _rows(found: Found, places: np.ndarray, pixels: np.ndarray, config: RunConfig, notes: list[str]) -> Rows:
+def _rows(found: _Found, places: np.ndarray, pixels: np.ndarray, config: RunConfig, notes: list[str]) -> Rows:
     import pandas as pd
 
     names = [found.names[place] for place in places]
@@ -102,16 +186,19 @@ def _rows(found: Found, places: np.ndarray, pixels: np.ndarray, config: RunConfi
         found.label_column,
         Path(config.data).resolve().name,
         tuple(names),
+        tuple(found.origins[place] for place in places),
         fixed=splits if (splits != TO_BE_SPLIT).any() else np.empty(0, np.int8),
         groups=tuple(found.groups[place] for place in places) if found.groups else (),
         notes=tuple(notes),
     )
 
 
-def _find(folder: Path, config: RunConfig) -> Found:
+def _find(folder: Path, config: RunConfig) -> _Found:
     """Return the images below a folder and their labels, without opening any."""
     if not folder.is_dir():
-        raise DataFileError(f"{str(folder)!r} is no folder. Validation and test images are given as the images are.")
+        raise DataFileError(
+            f"{str(folder)!r} must be a folder. Give validation and test images as the images are given."
+        )
     labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_hidden(path, folder)]
     images = [path for path in files if path.suffix.lower() in IMAGE_ENDINGS]
@@ -132,14 +219,14 @@ def _find(folder: Path, config: RunConfig) -> Found:
     return _by_sub_folder(folder, files, images)
 
 
-def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> Found:
+def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> _Found:
     notes = []
     top = [path for path in images if path.parent == folder]
     if top:
-        notes.append(f"{len(top):,} images that are in no sub-folder left out, {top[0].name!r} among them.")
+        notes.append(f"{len(top):,} images that are in no sub-folder skipped, {top[0].name!r} among them.")
     others = [path for path in files if path.suffix.lower() not in IMAGE_ENDINGS]
     if others:
-        notes.append(f"{len(others):,} files that are no images left out, {others[0].name!r} among them.")
+        notes.append(f"{len(others):,} files that are not images skipped, {others[0].name!r} among them.")
     parts = [(path, path.relative_to(folder).parts) for path in images if path.parent != folder]
     # train/cat/1.png: the first folder is a split if all are, and each holds folders of classes.
     as_splits = all(part[0].lower() in SPLIT_NAMES and len(part) > 2 for _, part in parts)
@@ -149,8 +236,9 @@ def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> Found
             f"{str(folder)!r} has images in one sub-folder only, {parts[0][1][0]!r}: one class. Give the folder that "
             "holds a sub-folder for each class."
         )
-    return Found(
+    return _Found(
         [path for path, _ in parts],
+        ["/".join(part) for _, part in parts],
         ["/".join(part) for _, part in parts],
         [part[1 if as_splits else 0] for _, part in parts],
         [SPLIT_NAMES[part[0].lower()] if as_splits else TO_BE_SPLIT for _, part in parts],
@@ -158,7 +246,7 @@ def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> Found
     )
 
 
-def _by_file(folder: Path, labels: Path, config: RunConfig) -> Found:
+def _by_file(folder: Path, labels: Path, config: RunConfig) -> _Found:
     """Return the images that a file of labels names."""
     table = read_table(labels)
     columns = [str(name) for name in table.frame.columns]
@@ -171,7 +259,7 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Found:
         )
     label_column = choose_label(table, config)
     if config.group is not None:
-        need_column(table, config.group, option="--group")
+        check_column(table, config.group, option="--group")
     named = [label_text(value) for value in values_of(table.frame, file_column)]
     files = [_with_ending(folder, name) for name in named]
     missing = [name for name, file in zip(named, files, strict=True) if file is None]
@@ -181,9 +269,10 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Found:
             f"{', '.join(map(repr, missing[:5]))}. Put them there, or remove their lines."
         )
     groups = [] if config.group is None else [label_text(value) for value in values_of(table.frame, config.group)]
-    return Found(
+    return _Found(
         [file for file in files if file is not None],
         named,
+        list(named),
         [label_text(value) for value in values_of(table.frame, label_column)],
         [TO_BE_SPLIT] * len(named),
         {name: values_of(table.frame, name) for name in columns},
@@ -193,15 +282,16 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Found:
 
 
 def _with_ending(folder: Path, name: str) -> Path | None:
-    """Return the file of a name, with which the ending may have been left out."""
+    """Return the file of a name, which may lack its ending."""
     tried = [folder / name, *(folder / f"{name}{ending}" for ending in IMAGE_ENDINGS)]
     return next((path for path in tried if path.is_file()), None)
 
 
-def _joined(one: Found, more: Found, split: int, name: str) -> Found:
-    return Found(
+def _joined(one: _Found, more: _Found, split: int, name: str) -> _Found:
+    return _Found(
         one.files + more.files,
         one.names + [f"{name}/{row}" for row in more.names],
+        one.origins + [None] * len(more.names),
         one.labels + more.labels,
         one.splits + [split] * len(more.files),
         {},
@@ -219,12 +309,12 @@ def open_images(
     Args:
         files: paths or open files.
         names: of the images, for messages.
-        config: size of the images, and whether damaged ones are left out.
-        notes: one is added if images are left out.
-        watch: told of images that are read.
+        config: size of the images, and whether damaged ones are skipped.
+        notes: one is added if images are skipped.
+        watch: called as images are read.
 
     Raises:
-        DataFileError: some are damaged and may not be left out, or half of them are.
+        DataFileError: some are damaged and may not be skipped, or half of them are.
     """
     pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
     damaged: dict[int, str] = {}
@@ -240,7 +330,7 @@ def open_images(
         if config.skip_bad and len(damaged) >= _MOST_DAMAGED * len(files):
             raise DataFileError(
                 f"{len(damaged):,} of {len(files):,} images cannot be opened, {names[min(damaged)]} among them "
-                f"({damaged[min(damaged)]}): too many to leave out. Replace these files."
+                f"({damaged[min(damaged)]}): too many to skip. Replace these files."
             )
         bad = BadRows(repr(config.data), config.skip_bad, "image", "Replace or remove these files")
         problem = f"of {len(files):,} that cannot be opened"

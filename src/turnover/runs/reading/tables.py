@@ -1,218 +1,347 @@
-"""Tables as rows of a run: texts and their labels, or columns of numbers and categories."""
+"""Tables as files: csv, tsv, jsonl, json and parquet, read with the line of every row, and written."""
 
-from collections.abc import Sequence
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import compress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-import numpy as np
+from turnover.errors import DataFileError, MissingExtraError
+from turnover.runs.config import Watch, unwatched
+from turnover.runs.rows import Rows
 
-from turnover.errors import DataFileError
-from turnover.runs.config import RunConfig
-from turnover.runs.rows import TO_BE_SPLIT, Rows
-
-from .bad_rows import BadRows
-from .columns import Chosen, choose_columns, looks_like_text, need_column
-from .files import Table, column_of, values_of
-from .labels import MISSING, label_text, number_labels
+from .encoding import text_encoding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_FEW_WORDS = 0.1
-_NAMES_OF_IDS = ("id", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
+TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+_SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_WRITTEN_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+WRITABLE = (*_WRITTEN_SEPARATORS, ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
+"""Endings of the tables that can be written."""
+
+_SAMPLE_LINES = 200
+_CHUNK = 50_000
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of a run.
+class Table:
+    """A file as it was read.
 
     Attributes:
-        table: as it was read.
-        split: index into SPLITS, or TO_BE_SPLIT.
+        frame: its columns; those of a csv or tsv file are strings as they stand there.
+        numbers: of the first line of each row, or of the row itself, from 1.
+        source: the file, for messages.
+        counted: what the numbers count: "line" or "row".
     """
 
-    table: Table
-    split: int = TO_BE_SPLIT
+    frame: "pd.DataFrame"
+    numbers: list[int]
+    source: str
+    counted: Literal["line", "row"] = "row"
+
+    @property
+    def names(self) -> list[str]:
+        """Return what to call each row: "line 7"."""
+        return [f"{self.counted} {number}" for number in self.numbers]
 
 
-def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Rows:
-    """Return the rows of one or more files with the same columns.
+def column_of(frame: "pd.DataFrame", name: str) -> "pd.Series":
+    """Return one column; names are unique, so that it is never several."""
+    column: Any = frame[name]
+    return column
 
-    Rows without a label or text are refused, or left out where that was asked for. Cells that a table is learned from
-    may be missing: a note says where, and the model is told.
+
+def values_of(frame: "pd.DataFrame", name: str) -> list[Any]:
+    """Return the values of one column, as Python has them; iterating over the column is far slower."""
+    return column_of(frame, name).to_numpy(dtype=object).tolist()
+
+
+def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
+    """Return the rows of a file, by the ending of its name.
 
     Args:
-        parts: the data itself first, then files of validation and test rows.
-        config: which columns are what.
-        name: what to call the data.
+        path: of a csv, tsv, jsonl, json or parquet file; separator and encoding are auto-detected.
+        watch: called with the kilobytes read of a long csv or tsv file.
 
     Raises:
-        DataFileError: a column is missing or of no use, or rows have no label or text.
+        DataFileError: it cannot be read; the message says what to do.
     """
-    import pandas as pd
-
-    first = parts[0].table
-    chosen = choose_columns(first, config)
-    for part in parts[1:]:
-        for column, option in ((chosen.label, "--label"), (chosen.text, "--text")):
-            if column is not None:
-                need_column(part.table, column, option=option)
-    frame = pd.concat([part.table.frame for part in parts], ignore_index=True) if len(parts) > 1 else first.frame
-    names = [
-        f"{_file_name(part.table)} {row}" if place else row
-        for place, part in enumerate(parts)
-        for row in part.table.names
-    ]
-    fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.table.names) for part in parts])
-    notes = [note for part in parts for note in part.table.notes]
-    labels, label_names = number_labels(values_of(frame, chosen.label))
-    kept = labels >= 0
-    bad = BadRows(repr(config.data), config.skip_bad)
-    if kept.any():
-        bad.add(list(compress(names, ~kept)), f"without a label in column {chosen.label!r}")
-    texts: list[str] = []
-    if chosen.text is not None:
-        texts = [label_text(value) for value in values_of(frame, chosen.text)]
-        filled = np.array([bool(text) for text in texts])
-        if not filled.any():
-            raise DataFileError(
-                f"column {chosen.text!r} of {first.source!r} has no text in any row. Name another column: --text NAME."
-            )
-        bad.add(list(compress(names, kept & ~filled)), f"without text in column {chosen.text!r}")
-        kept &= filled
-    notes += bad.notes()
-    if not kept.all():
-        frame = frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
-        names = list(compress(names, kept))
-        texts = list(compress(texts, kept))
-        labels, label_names = number_labels(values_of(frame, chosen.label))
-    return Rows(
-        chosen.kind,
-        frame,
-        texts if chosen.text is not None else _columns(frame, config, chosen, parts, notes),
-        labels,
-        label_names,
-        chosen.label,
-        name,
-        tuple(names),
-        fixed=fixed[kept] if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
-        groups=_groups(frame, chosen, names, notes),
-        notes=tuple(notes),
-    )
+    _check_pandas()
+    ending = path.suffix.lower()
+    if ending in (".parquet", ".pq"):
+        table = _parquet(path)
+    elif ending in (".jsonl", ".ndjson"):
+        table = _json_lines(path)
+    elif ending == ".json":
+        table = _json_list(path)
+    elif ending in (".csv", ".tsv", ".tab"):
+        table = _separated(path, watch)
+    else:
+        raise DataFileError(f"{str(path)!r} ends with none of {', '.join(TABLE_ENDINGS)}. Rename it to what it is.")
+    if not len(table.frame):
+        raise DataFileError(f"{str(path)!r} has no rows below its header. Give a file with rows in it.")
+    return table
 
 
-def _groups(frame: "pd.DataFrame", chosen: Chosen, names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
-    if chosen.group is None:
-        return ()
-    groups = [label_text(value) for value in values_of(frame, chosen.group)]
-    alone = sum(not group for group in groups)
-    if alone:
-        notes.append(f"{_rows(alone)} without a group in column {chosen.group!r}: each is a group of its own.")
-    found = tuple(group or name for group, name in zip(groups, names, strict=True))
-    if len(set(found)) < 3:
-        raise DataFileError(
-            f"column {chosen.group!r} has {len(set(found))} groups: rows of a group stay in one split, so that "
-            "training, validation and test need three groups or more. Name another column: --group NAME."
-        )
-    return found
+def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | None:
+    """Return the file that rows came from, if it still holds some of them where they were; else None.
 
-
-def _columns(
-    frame: "pd.DataFrame", config: RunConfig, chosen: Chosen, parts: Sequence[Part], notes: list[str]
-) -> "pd.DataFrame":
-    """Return the columns that a table is learned from: numbers as float64, categories as strings."""
-    import pandas as pd
-
-    asked = list(config.columns)
-    if chosen.label in asked:
-        raise DataFileError(
-            f"--columns has the label {chosen.label!r} among them. Leave it out: it is what is learned."
-        )
-    found: dict[str, pd.Series] = {}
-    left_out: dict[str, list[str]] = {}
-    filled_in: list[str] = []
-    for name in asked or [str(name) for name in frame.columns if name not in (chosen.label, chosen.group)]:
-        values = _numbers_or_categories(column_of(frame, name))
-        notes += _words_among_numbers(name, values)
-        reason = _useless(name, values, asked=bool(asked))
-        if reason:
-            left_out.setdefault(reason, []).append(name)
-            continue
-        if values.isna().any():
-            filled_in.append(f"{name!r} ({int(values.isna().sum()):,})")
-        for part in parts[1:]:
-            need_column(part.table, name, option="--columns")
-        found[name] = values
-    for reason, names in left_out.items():
-        notes.append(f"Left out, {reason}: {', '.join(map(repr, names))}.")
-    if filled_in:
-        notes.append(f"Missing values, which the model is told of: {', '.join(filled_in)}.")
-    if not found:
-        texts = [name for name in frame.columns if name != chosen.label and looks_like_text(column_of(frame, name))]
-        cure = f"--text {texts[0]!r} learns from texts" if texts else "Name columns: --columns NAME"
-        raise DataFileError(
-            f"{parts[0].table.source!r} has no column of numbers or categories to learn {chosen.label!r} from. "
-            f"{' '.join(notes[-len(left_out) :]) if left_out else ''} {cure}."
-        )
-    return pd.DataFrame(found)
-
-
-def _numbers_or_categories(values: "pd.Series") -> "pd.Series":
-    import pandas as pd
-
-    if pd.api.types.is_bool_dtype(values):
-        return values.astype(str).where(values.notna(), None).astype(object)
-    if pd.api.types.is_numeric_dtype(values):
-        numbers = values.astype("float64")
-        return numbers.where(np.isfinite(numbers))
-    texts = values.map(label_text)
-    shown = texts.where(~texts.str.lower().isin(MISSING), "")
-    numbers = pd.Series(pd.to_numeric(shown.where(shown != "", None), errors="coerce"), dtype="float64")
-    if bool((numbers.notna() | (shown == "")).all()):
-        return numbers.where(np.isfinite(numbers))
-    return texts.where(texts != "", None).astype(object)
-
-
-def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
-    """Return a note on a column that would be one of numbers but for a few cells: categories are rarely meant."""
-    import pandas as pd
-
-    if values.dtype != object:
-        return []
-    known = values.dropna()
-    numbers = pd.Series(pd.to_numeric(known, errors="coerce"))
-    words = [word for word, number in zip(known.tolist(), numbers.tolist(), strict=True) if np.isnan(number)]
-    if not 0 < len(words) <= _FEW_WORDS * len(known):
-        return []
-    some = ", ".join(map(repr, dict.fromkeys(words[:3])))
-    return [
-        f"Column {name!r} is taken as categories, because {len(words):,} of its {len(known):,} cells are no numbers "
-        f"({some}): correct or empty them if numbers are meant."
-    ]
-
-
-def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
-    """Return why nothing can be learned from a column, or None."""
-    different = values.nunique()
-    if different == 0:
-        return "no value in any row"
-    if different == 1 and not values.isna().any():
-        return "the same value in every row"
-    if asked:
+    Args:
+        rows: of the run.
+        source: file that they were read from.
+        numbers: of the rows that matter.
+    """
+    path = Path(source)
+    if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
         return None
-    lower = name.lower()
-    is_id = lower in _NAMES_OF_IDS or lower.endswith(("_id", " id")) or name.endswith("Id")
-    if is_id and different == values.notna().sum():
-        return "a number or name of the row"
-    if values.dtype == object and different > max(20, len(values) / 2):
-        return "nearly every row has another value"
-    return None
+    try:
+        table = read_table(path)
+    except DataFileError:
+        return None
+    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
+    ours = list(numbers)
+    there = [places.get(rows.origins[number], -1) for number in ours]
+    if -1 in there or list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
+        return None
+    return table if _plain(table.frame.iloc[there]) == _plain(rows.frame.iloc[ours]) else None
 
 
-def _file_name(table: Table) -> str:
-    return table.source.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
+    r"""Return a table as the content of a file.
+
+    Args:
+        frame: the table.
+        ending: of the file's name, which says the format; see `WRITABLE`.
+
+    Raises:
+        DataFileError: there is no such format.
+
+    Example:
+        >>> import pandas as pd
+        >>> table_bytes(pd.DataFrame({"text": ["a, b"], "label": [1]}), ".csv")
+        b'text,label\n"a, b",1\n'
+    """
+    ending = ending.lower()
+    if ending in _WRITTEN_SEPARATORS:
+        text = frame.to_csv(
+            index=False, sep=_WRITTEN_SEPARATORS[ending], quoting=csv.QUOTE_MINIMAL, lineterminator="\n"
+        )
+        return text.encode()
+    if ending in (".jsonl", ".ndjson"):
+        return (frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso") or "").encode()
+    if ending == ".json":
+        return (frame.to_json(orient="records", force_ascii=False, date_format="iso", indent=1) or "[]").encode()
+    if ending in (".parquet", ".pq"):
+        held = io.BytesIO()
+        try:
+            frame.to_parquet(held, index=False)
+        except ImportError as error:
+            raise MissingExtraError("writing parquet needs pyarrow: pip install pyarrow") from error
+        return held.getvalue()
+    raise DataFileError(f"a file ending with {ending!r} cannot be written. Give one of {', '.join(WRITABLE)}.")
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+def _check_pandas() -> None:
+    if importlib.util.find_spec("pandas") is None:
+        raise MissingExtraError("reading tables needs pandas: pip install 'turnover[cli]'.")
+
+
+def _separated(path: Path, watch: Watch) -> Table:
+    import pandas as pd
+
+    encoding = text_encoding(path)
+    separator = separator_of(path, encoding)
+    plain = separator == "\t" and quotes_are_text(path, encoding)
+    options: dict[str, Any] = {"delimiter": separator, "strict": True}
+    if plain:
+        options |= {"quoting": csv.QUOTE_NONE, "strict": False}
+    frames: list[pd.DataFrame] = []
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    ragged: list[tuple[int, int]] = []
+    with path.open(encoding=encoding, newline="") as file, _long_fields():
+        reader, beneath = csv.reader(file, **options), cast(BinaryIO, file.buffer)
+        try:
+            header = next((row for row in reader if any(cell.strip() for cell in row)), [])
+            columns = _column_names(header, path)
+            line = reader.line_num + 1
+            for row in reader:
+                if len(row) > len(columns) and not any(row[len(columns) :]):
+                    row = row[: len(columns)]
+                if len(row) == len(columns):
+                    rows.append(row)
+                    numbers.append(line)
+                elif any(row):
+                    ragged.append((line, len(row)))
+                line = reader.line_num + 1
+                if len(rows) == _CHUNK:
+                    frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
+                    rows = []
+                    watch("reading", beneath.tell() // 1024, path.stat().st_size // 1024)
+        except csv.Error as error:
+            raise DataFileError(
+                f'{str(path)!r}, line {reader.line_num}: {error}. A quote (") that begins a field must end it, and one '
+                "within is written twice; write the file with a csv library, or as jsonl."
+            ) from error
+    if ragged:
+        line, width = ragged[0]
+        raise DataFileError(
+            f"{str(path)!r} has {_lines(len(ragged))} with more or fewer columns than the {len(columns)} of its "
+            f"header; the first is line {line} with {width}. Put fields with {_SEPARATORS[separator]} in them "
+            "into quotes, or write the file with a csv library."
+        )
+    frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    return Table(frame, numbers, str(path), "line")
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let a field be longer than the 128 KB that the csv module allows."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def separator_of(path: Path, encoding: str) -> str:
+    """Return what separates columns: what splits the first lines into as many as the header, and most of them."""
+    with path.open(encoding=encoding, newline="") as file:
+        sample = [line for _, line in zip(range(_SAMPLE_LINES), file, strict=False) if line.strip()]
+    if path.suffix.lower() != ".csv" and "\t" in sample[0]:
+        return "\t"
+
+    def suits(separator: str) -> tuple[float, int]:
+        with _long_fields():
+            widths = [len(row) for row in csv.reader(sample, delimiter=separator)]
+        return sum(width == widths[0] for width in widths) / len(widths), widths[0]
+
+    found = [separator for separator in _SEPARATORS if separator in sample[0]]
+    return max(found, key=suits, default=",")
+
+
+def quotes_are_text(path: Path, encoding: str) -> bool:
+    """Tell whether quotes in a tab-separated file mean nothing: every line is a row, and some field quotes oddly."""
+    odd = False
+    with path.open(encoding=encoding, newline="") as file:
+        tabs = None
+        for line in file:
+            line = line.rstrip("\r\n")
+            if not line.strip():
+                continue
+            tabs = line.count("\t") if tabs is None else tabs
+            if line.count("\t") != tabs:
+                return False
+            if '"' in line:
+                odd = odd or any(field.startswith('"') and not _is_quoted(field) for field in line.split("\t"))
+    return odd
+
+
+def _is_quoted(field: str) -> bool:
+    inner = field[1:-1]
+    return len(field) > 1 and field.endswith('"') and '"' not in inner.replace('""', "")
+
+
+def _column_names(header: list[str], path: Path) -> list[str]:
+    """Return names of the columns; unnamed ones get one, repeated ones are rejected."""
+    names = [cell.strip() or f"Unnamed: {place}" for place, cell in enumerate(header)]
+    _check_unique(names, path)
+    return names
+
+
+def _check_unique(names: list[str], path: Path) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataFileError(
+            f"{str(path)!r} has several columns of the name {', '.join(map(repr, repeated))}. Rename all but one of "
+            "them in its first line."
+        )
+
+
+def _json_lines(path: Path) -> Table:
+    encoding = text_encoding(path)
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    with path.open(encoding=encoding) as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise DataFileError(
+                    f"{str(path)!r}, line {number} is not JSON ({error}). Give one object per line: "
+                    '{"text": "...", "label": "..."}'
+                ) from error
+            if not isinstance(row, dict):
+                raise DataFileError(
+                    f"{str(path)!r}, line {number} is {type(row).__name__}, not an object. Give one object per line: "
+                    '{"text": "...", "label": "..."}'
+                )
+            rows.append(row)
+            numbers.append(number)
+    return Table(_frame_of(rows), numbers, str(path), "line")
+
+
+def _json_list(path: Path) -> Table:
+    with path.open(encoding=text_encoding(path)) as file:
+        try:
+            content = json.load(file)
+        except ValueError as error:
+            lines = str(error).startswith("Extra data")
+            cure = "It may hold one object per line: give it the ending .jsonl" if lines else "Write it anew"
+            raise DataFileError(f"{str(path)!r} is not JSON ({error}). {cure}.") from error
+    if isinstance(content, dict):
+        lists = {name: value for name, value in content.items() if isinstance(value, list)}
+        if len(lists) == 1 and all(isinstance(row, dict) for row in next(iter(lists.values()))):
+            content = next(iter(lists.values()))
+        elif lists and len(lists) == len(content) and len({len(value) for value in lists.values()}) == 1:
+            content = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise DataFileError(
+            f'{str(path)!r} must be a list of objects, such as [{{"text": "...", "label": "..."}}, ...]. Give one, or '
+            "one object per line in a .jsonl file."
+        )
+    return Table(_frame_of(content), list(range(1, len(content) + 1)), str(path))
+
+
+def _frame_of(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    """Return objects as a table in which numbers stay what they are: with a row missing, 1 would become 1.0."""
+    import pandas as pd
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
+
+
+def _parquet(path: Path) -> Table:
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(path)
+    except ImportError as error:
+        raise MissingExtraError("reading parquet needs pyarrow: pip install pyarrow") from error
+    except (OSError, ValueError) as error:
+        raise DataFileError(
+            f"{str(path)!r} cannot be read as parquet ({error}). Write it anew, or give a csv."
+        ) from error
+    names = [str(name) for name in frame.columns]
+    _check_unique(names, path)
+    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
+    return Table(frame, list(range(1, len(frame) + 1)), str(path))
+
+
+def _plain(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return lines as JSON holds them: the rows of a run were kept that way, dates and all."""
+    return json.loads(frame.to_json(orient="records", date_format="iso") or "[]")

@@ -102,7 +102,7 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
             str(row),
             f"{run.self_influence.values[row]:.2f}",
             str(int(data.labels[row])),
-            str(int(result.unseen_labels[row])),
+            str(int(result.held_out_labels[row])),
             str(int(data.true_labels[row])),
             "[green]label error[/green]" if bool(data.changed[row]) else "[yellow]label was correct[/yellow]",
         )

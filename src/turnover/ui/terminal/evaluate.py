@@ -8,7 +8,7 @@ from rich.table import Table as Drawn
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import METRICS, Metric, Table, View
-from turnover.runs import RunEvaluation, evaluate_run, foretold_seconds, known_wrong
+from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_wrong
 from turnover.ui.words import count, duration, percent
 
 from .drawing import plain
@@ -53,7 +53,7 @@ def evaluate(
     )
     known_wrong(run, what)  # rejects what cannot be measured before anything is trained
     if what.trainings:
-        foretold = duration(foretold_seconds(run, what))
+        foretold = duration(estimated_seconds(run, what))
         terminal.aside.print(f"{count(what.trainings, 'training')} of this run's network, about {foretold}.")
     with resumable("stopped. Finished trainings are kept; the same command resumes."):
         table = evaluate_run(run, what, progress=terminal.aside.is_terminal)

@@ -144,16 +144,16 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
         content = table_bytes(_corrected_frame(rows, labels, removed), ending)
         return CorrectedFile(f"{stem}-corrected{ending}", content, note=note, **told)
     name = f"{stem}-corrected{ending if ending in WRITABLE else '.csv'}"
-    by_name = {rows.names[row]: value for row, value in labels.items()}
-    gone = {rows.names[row] for row in removed}
+    by_number = {rows.origins[row]: value for row, value in labels.items()}
+    gone = {rows.origins[row] for row in removed}
     if ending in (*_SEPARATED, *_JSON_LINES) and text_encoding(Path(source)) != "utf-16":
-        return CorrectedFile(name, _corrected_lines(Path(source), table, rows.label_column, by_name, gone), **told)
+        return CorrectedFile(name, _corrected_lines(Path(source), table, rows.label_column, by_number, gone), **told)
     frame = table.frame.copy()
-    places = {row: place for place, row in enumerate(table.names)}
+    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
     frame[rows.label_column] = frame[rows.label_column].astype(object)
-    for row, value in by_name.items():
-        frame.loc[places[row], rows.label_column] = value
-    stays = np.array([row not in gone for row in table.names])
+    for number, value in by_number.items():
+        frame.loc[places[number], rows.label_column] = value
+    stays = np.array([number not in gone for number in table.numbers])
     return CorrectedFile(name, table_bytes(_taken(frame, stays), Path(name).suffix), **told)
 
 
@@ -212,20 +212,20 @@ def _taken(frame: "pd.DataFrame", stays: np.ndarray) -> "pd.DataFrame":
     return frame.iloc[np.flatnonzero(stays)].infer_objects()
 
 
-def _corrected_lines(path: Path, table: Table, column: str, labels: dict[str, Any], gone: set[str]) -> bytes:
+def _corrected_lines(path: Path, table: Table, column: str, labels: dict[Any, Any], gone: set[Any]) -> bytes:
     """Return a file in which only the lines of marked rows differ; a row goes up to the first line of the next."""
     encoding = text_encoding(path)
     lines = path.read_bytes().splitlines(keepends=True)
-    starts = [int(name.removeprefix("line ")) - 1 for name in table.names]
+    starts = [number - 1 for number in table.numbers]
     rewrite = _json_line if path.suffix.lower() in _JSON_LINES else _separated_line(path, table, column, encoding)
     parts = [b"".join(lines[: starts[0]])]
     for place, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
         written = b"".join(lines[start:end])
-        name = table.names[place]
-        if name in labels:
+        number = table.numbers[place]
+        if number in labels:
             mark, line = _parted(written)
-            written = mark + rewrite(line, column, labels[name]).encode()
-        if name not in gone:
+            written = mark + rewrite(line, column, labels[number]).encode()
+        if number not in gone:
             parts.append(written)
     return b"".join(parts)
 

@@ -56,7 +56,7 @@ def test_long_lines_that_stand_in_an_earlier_part_are_left_out_and_short_ones_st
     corpus = read_corpus(RunConfig(text_file("\n".join(text))))
     assert text[190] not in corpus.lines
     assert corpus.lines_of("test").count("= heading =") == 1
-    assert "1 test lines left out: they also stand in an earlier part." in corpus.notes
+    assert "1 test lines skipped: they also stand in an earlier part." in corpus.notes
 
 
 def test_separate_files_stay_whole(text_file):

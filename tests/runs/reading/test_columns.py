@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnover.runs.reading.labels import label_text, natural_order, number_labels
+from turnover.runs.reading.columns import label_text, natural_order, number_labels
 
 
 @given(st.lists(st.text(max_size=5) | st.integers() | st.booleans() | st.none() | st.floats(), max_size=30))

@@ -6,7 +6,7 @@ import pytest
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.hub import could_be_name
-from turnover.runs.reading.reading import read_rows
+from turnover.runs.reading.rows import read_rows
 from turnover.runs.splits import split_rows
 
 datasets = pytest.importorskip("datasets", reason="needs datasets: pip install 'turnover[text]'")
@@ -39,7 +39,7 @@ def test_splits_and_names_of_classes_are_kept(tmp_path):
     assert rows.fixed.tolist() == [0] * 20 + [1] * 6 + [2] * 2
     assert rows.names[-1] == "test row 2"
     assert rows.values[0] == "a train sentence, number 0"
-    assert "Splits left out: 'unsupervised'." in rows.notes
+    assert "Splits skipped: 'unsupervised'." in rows.notes
 
 
 def test_a_test_split_without_labels_is_left_out_and_taken_from_training_rows_instead(tmp_path):
@@ -51,7 +51,7 @@ def test_a_test_split_without_labels_is_left_out_and_taken_from_training_rows_in
     )
     config = RunConfig(where)
     rows = read_rows(config)
-    assert "The test split has no labels and is left out." in rows.notes
+    assert "The test split has no labels and is skipped." in rows.notes
     assert np.bincount(split_rows(rows, config)).tolist() == [36, 6, 4]
 
 

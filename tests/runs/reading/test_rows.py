@@ -7,7 +7,7 @@ import pytest
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.columns import nearest
-from turnover.runs.reading.reading import is_corpus, read_rows
+from turnover.runs.reading.rows import is_corpus, read_rows
 
 REVIEWS = [
     (f"a fairly {word} film, number {number}", "good" if number % 2 else "bad")
@@ -114,7 +114,7 @@ def test_a_few_words_in_a_column_of_numbers_are_pointed_out(csv_file):
     cells = [str(n / 2) for n in range(39)] + ["twelve"]
     file = csv_file({"x": cells, "z": list("pq") * 20, "y": list("ab") * 20})
     notes = " ".join(read_rows(RunConfig(file, label="y")).notes)
-    assert "Column 'x' is taken as categories, because 1 of its 40 cells are no numbers ('twelve')" in notes
+    assert "Column 'x' is taken as categories, because 1 of its 40 cells are not numbers ('twelve')" in notes
     assert "Column 'z'" not in notes
 
 
@@ -135,7 +135,7 @@ def test_rows_without_label_or_text_are_refused_by_line_with_all_problems_at_onc
     said = str(refused.value)
     assert "2 rows without a label in column 'label' (line 4, line 9)" in said
     assert "2 rows without text in column 'text' (line 3, line 5)" in said
-    assert said.endswith("Correct or remove them, or leave them out: --skip-bad")
+    assert said.endswith("Correct or remove them, or skip them: --skip-bad")
 
 
 def test_rows_without_label_or_text_are_left_out_with_a_note_where_that_was_asked_for(csv_file):
@@ -143,8 +143,8 @@ def test_rows_without_label_or_text_are_left_out_with_a_note_where_that_was_aske
     assert rows.values == ["good one", "bad three", "dull four", "sad five"]
     assert rows.names == ("line 2", "line 6", "line 7", "line 8")
     assert len(rows.frame) == 4
-    assert "2 rows without a label in column 'label' left out (line 4, line 9)." in rows.notes
-    assert "2 rows without text in column 'text' left out (line 3, line 5)." in rows.notes
+    assert "2 rows without a label in column 'label' skipped (line 4, line 9)." in rows.notes
+    assert "2 rows without text in column 'text' skipped (line 3, line 5)." in rows.notes
 
 
 def test_of_many_bad_rows_the_first_are_named(csv_file):
@@ -256,7 +256,7 @@ def test_labels_that_no_training_row_has_are_refused_or_left_out(csv_file, revie
     rows = read_rows(RunConfig(reviews, test_data=other, skip_bad=True))
     assert rows.label_names == ("bad", "good")
     assert rows.fixed.tolist() == [-1] * 12 + [2]
-    assert any("'ugly', left out (other.csv line 2)" in note for note in rows.notes)
+    assert any("'ugly', skipped (other.csv line 2)" in note for note in rows.notes)
 
 
 def test_a_validation_file_without_the_columns_is_refused_by_its_name(csv_file, reviews, table):

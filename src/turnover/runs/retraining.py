@@ -1,15 +1,88 @@
-"""Checking the scores of a run against retraining: how much it takes, and doing it."""
+"""Training a run again without some rows: its training as a recipe, and its scores checked against retraining."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
+from turnover.training import TrainingRecipe
 
+from .config import RunConfig
+from .inputs import Inputs
+from .networks import masked_network, plain_network
 from .run import Run
-from .run_recipe import run_recipe, training_seconds
+
+# Steps of a training that are measured to estimate the whole.
+_MEASURED_STEPS = 10
+
+
+@dataclass(frozen=True)
+class _BuildNetwork:
+    """Builds the untrained network of a run from torch's present seed; can be sent to worker processes."""
+
+    config: RunConfig
+    inputs: Inputs
+    classes: int
+    masked: bool
+
+    def __call__(self) -> nn.Module:
+        """Return the network."""
+        # A recipe seeds torch before it builds; the settings would otherwise give every training the same start.
+        config = replace(self.config, seed=torch.initial_seed() % 2**31)
+        return (masked_network if self.masked else plain_network)(config, self.inputs, self.classes)
+
+
+@dataclass(frozen=True)
+class _RowLoss:
+    """Cross-entropy of each row, rare classes weighted as in the run."""
+
+    weights: Tensor | None
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the losses [rows]."""
+        return functional.cross_entropy(outputs, targets, weight=self.weights, reduction="none")
+
+
+def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
+    """Return how the model of a run is trained, as a function of rows and seed.
+
+    Args:
+        run: a finished run.
+        masked: train the network with masks, as the run did; else the plain network, as one would without turnover.
+    """
+    x, y, ids = run.train_data
+    settings = run.settings
+    classes = len(run.label_names)
+    return TrainingRecipe(
+        _BuildNetwork(settings, run.preparation, classes, masked),
+        x,
+        y,
+        loss=_RowLoss(run.task.loss_weights),
+        optimizer=partial(torch.optim.AdamW, lr=settings.learning_rate, weight_decay=settings.weight_decay),
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        ids=ids,
+    )
+
+
+def training_seconds(recipe: TrainingRecipe) -> float:
+    """Return about how long one training takes, measured on a few of its steps."""
+    sample = torch.arange(min(len(recipe), _MEASURED_STEPS * recipe.batch_size))
+    assert isinstance(recipe.inputs, Tensor)
+    ids = None if recipe.ids is None else recipe.ids[sample]
+    short = replace(recipe, inputs=recipe.inputs[sample], targets=recipe.targets[sample], ids=ids, epochs=1)
+    short.fit(seed=0)  # the first call of everything is slow
+    began = time.perf_counter()
+    short.fit(seed=0)
+    per_step = (time.perf_counter() - began) / -(-len(sample) // recipe.batch_size)
+    return per_step * -(-len(recipe) // recipe.batch_size) * recipe.epochs
 
 
 @dataclass(frozen=True)
@@ -50,7 +123,7 @@ class RunEvaluation:
         return sum(counts.get(metric, 0) for metric in self.metrics)
 
 
-def foretold_seconds(run: Run, what: RunEvaluation) -> float:
+def estimated_seconds(run: Run, what: RunEvaluation) -> float:
     """Return about how long an evaluation will take, from a few steps of one training."""
     seconds = training_seconds(run_recipe(run, masked=what.view == "full"))
     # A half of the rows takes half as long.
@@ -59,7 +132,7 @@ def foretold_seconds(run: Run, what: RunEvaluation) -> float:
 
 
 def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:
-    """Return how well the scores of a run foretell what retraining does; finished trainings are kept in its folder.
+    """Return how well the scores of a run predict what retraining does; finished trainings are kept in its folder.
 
     Args:
         run: a finished run.

@@ -7,21 +7,18 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig, Watch, unwatched
-from turnover.runs.duplicates import copies_of
 from turnover.runs.rows import SPLITS, Rows
-from turnover.runs.splits import draw_rows
+from turnover.runs.splits import copies_of, draw_rows
 
-from .bad_rows import BadRows
-from .columns import nearest
-from .files import TABLE_ENDINGS, read_table
-from .labels import check_labels
-from .tables import Part, rows_of_tables
+from .columns import BadRows, check_labels, nearest
+from .table_rows import Part, rows_of_tables
+from .tables import TABLE_ENDINGS, read_table
 
 CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
 
 
 def is_corpus(config: RunConfig) -> bool:
-    """Tell whether a run learns a language model from plain text, by `turnover.runs.reading.corpus.read_corpus`.
+    """Tell whether a run learns a language model from plain text, by `read_corpus`.
 
     Example:
         >>> is_corpus(RunConfig("book.txt")), is_corpus(RunConfig("rows.csv"))
@@ -33,12 +30,12 @@ def is_corpus(config: RunConfig) -> bool:
 def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     """Return the rows of a run: texts, images or a table.
 
-    What was found and left out stands in `Rows.notes`. In `Rows.fixed`, if it is not empty, -1 is a row that no file
+    What was detected and skipped stands in `Rows.notes`. In `Rows.fixed`, if it is not empty, -1 is a row that no file
     assigned to a split.
 
     Args:
         config: where the data is and which columns are what.
-        watch: told of files that are read.
+        watch: called as files are read.
 
     Raises:
         DataFileError: the data cannot be read as asked; the message says what to do.
@@ -78,7 +75,7 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
     if path.is_dir():
         return _read_folder(path, config, watch)
     if not path.exists():
-        return _read_hub_or_refuse(path, config, watch)
+        return _read_hub(path, config, watch)
     ending = path.suffix.lower()
     if ending == ".npz":
         from .arrays import rows_of_arrays
@@ -128,7 +125,7 @@ def _read_folder(path: Path, config: RunConfig, watch: Watch) -> Rows:
     return rows_of_folder(config, watch=watch)
 
 
-def _read_hub_or_refuse(path: Path, config: RunConfig, watch: Watch) -> Rows:
+def _read_hub(path: Path, config: RunConfig, watch: Watch) -> Rows:
     from .hub import could_be_name, rows_of_hub
 
     endings = (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz")

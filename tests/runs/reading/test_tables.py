@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
 from turnover.runs.reading.encoding import text_encoding
-from turnover.runs.reading.files import read_table
+from turnover.runs.reading.tables import read_table
 
 ROWS = [["text", "label"], ["Größe, gut", "1"], ['he said "no"', "0"], ["two\nlines", "1"], ["a;b|c", "0"]]
 
@@ -46,6 +46,7 @@ def test_every_cell_of_a_written_file_comes_back(tmp_path_factory, rows, separat
 def test_rows_are_called_by_the_line_on_which_they_begin(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text('text,label\n"two\nlines",1\n\n\nlast,0\n', encoding="utf-8")
+    assert read_table(path).numbers == [2, 6]
     assert read_table(path).names == ["line 2", "line 6"]
 
 
@@ -122,7 +123,7 @@ REFUSED = {
     "broken jsonl": ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
     "jsonl of lists": ("a.jsonl", b"[1, 2]\n", "line 1 is list, not an object"),
     "jsonl as json": ("a.json", b'{"a": 1}\n{"a": 2}\n', r"ending \.jsonl"),
-    "json of numbers": ("a.json", b"[1, 2]", "no list of rows"),
+    "json of numbers": ("a.json", b"[1, 2]", "must be a list of objects"),
     "text as parquet": ("a.parquet", b"text,label\n", "cannot be read as parquet"),
     "unknown ending": ("a.xyz", b"text,label\n", "ends with none of"),
 }

@@ -7,8 +7,8 @@ import pytest
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.pixels import read_image
-from turnover.runs.reading.reading import read_rows
+from turnover.runs.reading.images import read_image
+from turnover.runs.reading.rows import read_rows
 
 Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turnover[cli]'")
 
@@ -142,7 +142,7 @@ def test_damaged_images_are_left_out_with_a_note_where_that_was_asked_for(tmp_pa
     rows = read_rows(config(tmp_path, skip_bad=True))
     assert len(rows) == len(rows.values) == len(rows.frame) == 19
     assert "b/11.png" not in rows.names
-    assert any("1 image of 20 that cannot be opened left out (b/11.png" in note for note in rows.notes)
+    assert any("1 image of 20 that cannot be opened skipped (b/11.png" in note for note in rows.notes)
     place = rows.names.index("b/13.png")
     assert np.array_equal(rows.values[place], read_image(tmp_path / "b" / "13.png", size=8))
 
@@ -150,7 +150,7 @@ def test_damaged_images_are_left_out_with_a_note_where_that_was_asked_for(tmp_pa
 def test_half_of_the_images_are_too_many_to_leave_out(folder):
     for file in (folder / "cat").iterdir():
         damage(file)
-    with pytest.raises(DataFileError, match=r"images cannot be opened, cat/.*too many to leave out"):
+    with pytest.raises(DataFileError, match=r"images cannot be opened, cat/.*too many to skip"):
         read_rows(config(folder, skip_bad=True))
 
 
@@ -183,7 +183,7 @@ def test_files_that_are_no_images_are_left_out_with_a_note(folder):
     drawn(50).save(folder / "loose.png")
     rows = read_rows(config(folder))
     assert len(rows) == 12
-    assert any("1 files that are no images left out, 'notes.txt'" in note for note in rows.notes)
+    assert any("1 files that are not images skipped, 'notes.txt'" in note for note in rows.notes)
     assert any("'loose.png'" in note for note in rows.notes)
 
 
@@ -291,7 +291,7 @@ def test_arrays_named_after_splits_fix_them(tmp_path):
         ({"images": BYTES, "labels": LABELS[:9]}, {}, r"\[10, 8, 8, 3\] and its labels \[9\]"),
         ({"images": BYTES[0, 0], "labels": LABELS[:8]}, {}, "Give images"),
         ({"images": BYTES, "labels": LABELS}, {"label": "lables"}, "no array 'lables'. Did you mean --label labels"),
-        ({"images": np.full((10, 8, 8), np.nan), "labels": LABELS}, {}, "pixels that are no numbers"),
+        ({"images": np.full((10, 8, 8), np.nan), "labels": LABELS}, {}, "must have numbers as pixels"),
         ({"images": np.array([None] * 10), "labels": LABELS}, {}, "cannot be read as npz"),
         ({"images": BYTES, "labels": LABELS * 0}, {}, "one class only"),
     ],

@@ -7,8 +7,8 @@ pytest.importorskip("sklearn", reason="needs the extra cli")
 
 from turnover.layers.root import find_root
 from turnover.runs.config import RunConfig
+from turnover.runs.retraining import run_recipe, training_seconds
 from turnover.runs.run import start_run
-from turnover.runs.run_recipe import run_recipe, training_seconds
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,224 @@
+"""Tables as rows of a run: texts and their labels, or columns of numbers and categories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnover.errors import DataFileError
+from turnover.runs.config import RunConfig
+from turnover.runs.rows import TO_BE_SPLIT, Rows
+
+from .columns import (
+    MISSING,
+    BadRows,
+    Chosen,
+    check_column,
+    choose_columns,
+    label_text,
+    looks_like_text,
+    number_labels,
+)
+from .tables import Table, column_of, values_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FEW_WORDS = 0.1
+_NAMES_OF_IDS = ("id", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnamed: 0")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a run.
+
+    Attributes:
+        table: as it was read.
+        split: index into SPLITS, or TO_BE_SPLIT.
+    """
+
+    table: Table
+    split: int = TO_BE_SPLIT
+
+
+def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Rows:
+    """Return the rows of one or more files with the same columns.
+
+    Rows without a label or text are rejected, or skipped where that was asked for. Cells that a table is learned from
+    may be missing: a note says where, and the model is told.
+
+    Args:
+        parts: the data itself first, then files of validation and test rows.
+        config: which columns are what.
+        name: what to call the data.
+
+    Raises:
+        DataFileError: a column is missing or of no use, or rows have no label or text.
+    """
+    import pandas as pd
+
+    first = parts[0].table
+    chosen = choose_columns(first, config)
+    for part in parts[1:]:
+        for column, option in ((chosen.label, "--label"), (chosen.text, "--text")):
+            if column is not None:
+                check_column(part.table, column, option=option)
+    frame = pd.concat([part.table.frame for part in parts], ignore_index=True) if len(parts) > 1 else first.frame
+    names = list(first.names)
+    origins: list[int | None] = list(first.numbers)
+    for part in parts[1:]:
+        names += [f"{_file_name(part.table)} {row}" for row in part.table.names]
+        origins += [None] * len(part.table.numbers)
+    fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.table.numbers) for part in parts])
+    notes: list[str] = []
+    labels, label_names = number_labels(values_of(frame, chosen.label))
+    kept = labels >= 0
+    bad = BadRows(repr(config.data), config.skip_bad)
+    if kept.any():
+        bad.add(list(compress(names, ~kept)), f"without a label in column {chosen.label!r}")
+    texts: list[str] = []
+    if chosen.text is not None:
+        texts = [label_text(value) for value in values_of(frame, chosen.text)]
+        filled = np.array([bool(text) for text in texts])
+        if not filled.any():
+            raise DataFileError(
+                f"column {chosen.text!r} of {first.source!r} has no text in any row. Name another column: --text NAME."
+            )
+        bad.add(list(compress(names, kept & ~filled)), f"without text in column {chosen.text!r}")
+        kept &= filled
+    notes += bad.notes()
+    if not kept.all():
+        frame = frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
+        names, origins = list(compress(names, kept)), list(compress(origins, kept))
+        texts = list(compress(texts, kept))
+        labels, label_names = number_labels(values_of(frame, chosen.label))
+    return Rows(
+        chosen.kind,
+        frame,
+        texts if chosen.text is not None else _columns(frame, config, chosen, parts, notes),
+        labels,
+        label_names,
+        chosen.label,
+        name,
+        tuple(names),
+        tuple(origins),
+        fixed=fixed[kept] if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        groups=_groups(frame, chosen, names, notes),
+        notes=tuple(notes),
+    )
+
+
+def _groups(frame: "pd.DataFrame", chosen: Chosen, names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
+    if chosen.group is None:
+        return ()
+    groups = [label_text(value) for value in values_of(frame, chosen.group)]
+    alone = sum(not group for group in groups)
+    if alone:
+        notes.append(f"{_rows(alone)} without a group in column {chosen.group!r}: each is a group of its own.")
+    found = tuple(group or name for group, name in zip(groups, names, strict=True))
+    if len(set(found)) < 3:
+        raise DataFileError(
+            f"column {chosen.group!r} has {len(set(found))} groups: rows of a group stay in one split, so that "
+            "training, validation and test need three groups or more. Name another column: --group NAME."
+        )
+    return found
+
+
+def _columns(
+    frame: "pd.DataFrame", config: RunConfig, chosen: Chosen, parts: Sequence[Part], notes: list[str]
+) -> "pd.DataFrame":
+    """Return the columns that a table is learned from: numbers as float64, categories as strings."""
+    import pandas as pd
+
+    asked = list(config.columns)
+    if chosen.label in asked:
+        raise DataFileError(f"--columns has the label {chosen.label!r} among them. Omit it: it is what is learned.")
+    columns: dict[str, pd.Series] = {}
+    useless: dict[str, list[str]] = {}
+    filled_in: list[str] = []
+    for name in asked or [str(name) for name in frame.columns if name not in (chosen.label, chosen.group)]:
+        values = _numbers_or_categories(column_of(frame, name))
+        notes += _words_among_numbers(name, values)
+        reason = _useless(name, values, asked=bool(asked))
+        if reason:
+            useless.setdefault(reason, []).append(name)
+            continue
+        if values.isna().any():
+            filled_in.append(f"{name!r} ({int(values.isna().sum()):,})")
+        for part in parts[1:]:
+            check_column(part.table, name, option="--columns")
+        columns[name] = values
+    for reason, names in useless.items():
+        notes.append(f"Skipped, {reason}: {', '.join(map(repr, names))}.")
+    if filled_in:
+        notes.append(f"Missing values, which the model is told of: {', '.join(filled_in)}.")
+    if not columns:
+        texts = [name for name in frame.columns if name != chosen.label and looks_like_text(column_of(frame, name))]
+        cure = f"--text {texts[0]!r} learns from texts" if texts else "Name columns: --columns NAME"
+        raise DataFileError(
+            f"{parts[0].table.source!r} has no column of numbers or categories to learn {chosen.label!r} from. "
+            f"{' '.join(notes[-len(useless) :]) if useless else ''} {cure}."
+        )
+    return pd.DataFrame(columns)
+
+
+def _numbers_or_categories(values: "pd.Series") -> "pd.Series":
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(values):
+        return values.astype(str).where(values.notna(), None).astype(object)
+    if pd.api.types.is_numeric_dtype(values):
+        numbers = values.astype("float64")
+        return numbers.where(np.isfinite(numbers))
+    texts = values.map(label_text)
+    shown = texts.where(~texts.str.lower().isin(MISSING), "")
+    numbers = pd.Series(pd.to_numeric(shown.where(shown != "", None), errors="coerce"), dtype="float64")
+    if bool((numbers.notna() | (shown == "")).all()):
+        return numbers.where(np.isfinite(numbers))
+    return texts.where(texts != "", None).astype(object)
+
+
+def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
+    """Return a note on a column that would be one of numbers but for a few cells: categories are rarely meant."""
+    import pandas as pd
+
+    if values.dtype != object:
+        return []
+    known = values.dropna()
+    numbers = pd.Series(pd.to_numeric(known, errors="coerce"))
+    words = [word for word, number in zip(known.tolist(), numbers.tolist(), strict=True) if np.isnan(number)]
+    if not 0 < len(words) <= _FEW_WORDS * len(known):
+        return []
+    some = ", ".join(map(repr, dict.fromkeys(words[:3])))
+    return [
+        f"Column {name!r} is taken as categories, because {len(words):,} of its {len(known):,} cells are not numbers "
+        f"({some}): correct or empty them if numbers are meant."
+    ]
+
+
+def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
+    """Return why nothing can be learned from a column, or None."""
+    different = values.nunique()
+    if different == 0:
+        return "no value in any row"
+    if different == 1 and not values.isna().any():
+        return "the same value in every row"
+    if asked:
+        return None
+    lower = name.lower()
+    is_id = lower in _NAMES_OF_IDS or lower.endswith(("_id", " id")) or name.endswith("Id")
+    if is_id and different == values.notna().sum():
+        return "a number or name of the row"
+    if values.dtype == object and different > max(20, len(values) / 2):
+        return "nearly every row has another value"
+    return None
+
+
+def _file_name(table: Table) -> str:
+    return table.source.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
