@@ -67,7 +67,7 @@ def test_all_problems_are_named_at_once():
     text = refused(TorchClassifier(), Adapters(size=0, after=["nowhere"], activation="tanh"), replicas=0, keep=7.0)
     for said in (
         "5 problems",
-        "keep=7.0",
+        "(both excluded), got 7.0",
         "bottleneck units",
         "'nowhere'",
         "'tanh'",
