@@ -101,7 +101,7 @@ def test_the_error_says_how_much_is_missing(small_disk):
         assert store.pending() == [0, 1, 3]
 
 
-def test_a_read_only_disk_is_refused_before_any_work_and_can_still_be_read(small_disk):
+def test_a_read_only_disk_is_rejected_before_any_work_and_can_still_be_read(small_disk):
     make(small_disk / "made")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for folder in ("made", "new"):
@@ -113,7 +113,7 @@ def test_a_read_only_disk_is_refused_before_any_work_and_can_still_be_read(small
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_refused_before_any_work(tmp_path):
+def test_a_folder_without_permission_is_rejected_before_any_work(tmp_path):
     with open_store(tmp_path) as store:
         store.write(0, parts_of(0))
     tmp_path.chmod(0o500)

@@ -72,6 +72,6 @@ def test_tuples_and_numpy_scalars_become_plain():
         ({"a": np.zeros(2)}, "identity.a is a ndarray"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_by_name(value, message):
+def test_what_json_cannot_hold_is_rejected_by_name(value, message):
     with pytest.raises(StoreError, match=message):
         plain(value, where="identity")

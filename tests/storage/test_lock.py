@@ -12,14 +12,14 @@ from turnover.errors import StoreLockedError
 from turnover.storage import FolderLock, TileStore
 
 
-def test_a_second_writer_in_this_process_is_refused(tmp_path):
+def test_a_second_writer_in_this_process_is_rejected(tmp_path):
     with open_store(tmp_path), pytest.raises(StoreLockedError, match=f"{tmp_path}.*pid {os.getpid()} on"):
         open_store(tmp_path)
     with open_store(tmp_path):
         pass
 
 
-def test_a_second_writer_in_another_process_is_refused_until_the_first_is_killed(tmp_path, processes):
+def test_a_second_writer_in_another_process_is_rejected_until_the_first_is_killed(tmp_path, processes):
     here, there = processes.Pipe()
     first = processes.Process(target=hold, args=(tmp_path, there))
     first.start()

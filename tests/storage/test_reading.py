@@ -100,14 +100,14 @@ def test_a_damaged_end_is_found(tmp_path):
         TileStore.open_for_reading(tmp_path)
 
 
-def test_a_folder_without_a_store_is_refused(tmp_path):
+def test_a_folder_without_a_store_is_rejected(tmp_path):
     for folder in (tmp_path, tmp_path / "missing"):
         with pytest.raises(StoreError, match="there is no store at"):
             TileStore.open_for_reading(folder)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_array_is_refused_and_the_known_ones_named(tmp_path):
+def test_an_unknown_array_is_rejected_and_the_known_ones_named(tmp_path):
     stored = TileStore.open_for_reading(make(tmp_path))
     with pytest.raises(StoreError, match=r"no array 'value'; it has .*'values'"):
         stored.read("value")

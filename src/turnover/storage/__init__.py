@@ -1,7 +1,16 @@
 """Named arrays in a folder, written tile by tile, resumable and verified.
 
-Owns: run folders, their manifests, tiles, done marks, checksums and the writer's lock. Must not know: scores, models,
-torch.
+Owns: stores of arrays, their manifests, tiles, done marks and checksums; files that are written whole or not at all;
+the lock of a folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`.
+Must not know: scores, models, torch.
+
+| file | idea |
+| --- | --- |
+| `store.py` | writing, resuming and reading a store |
+| `arrays.py` | arrays cut into tiles, and their zarr format |
+| `_manifest.py` | what a store is, which tiles are done, when it is complete |
+| `files.py`, `lock.py` | files that are there whole or not at all; one writer per folder |
+| `json_values.py` | values that JSON can hold, their differences, records with a checksum |
 
     >>> import tempfile
     >>> import numpy as np
@@ -24,7 +33,7 @@ torch.
     4.0
 
 **Identity.** What determines the content is given as JSON and fixed before the first tile. A folder of another identity
-or geometry, of another format, or with content of its own is refused. **Resuming.** A tile is done when its files and,
+or geometry, of another format, or with content of its own is rejected. **Resuming.** A tile is done when its files and,
 after them, its mark with their SHA-256 are on the disk. `open_for_writing` verifies all of that; what is missing,
 truncated or altered is pending again. A run that was killed and resumed any number of times ends with the same bytes as
 one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process. Readers need
@@ -32,7 +41,7 @@ none.
 
 | in a folder | content | there |
 | --- | --- | --- |
-| `arrays/` | a zarr 3 group, one file a tile | always |
+| `arrays/` | a zarr 3 group, one file per tile | always |
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
 | `done.jsonl` | a line with the checksums of each tile that is done | until complete |
 | `complete.json` | attributes, whole arrays, all checksums | when complete |
@@ -41,12 +50,11 @@ none.
 zarr is in the extra `store` and imported on use.
 """
 
+from .arrays import ArraySpec
 from .files import atomic_file, write_atomically
-from .geometry import ArraySpec
 from .json_values import Json, plain
 from .lock import LOCK_FILES, FolderLock
-from .reading import StoredArrays
-from .writing import TileStore
+from .store import StoredArrays, TileStore
 
 __all__ = [
     "LOCK_FILES",

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what the disk's refusals mean to the user."""
+"""Files that are there whole or not at all; errors of the disk that say what to do."""
 
 import errno
 import hashlib
@@ -159,7 +159,7 @@ def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] 
         if error.errno in _FULL:
             raise StoreError(
                 f"there is no room left for {str(folder)!r} ({reason}){needs() if needs else ''}. Make room and run "
-                "the same call again with this folder: it goes on from there."
+                "the same call again with this folder: it resumes there."
             ) from error
         if error.errno in _FORBIDDEN:
             raise StoreError(f"cannot {to} {str(folder)!r}: {reason}. Give a folder that you may {to}.") from error

@@ -1,4 +1,4 @@
-"""What a store is (fixed before the first tile) and what it is when complete: two small JSON files."""
+"""What a store is, which tiles are done, and what it is when complete: small JSON files."""
 
 import re
 from collections.abc import Mapping
@@ -8,17 +8,20 @@ from typing import Any
 
 from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
 
-from .files import read_bytes, write_atomically
-from .geometry import ArraySpec, tiles_of
+from .arrays import ArraySpec, tiles_of
+from .files import append_file, read_bytes, remove_file, write_atomically
 from .json_values import Json, differences, from_record, parse, plain, to_record
 from .lock import LOCK_FILES
-from .marks import Marks
 
-FORMAT = 1
-MANIFEST_NAME = "turnover-store.json"
 COMPLETE_NAME = "complete.json"
+_FORMAT = 1
+_MANIFEST_NAME = "turnover-store.json"
+_MARKS_NAME = "done.jsonl"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 20
+
+Marks = dict[int, dict[str, str]]
+"""Tile -> array -> checksum of the tile's file."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Make a folder a store."""
         arrays = {name: _spec_to_json(spec) for name, spec in self.arrays.items()}
-        content = {"format": FORMAT, "identity": self.identity, "arrays": arrays}
-        write_atomically(folder / MANIFEST_NAME, to_record(content, indent=2), sync=True)
+        content = {"format": _FORMAT, "identity": self.identity, "arrays": arrays}
+        write_atomically(folder / _MANIFEST_NAME, to_record(content, indent=2), sync=True)
 
 
 @dataclass(frozen=True)
@@ -64,31 +67,31 @@ class Complete:
         }
         names = self.marks[0] if self.marks else ()
         tiles = {name: [self.marks[tile][name] for tile in sorted(self.marks)] for name in names}
-        content = {"format": FORMAT, "attributes": self.attributes, "tiles": tiles, "whole": whole}
+        content = {"format": _FORMAT, "attributes": self.attributes, "tiles": tiles, "whole": whole}
         write_atomically(folder / COMPLETE_NAME, to_record(content, indent=1), sync=True)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in a folder, None where the folder is missing or empty; refuse anything else."""
+    """Return the manifest in a folder, None where the folder is missing or empty; reject anything else."""
     if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{str(folder)!r} is a file; a folder is needed.")
-    data = read_bytes(folder / MANIFEST_NAME)
+        raise StoreError(f"{str(folder)!r} must be a folder, but is a file.")
+    data = read_bytes(folder / _MANIFEST_NAME)
     if data is None:
-        _refuse_foreign(folder)
+        _reject_foreign(folder)
         return None
     raw = parse(data)
     version = None if raw is None else raw.get("format")
     # Before the checksum: another format may compute that in another way.
-    if isinstance(version, int) and version != FORMAT:
+    if isinstance(version, int) and version != _FORMAT:
         raise StoreError(
             f"the store {str(folder)!r} has format {version}; this version of turnover reads and writes format "
-            f"{FORMAT}. Use the version that made it, or give another folder."
+            f"{_FORMAT}. Use the version that made it, or give another folder."
         )
     content = from_record(data)
     if content is None:
         raise StoreDamagedError(
-            f"{MANIFEST_NAME} in {str(folder)!r} is damaged, so nobody can tell what the folder was made for. "
-            "Give another folder, or delete this one."
+            f"{_MANIFEST_NAME} in {str(folder)!r} is damaged, so nobody can tell what the folder was made for",
+            cure="Give another folder, or delete this one.",
         )
     arrays = {name: _spec_from_json(spec) for name, spec in content["arrays"].items()}
     return Manifest(content["identity"], arrays)
@@ -118,8 +121,8 @@ def read_complete(folder: Path) -> Complete | None:
     content = from_record(data)
     if content is None:
         raise StoreDamagedError(
-            f"{COMPLETE_NAME} in {str(folder)!r} is damaged. Run the call that made the folder again with it: "
-            "it computes everything anew."
+            f"{COMPLETE_NAME} in {str(folder)!r} is damaged",
+            cure="Run the call that made the folder again with it: it computes everything anew.",
         )
     tiles: dict[str, list[str]] = content["tiles"]
     marks: Marks = {
@@ -131,13 +134,45 @@ def read_complete(folder: Path) -> Complete | None:
     return Complete(content["attributes"], marks, specs, checksums)
 
 
+def read_marks(folder: Path) -> Marks:
+    """Return all marks that are whole; of two for the same tile the later one."""
+    marks: Marks = {}
+    for line in (read_bytes(folder / _MARKS_NAME) or b"").splitlines(keepends=True):
+        record = from_record(line)
+        if record is not None:
+            marks[record["tile"]] = record["sha256"]
+    return marks
+
+
+def add_mark(folder: Path, tile: int, checksums: Mapping[str, str]) -> None:
+    """Mark a tile done."""
+    append_file(folder / _MARKS_NAME, _line(tile, checksums))
+
+
+def rewrite_marks(folder: Path, marks: Marks) -> None:
+    """Make these the only marks, at once."""
+    data = b"".join(_line(tile, marks[tile]) for tile in sorted(marks))
+    if data != read_bytes(folder / _MARKS_NAME):
+        write_atomically(folder / _MARKS_NAME, data, sync=True)
+
+
+def remove_marks(folder: Path) -> None:
+    """Remove the list of marks."""
+    remove_file(folder / _MARKS_NAME)
+
+
+def _line(tile: int, checksums: Mapping[str, str]) -> bytes:
+    # The line break in front keeps a line that was cut off from spoiling this one.
+    return b"\n" + to_record({"tile": tile, "sha256": dict(checksums)})
+
+
 def check_name(name: str) -> None:
     """Raise unless an array's name can be a folder beside the store's own files."""
     if not _NAME.fullmatch(name):
-        raise StoreError(f"array name {name!r} is no name: use letters, digits and _, and no digit first.")
+        raise StoreError(f"the name of an array must be letters, digits and _, with no digit first, got {name!r}.")
 
 
-def _refuse_foreign(folder: Path) -> None:
+def _reject_foreign(folder: Path) -> None:
     if not folder.exists():
         return
     # A writer that was killed before its manifest was there leaves these.
@@ -147,7 +182,7 @@ def _refuse_foreign(folder: Path) -> None:
     if foreign:
         shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
         raise StoreError(
-            f"{str(folder)!r} is not empty and no store of turnover (it holds {shown}). Give a new or an empty folder."
+            f"{str(folder)!r} must be empty or a store of turnover, but holds {shown}. Give a new or an empty folder."
         )
 
 

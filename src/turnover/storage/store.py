@@ -1,4 +1,4 @@
-"""Writing a store: make or resume a folder, write tiles in any order, finish."""
+"""A store: make or resume a folder, write tiles in any order, finish; read it lazily, or whole and verified."""
 
 import errno
 import os
@@ -7,12 +7,35 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from turnover.errors import StoreDamagedError, StoreError
 
+from ._manifest import (
+    COMPLETE_NAME,
+    Complete,
+    Manifest,
+    add_mark,
+    check_name,
+    check_same,
+    read_complete,
+    read_manifest,
+    read_marks,
+    remove_marks,
+    rewrite_marks,
+)
+from .arrays import (
+    ARRAYS_NAME,
+    METADATA_NAME,
+    ArraySpec,
+    array_metadata,
+    group_metadata,
+    open_array,
+    require_zarr,
+    tile_bytes,
+)
 from .files import (
     disk_errors,
     holds,
@@ -24,13 +47,118 @@ from .files import (
     sha256_of,
     write_atomically,
 )
-from .geometry import ArraySpec
 from .json_values import Json, plain
 from .lock import FolderLock
-from .manifest import COMPLETE_NAME, Complete, Manifest, check_name, check_same, read_complete, read_manifest
-from .marks import add_mark, read_marks, remove_marks, rewrite_marks
-from .reading import StoredArrays
-from .zarr_files import ARRAYS_NAME, METADATA_NAME, array_metadata, group_metadata, require_zarr, tile_bytes
+
+if TYPE_CHECKING:
+    import zarr
+
+_AGAIN = "Run the call that made it again with this folder: it computes what is missing."
+
+
+class StoredArrays:
+    """The arrays of a store, complete or not, as they were when it was opened. No lock is needed.
+
+    Attributes:
+        folder: where they are.
+        identity: what the store was made for.
+        attributes: what `TileStore.finish` was given; empty before that.
+        complete: whether `TileStore.finish` has run.
+        arrays: names and geometry of all arrays that can be read.
+        tiles: the number of tiles.
+        done: numbers of the tiles that are written.
+
+    Example:
+        >>> import tempfile
+        >>> from turnover.storage import TileStore
+        >>> folder = tempfile.mkdtemp()
+        >>> with TileStore.open_for_writing(folder, identity={"seed": 0}, arrays={}) as store:
+        ...     store.finish({"unit": "nats"}, whole={"offset": np.arange(3)})
+        >>> stored = StoredArrays(folder)
+        >>> stored.attributes["unit"], stored.read("offset").tolist()
+        ('nats', [0, 1, 2])
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        require_zarr()
+        self.folder = Path(folder).absolute()
+        with disk_errors(self.folder, to="read"):
+            manifest = read_manifest(self.folder)
+            if manifest is None:
+                raise StoreError(f"there is no store at {str(self.folder)!r}. Give a folder of stored results.")
+            # In this order: a writer that finishes now adds the one before it removes the other.
+            marks = read_marks(self.folder)
+            end = read_complete(self.folder)
+            self.identity: dict[str, Any] = manifest.identity
+            self.attributes: dict[str, Any] = {} if end is None else end.attributes
+            self.complete = end is not None
+            self.arrays: dict[str, ArraySpec] = {**manifest.arrays, **({} if end is None else end.whole)}
+            self.tiles = manifest.tiles
+            self._marks = marks if end is None else end.marks
+            self._whole_checksums = {} if end is None else end.whole_checksums
+            self._check_sizes(manifest)
+            self.done: list[int] = sorted(self._marks)
+
+    def array(self, name: str) -> "zarr.Array[Any]":
+        """Return an array that is read as it is indexed; zarr verifies the crc32c of each tile that it touches.
+
+        What is not done yet shows as NaN in arrays of floats and as 0 in others; see `done`.
+        """
+        spec = self._spec(name)
+        with disk_errors(self.folder, to="read"):
+            if read_bytes(self.folder / ARRAYS_NAME / name / METADATA_NAME) != array_metadata(spec):
+                raise self._damaged([f"{ARRAYS_NAME}/{name}/{METADATA_NAME}"])
+            return open_array(self.folder / ARRAYS_NAME / name)
+
+    def read(self, name: str) -> np.ndarray:
+        """Return a whole array, with the SHA-256 of every tile verified."""
+        spec = self._spec(name)
+        if not self.complete:
+            raise StoreError(
+                f"{str(self.folder)!r} is not complete: {len(self.done)} of {self.tiles} tiles are done. {_AGAIN}"
+            )
+        array = self.array(name)
+        result = np.empty(spec.shape, spec.dtype)
+        for tile in range(spec.tiles):
+            checksum = self._whole_checksums.get(name) or self._marks[tile][name]
+            file = self._tile(name, tile)
+            if not holds(self.folder / file, checksum):
+                raise self._damaged([file])
+            # Directly after the check: the tile comes from memory now.
+            result[spec.region(tile)] = array[spec.region(tile)]
+        return result
+
+    def _spec(self, name: str) -> ArraySpec:
+        if name not in self.arrays:
+            known = ", ".join(map(repr, self.arrays)) or "none"
+            raise StoreError(f"{str(self.folder)!r} has no array {name!r}; it has {known}.")
+        return self.arrays[name]
+
+    def _check_sizes(self, manifest: Manifest) -> None:
+        """Find missing and truncated tiles at once: zarr would show a missing one as NaN or 0."""
+        bad: list[str] = []
+        for tile in sorted(self._marks):
+            wrong = [self._tile(name, tile) for name in manifest.arrays if not self._has_size(name, tile)]
+            if wrong:
+                bad += wrong
+                del self._marks[tile]
+        bad += [self._tile(name, 0) for name in self._whole_checksums if not self._has_size(name, 0)]
+        # In an unfinished store such a tile is merely not done.
+        if bad and self.complete:
+            raise self._damaged(bad)
+
+    def _tile(self, name: str, tile: int) -> str:
+        return f"{ARRAYS_NAME}/{name}/{self.arrays[name].key(tile)}"
+
+    def _has_size(self, name: str, tile: int) -> bool:
+        try:
+            return (self.folder / self._tile(name, tile)).stat().st_size == self.arrays[name].file_bytes
+        except FileNotFoundError:
+            return False
+
+    def _damaged(self, files: list[str]) -> StoreDamagedError:
+        shown = ", ".join(map(repr, files[:3])) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        return StoreDamagedError(f"in {str(self.folder)!r} these files are missing or damaged: {shown}", cure=_AGAIN)
 
 
 class TileStore:
@@ -68,7 +196,7 @@ class TileStore:
 
         Args:
             folder: new, empty, or a store of the same identity and geometry.
-            identity: all that determines the content, as JSON: another identity is refused.
+            identity: all that determines the content, as JSON: another identity is rejected.
             arrays: the arrays that are written tile by tile, all cut into the same grid.
 
         Raises:
@@ -175,7 +303,7 @@ class TileStore:
                 remove_marks(self.folder)
 
     def close(self) -> None:
-        """Let other writers in."""
+        """Release the folder for other writers."""
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -231,12 +359,12 @@ class TileStore:
 
     def _check_parts(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
         if parts.keys() != self.arrays.keys():
-            raise StoreError(f"tile {tile} needs parts of {sorted(self.arrays)}, got {sorted(parts)}.")
+            raise StoreError(f"tile {tile} must have parts of {sorted(self.arrays)}, got {sorted(parts)}.")
         for name, spec in self.arrays.items():
             needed, part = spec.part_shape(tile), parts[name]
             if part.shape != needed or part.dtype != np.dtype(spec.dtype):
                 raise StoreError(
-                    f"tile {tile} of {name!r} needs {spec.dtype} of shape {needed}, "
+                    f"tile {tile} of {name!r} must be {spec.dtype} of shape {needed}, "
                     f"got {part.dtype} of shape {part.shape}."
                 )
 
@@ -245,7 +373,7 @@ class TileStore:
         if name in self.arrays:
             raise StoreError(f"array {name!r} is written tile by tile and cannot be given whole. Use another name.")
         if not array.dtype.isnative:
-            raise StoreError(f"array {name!r} has {array.dtype.str}, a foreign byte order. Use .astype first.")
+            raise StoreError(f"array {name!r} must have native byte order, got {array.dtype.str}. Use .astype first.")
         return ArraySpec.whole(array)
 
     def _room(self) -> int:
@@ -257,7 +385,7 @@ class TileStore:
         return f": {room}{readable(free)} are free; the {len(self._marks)} tiles that are done are kept"
 
     def _check_room(self) -> None:
-        """Say so now if the disk cannot hold what is pending, and not after hours of work."""
+        """Raise now if the disk cannot hold what is pending, and not after hours of work."""
         usage = shutil.disk_usage(self.folder)
         # Some network drives report nothing.
         if usage.total > 0 and self._room() > usage.free:
@@ -267,7 +395,7 @@ class TileStore:
 
 
 def _exists(folder: Path, given: Manifest) -> bool:
-    """Tell whether the folder already is the store that is asked for; refuse every other content."""
+    """Tell whether the folder already is the store that is asked for; reject every other content."""
     stored = read_manifest(folder)
     if stored is not None:
         check_same(folder, stored, given)

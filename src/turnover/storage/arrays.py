@@ -1,16 +1,31 @@
-"""How an array is cut into tiles: the numbering of tiles, the region of each, its file and its size."""
+"""A stored array: how it is cut into tiles, and its zarr format, down to the byte.
 
+Array descriptions are written from here and not by zarr, whose wording may change between versions, so that a resumed
+run cannot differ from an uninterrupted one. Chunks are tiles: little-endian numbers without compression (scores hardly
+compress, and compressors change) and a crc32c, which zarr checks whenever it reads.
+"""
+
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from turnover.errors import StoreError
+from turnover.errors import MissingExtraError, StoreError
 
+if TYPE_CHECKING:
+    import zarr
+
+ARRAYS_NAME = "arrays"
+METADATA_NAME = "zarr.json"
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(),
 )
+_BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+_CRC = {"name": "crc32c"}
 _CRC_BYTES = 4
 
 
@@ -39,7 +54,7 @@ class ArraySpec:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise StoreError(f"dtype {self.dtype!r} cannot be stored. Use one of {', '.join(sorted(DTYPES))}.")
+            raise StoreError(f"dtype must be one of {', '.join(sorted(DTYPES))}, got {self.dtype!r}.")
         # Plain integers, so that the sizes of a torch.Size or of numpy end up as such in the manifest.
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
         object.__setattr__(self, "tile", tuple(int(size) for size in self.tile))
@@ -114,3 +129,78 @@ def _without_trailing_ones(grid: tuple[int, ...]) -> tuple[int, ...]:
     while grid and grid[-1] == 1:
         grid = grid[:-1]
     return grid
+
+
+def require_zarr() -> None:
+    """Raise unless zarr 3 can be imported."""
+    install = "pip install 'turnover[store]'"
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingExtraError(f"storing results in a folder needs zarr: {install}.") from error
+    if int(zarr.__version__.partition(".")[0]) < 3:
+        raise MissingExtraError(f"storing results needs zarr 3, found {zarr.__version__}: {install} --upgrade.")
+
+
+def group_metadata() -> bytes:
+    """Return the description of the folder that holds all arrays."""
+    return _as_bytes({"zarr_format": 3, "node_type": "group", "attributes": {}})
+
+
+def array_metadata(spec: ArraySpec) -> bytes:
+    """Return the description of an array."""
+    return _as_bytes(
+        {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": spec.shape,
+            "data_type": spec.dtype,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": spec.tile}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "NaN" if spec.dtype.startswith("float") else _fill_value(spec.dtype),
+            "codecs": [_BYTES, _CRC],
+            "attributes": {},
+            "storage_transformers": [],
+        }
+    )
+
+
+def tile_bytes(spec: ArraySpec, part: np.ndarray) -> bytes:
+    """Return the content of a tile's file; parts at the edges are filled up to a full tile."""
+    import zarr
+    from zarr.storage import MemoryStore
+
+    # zarr writes to memory and not to the disk, which it would not wait for.
+    files: dict[str, Any] = {}
+    # zarr annotates its functions with types that are not always installed.
+    array = cast("Any", zarr).create_array(
+        MemoryStore(files),
+        shape=spec.tile,
+        chunks=spec.tile,
+        dtype=spec.dtype,
+        fill_value=_fill_value(spec.dtype),
+        filters=None,
+        serializer=_BYTES,
+        compressors=[_CRC],
+        # A tile that holds nothing but the fill value must have its file too, or it would look missing.
+        config={"write_empty_chunks": True},
+    )
+    array[tuple(slice(size) for size in part.shape)] = part
+    return files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
+
+
+def open_array(folder: Path) -> "zarr.Array[Any]":
+    """Return the array in a folder, for reading."""
+    import zarr
+    from zarr.storage import LocalStore
+
+    return cast("Any", zarr).open_array(LocalStore(folder, read_only=True), mode="r", zarr_format=3)
+
+
+def _fill_value(dtype: str) -> bool | float:
+    """Return what an array shows where nothing is written yet."""
+    return {"b": False, "f": math.nan}.get(np.dtype(dtype).kind, 0)
+
+
+def _as_bytes(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, sort_keys=True) + "\n").encode()
