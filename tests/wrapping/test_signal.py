@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.wrapping.plan.plan import REFERENCE_ROWS, REFERENCE_SIGNAL, expected_signal
+from turnover.wrapping.plan.result import REFERENCE_ROWS, REFERENCE_SIGNAL, expected_signal
 
 
 def mlp(width=512):

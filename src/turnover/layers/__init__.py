@@ -13,7 +13,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 | `instances.py` | ids in any form; which ids and view are active; every site must run |
 | `views.py` | the three views, and mask words to factors |
 | `dropout.py` | one site's forward pass: `TurnOverDropout`, the hook for other modules, compiled graphs, checkpoints |
-| `batch_dim.py` | finding the batch dimension of a site |
+| `_batch_dim.py` | finding the batch dimension of a site |
 | `root.py` | hooks and recipe tensor of the wrapped root |
 | `expansion.py` | where rows are expanded to all replicas |
 | `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
@@ -25,7 +25,7 @@ from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
 from .instances import Instances, active_instances, as_ids, instances, no_instances
 from .masking import Masking, Site
-from .modes import MODE_HOOKS, drop_start, put_mode, start_state
+from .modes import ModeHook, drop_start, put_mode, start_state
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
 from .replicas import Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
@@ -35,7 +35,6 @@ from .views import KEEP, VIEWS, View, factors_by_table, scales
 __all__ = [
     "DIMS",
     "KEEP",
-    "MODE_HOOKS",
     "RECIPE_KEY",
     "VIEWS",
     "AdapterRecipe",
@@ -46,6 +45,7 @@ __all__ = [
     "MaskedOutput",
     "Masking",
     "Mode",
+    "ModeHook",
     "Place",
     "Recipe",
     "Replicated",

@@ -28,7 +28,7 @@ from turnover.errors import (
 )
 from turnover.masks import check_keep, words_for
 
-from .batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
+from ._batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
 from .expansion import expanded
 from .instances import ACTIVE, Instances, recomputation
 from .masking import Masking, Site

@@ -21,7 +21,7 @@ from torch.func import functional_call
 
 from turnover.errors import BatchSizeError, SiteOutputError
 
-from .batch_dim import probed_shapes
+from ._batch_dim import probed_shapes
 from .dropout import apply_mask
 from .instances import active_instances
 from .masking import Site
@@ -31,85 +31,61 @@ _START = "_turnover_start_"
 _FEWEST_DIMS = 3  # rows, positions, units: in two dimensions a single row is a batch of one
 
 
-class BackwardMask:
-    """Forward hook of mode "backward": in training the mask acts on the gradient of the output."""
+class ModeHook:
+    """Forward hook of a site in the mode "backward" or "mixout".
 
-    def __init__(self, site: Site) -> None:
-        """Mask at this site."""
+    Both are f0(x) + mask * (f(x) - f0(x)), or f0(x) + f(mask * x) - f0(mask * x) at the input of the last layer. In
+    mode "mixout" f0 has the start weights. In mode "backward" f0 is f without gradient, so the value stays as it is, to
+    the last bit, and the gradient passes through the mask; where nothing learns, f0 is 0, and the mask acts as in any
+    model.
+    """
+
+    def __init__(self, site: Site, module: nn.Module, mode: str) -> None:
         self.site = site
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        """Return the output as it is in training, and masked where networks are asked."""
-        training = _trains(module, self.site)
-        x = _rows_of_all(_tensor(output, self.site), training=training)
-        if not (training and _learns()):
-            return _masked(x, self.site, training=training)
-        value = x.detach()
-        # The mask acts on a zero: the value stays, to the last bit, and the gradient passes through the mask.
-        return value + _masked(x - value, self.site, training=True)
-
-
-class BackwardInputMask:
-    """Forward hook of the last layer in mode "backward": only the columns of kept inputs learn."""
-
-    def __init__(self, site: Site, module: nn.Module) -> None:
-        """Mask the input at this site."""
-        self.site = site
-        self._twin = (_without_weights(module),)
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        """Return the output; what its weights learn comes from the kept inputs alone."""
-        (x,) = args
-        training = _trains(module, self.site)
-        masked = _masked(x, self.site, training=training)
-        weights: dict[str, Tensor] = dict(module.named_parameters())
-        if not (training and _learns()):
-            return functional_call(self._twin[0], weights, (masked,))
-        fixed = {name: value.detach() for name, value in weights.items()}
-        alike = functional_call(self._twin[0], fixed, (masked,))
-        return functional_call(self._twin[0], weights, (masked,)) + (
-            functional_call(self._twin[0], fixed, (x,)) - alike
-        )
-
-
-class Mixout:
-    """Forward hook of mode "mixout": what the start weights give, plus the masked difference."""
-
-    def __init__(self, site: Site, module: nn.Module) -> None:
-        """Keep the weights that the module has now, beside those that will learn."""
-        self.site = site
-        self._twin = (_without_weights(module),)
-        keep_start(module)
+        self._mixout = mode == "mixout"
+        self._at_input = site.recipe.place == "input"
+        # In a tuple, so that its parameters are none of the model's.
+        self._twin: tuple[nn.Module, ...] = (_without_weights(module),) if self._mixout or self._at_input else ()
+        if self._mixout:
+            _keep_start(module)
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        """Return the output under the masks of the active instances; without any, the output itself."""
-        if active_instances() is None and not module.training and probed_shapes() is None:
+        """Return the output under the masks of the active instances; of "mixout" without any, the output itself."""
+        now = active_instances()
+        if self._mixout and now is None and not module.training and probed_shapes() is None:
             return output
-        return self._mixed(module, args, kwargs, output)
+        training = module.training if now is None else now.trains(self.site.masking, module)
+        learns = training and torch.is_grad_enabled() and now is not None and now.shared_view == KEEP
+        if self._at_input:
+            return self._masked_input(module, args[0], training, learns)
+        y = _tensor(output, self.site)
+        if self._mixout:
+            start = _tensor(_with_start(self._twin[0], module, args, kwargs), self.site)
+        elif learns:
+            start = y.detach()
+        else:
+            return _masked(_rows_of_all(y, training=training), self.site, training=training)
+        return start + _masked(_rows_of_all(y - start, training=training), self.site, training=training)
 
-    def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
-        """Return f0(x) + mask * (f(x) - f0(x))."""
-        start = _tensor(_with_start(self._twin[0], module, args, kwargs), self.site)
-        training = _trains(module, self.site)
-        difference = _rows_of_all(_tensor(output, self.site) - start, training=training)
-        return start + _masked(difference, self.site, training=training)
+    def _masked_input(self, module: nn.Module, x: Tensor, training: bool, learns: bool) -> Tensor:
+        twin, weights = self._twin[0], dict[str, Tensor](module.named_parameters())
+        masked = _masked(x, self.site, training=training)
+        y = functional_call(twin, weights, (masked,))
+        if self._mixout:
+            start = _start_of(module)
+        elif learns:
+            start = {name: value.detach() for name, value in weights.items()}
+        else:
+            return y
+        return functional_call(twin, start, (x,)) + (y - functional_call(twin, start, (masked,)))
 
 
-class MixoutInput(Mixout):
-    """The same for the last layer: the difference of the weights sees the masked input."""
-
-    def _mixed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Tensor:
-        """Return f0(x) + f(mask * x) - f0(mask * x)."""
-        (x,) = args
-        masked = _masked(x, self.site, training=_trains(module, self.site))
-        start = start_of(module)
-        weights: dict[str, Tensor] = dict(module.named_parameters())
-        twin = self._twin[0]
-        difference = functional_call(twin, weights, (masked,)) - functional_call(twin, start, (masked,))
-        return functional_call(twin, start, (x,)) + difference
+def put_mode(module: nn.Module, site: Site, mode: str) -> None:
+    """Put the masks of a site into a module, as the mode asks."""
+    module.register_forward_hook(ModeHook(site, module, mode), with_kwargs=True)
 
 
-def keep_start(module: nn.Module) -> None:
+def _keep_start(module: nn.Module) -> None:
     """Keep a copy of a module's weights as buffers that move with it and are not saved."""
     for name, parameter in module.named_parameters():
         buffer = _START + name.replace(".", "_")
@@ -117,7 +93,7 @@ def keep_start(module: nn.Module) -> None:
             module.register_buffer(buffer, parameter.detach().clone(), persistent=False)
 
 
-def start_of(module: nn.Module) -> dict[str, Tensor]:
+def _start_of(module: nn.Module) -> dict[str, Tensor]:
     """Return the weights that a module had when it was wrapped."""
     return {name: module.get_buffer(_START + name.replace(".", "_")) for name, _ in module.named_parameters()}
 
@@ -128,7 +104,7 @@ def start_state(root: nn.Module) -> dict[str, Tensor]:
 
 
 def drop_start(module: nn.Module) -> None:
-    """Undo `keep_start`."""
+    """Undo `_keep_start`."""
     for name in [name for name in module._buffers if name.startswith(_START)]:
         del module._buffers[name]
 
@@ -142,28 +118,16 @@ def _without_weights(module: nn.Module) -> nn.Module:
     return twin
 
 
-MODE_HOOKS = (BackwardMask, BackwardInputMask, Mixout, MixoutInput)
-
-
-def put_mode(module: nn.Module, site: Site, mode: str) -> None:
-    """Put the masks of a site into a module, as the mode asks."""
-    at_input = site.recipe.place == "input"
-    if mode == "backward":
-        module.register_forward_hook(BackwardInputMask(site, module) if at_input else BackwardMask(site))
-    else:
-        module.register_forward_hook(MixoutInput(site, module) if at_input else Mixout(site, module), with_kwargs=True)
-
-
 def _with_start(twin: nn.Module, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what a module makes with its start weights, in its own mode.
 
-    Statistics of BatchNorm are no weights: those of the batch, or those gathered so far, are the same for both. The
+    Statistics of BatchNorm are not weights: those of the batch, or those gathered so far, are the same for both. The
     module itself gathers them; here they are copies, which are written to in vain.
     """
     if twin.training != module.training:
         twin.train(module.training)
     gathered = {name: module.get_buffer(name).clone() for name, _ in twin.named_buffers()}
-    return functional_call(twin, {**gathered, **start_of(module)}, args, kwargs)
+    return functional_call(twin, {**gathered, **_start_of(module)}, args, kwargs)
 
 
 def _masked(x: Tensor, site: Site, *, training: bool) -> Tensor:
@@ -175,18 +139,6 @@ def _masked(x: Tensor, site: Site, *, training: bool) -> Tensor:
             f"{error} A module that makes one thing for the whole batch, as an embedding of relative positions does, "
             f"has no rows to mask: freeze it before turnover.wrap, model.get_submodule({site}).requires_grad_(False)."
         ) from error
-
-
-def _trains(module: nn.Module, site: Site) -> bool:
-    """Tell whether the model of a site is in training mode."""
-    now = active_instances()
-    return module.training if now is None else now.trains(site.masking, module)
-
-
-def _learns() -> bool:
-    """Tell whether rows are learned: gradients are on, and the rows are in keep view."""
-    now = active_instances()
-    return torch.is_grad_enabled() and now is not None and now.shared_view == KEEP
 
 
 def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:

@@ -17,7 +17,6 @@ from turnover.layers import TurnOverDropout
 
 from ._modules import join
 
-OUTPUTS = "its units are outputs of the model"
 _NEUTRAL = ("device", "dtype", "ndim")  # reading these of a tensor says nothing about its rows
 
 
@@ -202,11 +201,13 @@ class ZeroFlow:
         keeps: True or False; None where the code cannot be traced.
         reason: what breaks it, or why it is not known.
         instead: path of a later module that would be right, if there is one.
+        at_output: whether the units are outputs of the model.
     """
 
     keeps: bool | None
     reason: str = ""
     instead: str | None = None
+    at_output: bool = False
 
 
 def zero_flows(model: nn.Module, paths: list[str]) -> dict[str, ZeroFlow]:
@@ -292,7 +293,7 @@ class _Walk:
             if verdict == "breaks":
                 return ZeroFlow(False, reason)
             if verdict == "unknown":
-                unknown = unknown or ZeroFlow(None, reason)
+                unknown = unknown or ZeroFlow(None, reason, at_output=node.op == "output" and not self._prefix)
             elif verdict == "keeps":
                 queue.extend(node.users)
         return unknown or ZeroFlow(True)
@@ -302,7 +303,7 @@ class _Walk:
         if node.op == "output":
             if self._prefix:
                 return "unknown", f"the code outside {self._prefix!r} cannot be traced"
-            return "unknown", OUTPUTS
+            return "unknown", "its units are outputs of the model"
         if node.op == "call_module":
             module, path = (
                 self._model.get_submodule(join(self._prefix, str(node.target))),

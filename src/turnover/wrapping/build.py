@@ -6,9 +6,9 @@ from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError
 from turnover.layers import (
-    MODE_HOOKS,
     MaskedOutput,
     Masking,
+    ModeHook,
     Recipe,
     Site,
     SiteRecipe,
@@ -74,7 +74,7 @@ def _put_mask(root: nn.Module, site: Site) -> None:
 def without_masks(root: nn.Module) -> nn.Module:
     """Take the masks out of a model, which is changed, and return it."""
     for module in list(root.modules()):
-        remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, (MaskedOutput, *MODE_HOOKS)))
+        remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput | ModeHook))
         drop_start(module)
         if isinstance(module, TurnOverDropout) and module.site is not None:
             if module.replaced:

@@ -16,7 +16,7 @@ from ._replicas import replica_of
 from ._sites import At
 from .adapters import Adapters, bottleneck_of, find_blocks
 from .build import build, copy_of, sharing, without_masks, wrapped_root
-from .plan import make_plan
+from .plan import plan
 from .tensor_file import tensor_bytes
 
 
@@ -62,7 +62,7 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    plan = make_plan(
+    planned = plan(
         model,
         at=at,
         keep=keep,
@@ -73,10 +73,10 @@ def wrap(
         adapters=adapters,
         mode=mode,
     )
-    plan.raise_problems()
-    for warning in plan.warnings:
+    planned.raise_problems()
+    for warning in planned.warnings:
         warnings.warn(warning, TurnOverWarning, stacklevel=2)
-    return build(model if in_place else copy_of(model), _with_start(plan.recipe, model))
+    return build(model if in_place else copy_of(model), _with_start(planned.recipe, model))
 
 
 def _with_start(recipe: Recipe, model: nn.Module) -> Recipe:

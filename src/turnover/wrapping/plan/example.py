@@ -14,7 +14,7 @@ from turnover.layers import instances, masking_of
 from turnover.wrapping.audit import measure_leaks
 from turnover.wrapping.build import build, copy_of
 
-from .plan import Plan, SitePlan
+from .result import Plan, SitePlan
 
 _ROWS = 4
 

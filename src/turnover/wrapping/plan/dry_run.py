@@ -1,6 +1,6 @@
 """The plan: a dry run of `wrap` that says which sites there would be, what would leak and what is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import nn
 from turnover.errors import AlreadyWrappedError, MaskError, PlanError
 from turnover.layers import Mode, Recipe, find_root
 from turnover.masks import MaskSource, check_keep, source_named
-from turnover.wrapping._flow import OUTPUTS, ZeroFlow, feeds_output_linear, zero_flows
+from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
 from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
 from turnover.wrapping._modules import compiled_in, listed, quantized_in
@@ -19,7 +19,7 @@ from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
 from .example import narrow_sites, with_example
-from .plan import BROADCAST, Plan, SitePlan, expected_signal
+from .result import BROADCAST, Plan, SitePlan, expected_signal
 
 
 def plan(
@@ -51,50 +51,16 @@ def plan(
         True
     """
     del in_place
-    made = make_plan(
-        model,
-        at=at,
-        keep=keep,
-        seed=seed,
-        masks=masks,
-        replicas=replicas,
-        split=split,
-        adapters=adapters,
-        mode=mode,
-    )
-    if example is not None and not made.problems:
-        made = with_example(made, model, example)
-    if n is None or made.problems:
-        return made
-    expected = expected_signal(n, [site.width for site in made.sites], replicas)
-    if isinstance(expected, str):
-        return replace(made, notes=(*made.notes, expected))
-    return replace(made, signal=expected)
-
-
-def make_plan(
-    model: nn.Module,
-    *,
-    at: At,
-    keep: float,
-    seed: int,
-    masks: str | MaskSource,
-    replicas: int = 1,
-    split: str | None = None,
-    adapters: int | Adapters | None = None,
-    mode: Mode = "forward",
-) -> Plan:
-    """Return the plan without an example: what the code of the model tells."""
     _check_model(model)
     compiled = compiled_in(model)
     with_adapters = plan_adapters(model, adapters, at)
-    model = with_adapters.model
+    placed = with_adapters.model
     if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
         choice = _no_sites(keep)
     elif mode == "forward" or mode not in MODES:
-        choice = choose_sites(model, with_adapters.at, keep)
+        choice = choose_sites(placed, with_adapters.at, keep)
     else:
-        choice = choose_for_mode(model, at, keep, mode)
+        choice = choose_for_mode(placed, at, keep, mode)
     problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
     if compiled:
         problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
@@ -103,7 +69,7 @@ def make_plan(
         source = source_named(masks, seed)
     except MaskError as error:
         problems.append(str(error))
-    parts = plan_replicas(model, choice.sites, replicas, split, with_adapters.recipe)
+    parts = plan_replicas(placed, choice.sites, replicas, split, with_adapters.recipe)
     problems += parts.problems
     sites = parts.sites
     recipe = Recipe("counter", 0, sites)
@@ -111,16 +77,16 @@ def make_plan(
         recipe = Recipe(
             source.kind, source.seed, sites, source.options(), replicas, parts.replicated, with_adapters.recipe, mode
         )
-    flows = zero_flows(model, [site.path for site in sites]) | dict(with_adapters.zero)
+    flows = zero_flows(placed, [site.path for site in sites]) | dict(with_adapters.zero)
     if mode != "forward":  # a layer's own mask keeps an instance out of its rows, whatever follows
         flows = {site.path: ZeroFlow(True) for site in sites}
     site_plans = tuple(
         SitePlan(
             path=site.path,
-            module=type(model.get_submodule(site.path)).__name__,
+            module=type(placed.get_submodule(site.path)).__name__,
             place=site.place,
             dim=site.dim,
-            width=site_width(model, site.path),
+            width=site_width(placed, site.path),
             batch_dim=site.batch_dim,
             keep=site.keep,
             zero=flows[site.path],
@@ -128,37 +94,48 @@ def make_plan(
         for site in sites
     )
     notes = [*with_adapters.notes, *parts.notes, *(source.notes(keep) if source and not problems else ())]
-    notes += [] if problems or mode != "forward" else tied_weights(model)
+    notes += [] if problems or mode != "forward" else tied_weights(placed)
     if choice.never_called:
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
-    outputs = [site.path for site in site_plans if site.zero.reason == OUTPUTS]
-    if outputs:
-        notes.append(
-            f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
-        )
-    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
-    if recurrent:
-        notes.append(
-            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
-            "reads h_n goes around the mask; read output[:, -1] instead."
-        )
+    notes += _notes(placed, site_plans)
     if with_adapters.recipe is not None:
-        leaks = tuple(adapter_leaks(model, with_adapters.recipe))
+        leaks = tuple(adapter_leaks(placed, with_adapters.recipe))
     elif mode != "forward":
-        leaks = tuple(mode_leaks(model, sites))
+        leaks = tuple(mode_leaks(placed, sites))
     else:
-        leaks = tuple(expected_leaks(model, flows))
-    return Plan(
+        leaks = tuple(expected_leaks(placed, flows))
+    planned = Plan(
         recipe=recipe,
         sites=site_plans,
         leaks=leaks,
         problems=tuple(problems),
-        warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(model)),
+        warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(placed)),
         notes=tuple(notes),
-        path=_expected_path(model, site_plans),
-        parameters=sum(p.numel() for p in model.parameters()),
-        trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        path=_expected_path(placed, site_plans),
+        parameters=sum(p.numel() for p in placed.parameters()),
+        trainable=sum(p.numel() for p in placed.parameters() if p.requires_grad),
     )
+    if example is not None and not problems:
+        planned = with_example(planned, model, example)
+    if n is None or planned.problems:
+        return planned
+    expected = expected_signal(n, [site.width for site in planned.sites], replicas)
+    if isinstance(expected, str):
+        return replace(planned, notes=(*planned.notes, expected))
+    return replace(planned, signal=expected)
+
+
+def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
+    """Yield what is worth knowing of sites that work but not as one may think."""
+    outputs = [site.path for site in sites if site.zero.at_output]
+    if outputs:
+        yield f"{', '.join(outputs)}: masks the outputs of the model themselves. Mask the input of its last layer."
+    recurrent = [site.path for site in sites if isinstance(model.get_submodule(site.path), nn.RNNBase)]
+    if recurrent:
+        yield (
+            f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
+            "reads h_n goes around the mask; read output[:, -1] instead."
+        )
 
 
 def _no_sites(keep: float) -> Choice:
