@@ -54,19 +54,30 @@ class Said:
 Turnover = Callable[..., Said]
 
 
+def call_turnover(*arguments: object) -> Said:
+    """Call the command line in this process and folder."""
+    # Wide, so that sentences are not broken within what a test looks for.
+    env = {"COLUMNS": "200", "LINES": "50", "NO_COLOR": "1", "TERM": "xterm"}
+    done = CliRunner().invoke(make_app(), [str(argument) for argument in arguments], env=env)
+    return Said(done.exit_code, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def turnover_(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Turnover:
     """Call the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    app = make_app()
+    return call_turnover
 
-    def call(*arguments: object) -> Said:
-        # Wide, so that sentences are not broken within what a test looks for.
-        env = {"COLUMNS": "200", "LINES": "50", "NO_COLOR": "1", "TERM": "xterm"}
-        done = CliRunner().invoke(app, [str(argument) for argument in arguments], env=env)
-        return Said(done.exit_code, done.stdout, done.stderr)
 
-    return call
+def refused(said: Said, *parts: str) -> None:
+    """Check that a command was rejected with a message that has these parts."""
+    assert said.code == 2, said.out + said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    message = " ".join(said.err.split())
+    assert message.startswith("turnover: ")
+    for part in parts:
+        assert part in message, message
 
 
 def reviews(rows: int = 60) -> str:

@@ -1,26 +1,15 @@
-"""Bad input: a sentence that says what to do, exit code 2, no traceback, and nothing half written."""
+"""Bad input: a message that says what to do, exit code 2, no traceback, and nothing half written."""
 
 import json
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, image_folder, reviews
-
-
-def refused(said, *parts):
-    """Check that a command was refused with a sentence that has these parts."""
-    assert said.code == 2, said.out + said.err
-    assert "Traceback" not in said.err
-    assert said.out == ""
-    sentence = " ".join(said.err.split())
-    assert sentence.startswith("turnover: ")
-    for part in parts:
-        assert part in sentence, sentence
-
+from tests.ui.terminal.conftest import SMALL_OPTIONS, image_folder, refused, reviews
 
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
@@ -45,14 +34,55 @@ def test_a_file_that_cannot_be_learned_from_is_refused_and_no_folder_is_made(tur
     assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
 
 
-def test_a_missing_column_suggests_the_nearest(turnover_, tmp_path):
+def _corrupt_image(folder: Path) -> None:
+    (image_folder(folder / "images") / "above" / "1.png").write_bytes(b"no image at all")
+
+
+def _nan_pixels(folder: Path) -> None:
+    images = np.random.default_rng(0).random((40, 8, 8))
+    images[6, 2, 2] = np.nan
+    np.savez(folder / "images.npz", images=images, labels=np.arange(40) % 2)
+
+
+def _wrong_encoding(folder: Path) -> None:
+    (folder / "data.csv").write_bytes(reviews().replace("film", "Übung").encode("latin-1"))
+
+
+def _unseen_label(folder: Path) -> None:
+    (folder / "check.csv").write_text("text,label\na film,good\na film,mixed\n")
+
+
+def _nothing(folder: Path) -> None:
+    pass
+
+
+REJECTED: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
+    "a missing column": (_nothing, "data.csv --text txet --label label", ["Did you mean --text text?"]),
+    "a missing file": (_nothing, "dat.csv", ["data.csv"]),
+    "settings out of range, all at once": (
+        _nothing,
+        "data.csv --keep 2 --batch-size 0",
+        ["keep must be", "got 2", "batch_size must be"],
+    ),
+    "a wrong encoding": (_wrong_encoding, "data.csv", ["not UTF-8", "iconv"]),
+    "a label unseen in training": (_unseen_label, "data.csv --validation-data check.csv", ["'mixed'"]),
+    "a corrupt image": (
+        _corrupt_image,
+        "images --image-size 8",
+        ["1 image of 40", "above/1.png", "Replace or remove", "--skip-bad"],
+    ),
+    "pixels that are NaN": (_nan_pixels, "images.npz", ["NaN or infinite (image 7)", "--skip-bad"]),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_bad_data_and_settings_are_rejected_with_what_to_do_and_no_folder_is_made(turnover_, tmp_path, name):
+    make, command, parts = REJECTED[name]
     (tmp_path / "data.csv").write_text(reviews())
-    refused(turnover_("run", "data.csv", "--text", "txet", "--label", "label"), "Did you mean --text text?")
-
-
-def test_a_missing_file_suggests_the_nearest(turnover_, tmp_path):
-    (tmp_path / "reviews.csv").write_text(reviews())
-    refused(turnover_("run", "review.csv"), "reviews.csv")
+    make(tmp_path)
+    given = command.split()
+    small = SMALL_OPTIONS if "--batch-size" not in given else []
+    refused(turnover_("run", *given, *small), *parts)
     assert not Path("runs").exists()
 
 
@@ -62,28 +92,6 @@ def test_nan_and_missing_values_of_a_table_are_learned_from_and_noted(turnover_,
     said = turnover_("run", "data.csv", "--label", "y", *SMALL_OPTIONS, "--json")
     assert said.code == 0, said.err
     assert any("Missing values" in note for note in said.data["notes"])
-
-
-def test_a_wrong_encoding_names_the_byte_and_the_cure(turnover_, tmp_path):
-    (tmp_path / "data.csv").write_bytes(reviews().replace("film", "Übung").encode("latin-1"))
-    refused(turnover_("run", "data.csv"), "not UTF-8", "iconv")
-    assert not Path("runs").exists()
-
-
-def test_a_corrupt_image_is_named(turnover_, tmp_path):
-    folder = image_folder(tmp_path / "images")
-    (folder / "above" / "1.png").write_bytes(b"no image at all")
-    said = turnover_("run", folder, "--image-size", "8", *SMALL_OPTIONS)
-    refused(said, "1 image of 40", "above/1.png", "Replace or remove", "--skip-bad")
-    assert not Path("runs").exists()
-
-
-def test_pixels_that_are_nan_are_named(turnover_, tmp_path):
-    images = np.random.default_rng(0).random((40, 8, 8))
-    images[6, 2, 2] = np.nan
-    np.savez(tmp_path / "images.npz", images=images, labels=np.arange(40) % 2)
-    refused(turnover_("run", "images.npz", *SMALL_OPTIONS), "NaN or infinite (image 7)", "--skip-bad")
-    assert not Path("runs").exists()
 
 
 def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnover_, tmp_path):
@@ -98,21 +106,6 @@ def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnov
     assert again.data["results"] == said.data["results"]
     refused(turnover_("run", "--config", "RUN/config.toml", "--no-skip-bad", "--out", "NEW"), "line 62", "--skip-bad")
     assert not Path("NEW").exists()
-
-
-def test_a_label_unseen_in_training_is_named(turnover_, tmp_path):
-    (tmp_path / "data.csv").write_text(reviews())
-    (tmp_path / "check.csv").write_text("text,label\na film,good\na film,mixed\n")
-    refused(turnover_("run", "data.csv", "--validation-data", "check.csv", *SMALL_OPTIONS), "'mixed'")
-    assert not Path("runs").exists()
-
-
-def test_settings_out_of_range_are_all_told_at_once(turnover_, tmp_path):
-    (tmp_path / "data.csv").write_text(reviews())
-    refused(
-        turnover_("run", "data.csv", "--keep", "2", "--batch-size", "0"), "keep must be", "got 2", "batch_size must be"
-    )
-    assert not Path("runs").exists()
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(turnover_, tmp_path):
@@ -149,57 +142,53 @@ def test_a_folder_or_file_that_is_no_run_is_told_apart_from_a_missing_one(turnov
     refused(turnover_("memorized", "file"), "'file' is a file, and the folder of a run is needed", "turnover run DATA")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_of_another_version_says_how_to_run_it_again(turnover_, text_run, tmp_path, command):
-    shutil.copytree(text_run, tmp_path / "RUN")
-    about = json.loads((tmp_path / "RUN" / "run.json").read_text())
-    (tmp_path / "RUN" / "run.json").write_text(json.dumps({**about, "format": 99}))
-    refused(turnover_(*command.split()), "format", "turnover run --config")
+STATES = {
+    "another version": ({"format": 99}, ["format", "turnover run --config"]),
+    "unfinished": ({"state": "begun"}, ["is not finished", "turnover run --config"]),
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_unfinished_run_says_how_to_take_it_up_again(turnover_, text_run, tmp_path, command):
-    shutil.copytree(text_run, tmp_path / "RUN")
-    about = json.loads((tmp_path / "RUN" / "run.json").read_text())
-    (tmp_path / "RUN" / "run.json").write_text(json.dumps({**about, "state": "begun"}))
-    refused(turnover_(*command.split()), "is not finished", "turnover run --config")
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_of_another_version_or_unfinished_says_how_to_run_or_resume_it(
+    turnover_, text_run, tmp_path, command, state
+):
+    change, parts = STATES[state]
+    # Nothing but these is read before the state is known.
+    (tmp_path / "RUN").mkdir()
+    shutil.copy(text_run / "config.toml", tmp_path / "RUN")
+    about = json.loads((text_run / "run.json").read_text())
+    (tmp_path / "RUN" / "run.json").write_text(json.dumps({**about, **change}))
+    refused(turnover_(*command.split()), *parts)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    ["run.json", "rows.jsonl.gz", "inputs.json", "splits.npy", "curves.json", "model/weights.pt", "scores/mean.npz"],
-)
-@pytest.mark.parametrize("missing", [False, True])
-def test_a_half_written_run_says_how_to_run_it_again(turnover_, text_run, tmp_path, damage, missing):
-    shutil.copytree(text_run, tmp_path / "RUN")
-    file = tmp_path / "RUN" / damage
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    if missing and damage not in ("run.json", "scores/mean.npz"):  # no run at all; computed anew
-        file.unlink()
-    said = turnover_("report", "RUN")
-    refused(said, "turnover run --config RUN/config.toml --out NEW")
+AGAIN = "turnover run --config RUN/config.toml --out NEW"
+HALF, GONE = "half", "gone"
+DAMAGES = [
+    *(
+        ("text", file, damage, "report RUN", AGAIN)
+        for file in ("rows.jsonl.gz", "inputs.json", "splits.npy", "curves.json", "model/weights.pt")
+        for damage in (HALF, GONE)
+    ),
+    ("text", "run.json", HALF, "report RUN", AGAIN),
+    ("text", "scores/mean.npz", HALF, "report RUN", AGAIN),
+    ("image", "images.npz", HALF, "memorized RUN", AGAIN),
+    ("text", "config.toml", HALF, "explain RUN --errors", "config.toml' is not TOML"),
+    ("lm", "model/0/weights.pt", HALF, "explain RUN --query film_and_dull_awful_cold_grim", AGAIN),
+]
+
+
+@pytest.mark.parametrize(("kind", "file", "damage", "command", "part"), DAMAGES, ids=str)
+def test_a_damaged_run_says_how_to_run_it_again(turnover_, runs, tmp_path, kind, file, damage, command, part):
+    shutil.copytree(runs[kind], tmp_path / "RUN")
+    damaged = tmp_path / "RUN" / file
+    if damage == GONE:
+        damaged.unlink()
+    else:
+        damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2 + 1])
+    said = turnover_(*(word.replace("_", " ") for word in command.split()))
+    refused(said, part)
     assert "Save the model again" not in said.err
-
-
-def test_damaged_images_of_a_run_say_how_to_run_it_again(turnover_, runs, tmp_path):
-    shutil.copytree(runs["image"], tmp_path / "RUN")
-    (tmp_path / "RUN" / "images.npz").write_bytes(b"PK\x03\x04 half")
-    refused(turnover_("memorized", "RUN"), "turnover run --config RUN/config.toml --out NEW")
-
-
-def test_damaged_settings_of_a_run_are_told_in_a_sentence(turnover_, text_run, tmp_path):
-    shutil.copytree(text_run, tmp_path / "RUN")
-    (tmp_path / "RUN" / "config.toml").write_text('data = "half')
-    refused(turnover_("explain", "RUN", "--errors"), "config.toml' is not TOML")
-
-
-def test_damaged_weights_of_a_language_model_say_how_to_run_it_again(turnover_, runs, tmp_path):
-    shutil.copytree(runs["lm"], tmp_path / "RUN")
-    (tmp_path / "RUN" / "model" / "0" / "weights.pt").write_bytes(b"half")
-    refused(
-        turnover_("explain", "RUN", "--query", "film and dull awful cold grim"),
-        "turnover run --config RUN/config.toml --out NEW",
-    )
 
 
 def test_a_port_in_use_is_told_with_the_cure(turnover_, text_run):

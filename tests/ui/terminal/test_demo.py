@@ -3,33 +3,37 @@
 from pathlib import Path
 
 import pytest
+import sklearn.datasets
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("demo")
+@pytest.fixture(params=[300, pytest.param(1797, marks=pytest.mark.slow)])
+def digits(request, monkeypatch):
+    """The number of training digits, of the first 300 digits or of all."""
+    pixels, labels = sklearn.datasets.load_digits(return_X_y=True)
+    loaded = pixels[: request.param], labels[: request.param]
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda **_: loaded)
+    return request.param * 4 // 5
 
 
-def test_the_demo_finds_changed_labels_and_ends_with_the_report_and_how_to_serve_it(turnover_, folder):
-    said = turnover_("demo", "--epochs", "1", "--out", folder / "demo")
+def test_the_demo_finds_changed_labels_and_ends_with_the_report_and_how_to_serve_it(turnover_, tmp_path, digits):
+    out, changed = tmp_path / "demo", round(digits / 10)
+    epochs = 6 if digits < 1000 else 1
+    given = ("demo", "--epochs", epochs, "--out", out)
+    said = turnover_(*given)
     assert said.code == 0, said.err
     for part in (
-        "of the 144 changed labels are among the 144 digits",
+        f"of the {changed} changed labels are among the {changed} digits",
         "training digits, flipped subnetwork",
-        f"turnover serve {folder / 'demo'}",
-        f"{folder / 'demo'}/report.html",
+        f"turnover serve {out}",
+        f"{out}/report.html",
     ):
         assert part in said.words
-    assert (folder / "demo" / "report.html").is_file()
-
-
-def test_again_it_shows_the_same_without_training_and_as_json(turnover_, folder):
-    found = turnover_("demo", "--epochs", "1", "--out", folder / "demo", "--json").data
-    assert found["changed"] == 144
-    assert found["found_in_top_10_percent"] > 3 * 14  # three times chance after one epoch
-    assert len(found["top_rows"]) == 144
-    assert len(found["curves"]["flip"]) == 1
-    assert len(found["self_influence"]) == 1437
+    assert (out / "report.html").is_file()
+    found = turnover_(*given, "--json").data  # the same again, without training
+    assert found["changed"] == len(found["top_rows"]) == changed
+    assert found["found_in_top_10_percent"] > 3 * changed / 10  # three times chance
+    assert len(found["curves"]["flip"]) == epochs
+    assert len(found["self_influence"]) == digits
 
 
 def test_a_folder_with_another_run_is_left_alone(turnover_, text_run):

@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from tests.ui.terminal.test_bad_input import refused
+from tests.ui.terminal.conftest import refused
 
 
-@pytest.fixture
-def run(text_run, tmp_path):
-    shutil.copytree(text_run, tmp_path / "RUN")
-    return "RUN"
+@pytest.fixture(scope="module")
+def run(runs, tmp_path_factory):
+    """A copy of a run, in which all tests of this file keep their trainings."""
+    return shutil.copytree(runs["text"], tmp_path_factory.mktemp("evaluated") / "RUN")
 
 
 def test_scores_are_compared_with_retraining_after_a_word_on_how_long_it_takes(turnover_, run):

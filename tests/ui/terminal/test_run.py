@@ -1,5 +1,6 @@
 """`turnover run`: from a file to a report; replayed, resumed, refused."""
 
+import contextlib
 import io
 import json
 from pathlib import Path
@@ -8,13 +9,15 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, reviews
-from tests.ui.terminal.test_bad_input import refused
+from tests.ui.terminal.conftest import SMALL_OPTIONS, call_turnover, refused, reviews
 from turnover.runs.config import RunConfig
 from turnover.runs.run import open_run
 from turnover.ui.terminal.finished_run import print_next, took
 from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
+
+COLUMNS = ("--text", "text", "--label", "label")
+SAME = ("run", "reviews.csv", *COLUMNS, *SMALL_OPTIONS, "--seed", "3", "--no-balance", "--out", "RUN")
 
 
 @pytest.fixture
@@ -24,55 +27,71 @@ def csv(tmp_path):
     return file
 
 
-def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(turnover_, csv):
-    said = turnover_("run", csv, "--text", "text", "--label", "label", *SMALL_OPTIONS, "--out", "RUN")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with reviews.csv and the run RUN, made once by the command line, and what that said."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "reviews.csv").write_text(reviews())
+    with contextlib.chdir(folder):
+        said = call_turnover(*SAME)
     assert said.code == 0, said.err
-    for part in ("Right on test rows", "What was found", "turnover explain RUN --query", "RUN/report.html"):
+    return folder, said
+
+
+def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(finished):
+    folder, said = finished
+    for part in ("ccuracy", "turnover explain RUN --query", "RUN/report.html"):
         assert part in said.words
-    assert "not counting the start of Python" in said.words.rpartition("It took ")[2]
-    assert "not counting the start of Python and its packages" in said.words
-    assert Path("RUN/report.html").read_text().startswith("<!doctype html>")
+    assert "not counting the start of Python and its packages" in said.words.rpartition("It took ")[2]
+    assert (folder / "RUN" / "report.html").read_text().startswith("<!doctype html>")
 
 
-def test_json_is_all_there_is_on_standard_output_and_names_the_report(turnover_, csv):
-    said = turnover_("run", csv, *SMALL_OPTIONS, "--json")
+def test_options_become_the_settings_of_the_run_and_paths_are_kept_in_full(finished):
+    folder, _ = finished
+    kept = RunConfig.read(folder / "RUN" / "config.toml")
+    assert (kept.seed, kept.balance, kept.hidden, kept.test) == (3, False, 64, 0.2)
+    assert kept.data == str(folder / "reviews.csv")
+
+
+def test_the_same_command_again_resumes_without_training_and_names_all_as_json(finished, monkeypatch):
+    folder, first = finished
+    monkeypatch.chdir(folder)
+    assert "Resuming" not in first.err
+    before = Path("RUN/model").stat().st_mtime_ns
+    said = call_turnover(*SAME, "--json")
+    assert "Resuming the run in RUN." in said.err
+    assert Path("RUN/model").stat().st_mtime_ns == before
     assert said.data["rows"] == {"train": 36, "validation": 12, "test": 12}
     assert said.data["labels"] == ["bad", "good"]
-    assert said.data["run"] == "runs/reviews"
+    assert said.data["run"] == "RUN"
     assert Path(said.data["report"]).is_file()
     assert {"figure", "sentence"} <= said.data["findings"][0].keys()
     assert {"reading", "training", "scoring", "report"} <= said.data["seconds"].keys()
 
 
-def test_options_become_the_settings_of_the_run_and_paths_are_kept_in_full(turnover_, csv):
-    turnover_("run", "reviews.csv", *SMALL_OPTIONS, "--seed", "3", "--no-balance", "--out", "RUN")
-    kept = RunConfig.read("RUN/config.toml")
-    assert (kept.seed, kept.balance, kept.hidden, kept.test) == (3, False, 64, 0.2)
-    assert kept.data == str(csv)
-
-
-def test_the_same_command_again_shows_the_run_without_training_it_again(turnover_, csv):
-    turnover_("run", csv, *SMALL_OPTIONS, "--out", "RUN")
-    before = Path("RUN/model").stat().st_mtime_ns
-    assert turnover_("run", csv, *SMALL_OPTIONS, "--out", "RUN").code == 0
-    assert Path("RUN/model").stat().st_mtime_ns == before
-
-
-def test_a_replayed_run_goes_beside_the_first_and_has_the_same_scores(turnover_, csv):
-    first = turnover_("run", csv, *SMALL_OPTIONS, "--out", "RUN", "--json").data
-    again = turnover_("run", "--config", "RUN/config.toml", "--json").data
+def test_a_repeated_run_goes_beside_the_first_and_has_the_same_scores(finished, monkeypatch):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    again = call_turnover("run", "--config", "RUN/config.toml", "--json").data
+    first = call_turnover(*SAME, "--json").data
     assert again["run"] == "RUN-2"
     assert again["results"] == first["results"]
     assert again["findings"] == first["findings"]
 
 
-def test_a_folder_with_other_settings_is_left_alone(turnover_, csv):
-    turnover_("run", csv, *SMALL_OPTIONS, "--out", "RUN")
+def test_a_folder_with_other_settings_is_left_alone(finished, monkeypatch):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
     before = Path("RUN/config.toml").read_text()
-    said = turnover_("run", csv, *SMALL_OPTIONS, "--seed", "5", "--out", "RUN")
+    said = call_turnover(*SAME, "--seed", "5")
     assert said.code == 2
-    assert "seed 0 there, 5 here" in said.err
+    assert "seed 3 there, 5 here" in said.err
     assert Path("RUN/config.toml").read_text() == before
+
+
+def test_a_run_without_a_folder_goes_to_runs_by_the_name_of_its_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _folder_for(RunConfig("/data/reviews.csv"), None, None) == Path("runs/reviews")
 
 
 def test_columns_of_a_table_are_given_with_commas(turnover_, tmp_path):
@@ -119,12 +138,6 @@ def test_how_long_a_run_took_names_its_stages_and_the_report():
 @pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])
 def test_nothing_is_not_taken_for_the_default(turnover_, csv, option):
     refused(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option} must be > 0, got 0")
-
-
-def test_a_run_that_is_taken_up_again_says_so(turnover_, csv):
-    asked = ("run", csv, "--text", "text", "--label", "label", "--out", "R", "--epochs", "1", "--hidden", "16")
-    assert "Resuming" not in turnover_(*asked).err
-    assert "Resuming the run in R." in turnover_(*asked).err
 
 
 def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.ui.terminal.test_bad_input import refused
+from tests.ui.terminal.conftest import refused
 
 
 @pytest.mark.slow
