@@ -98,8 +98,6 @@ def _short(task: Figures) -> str:
     return task["setting"]["title"].partition(",")[0]
 
 
-
-
 def page(result: Figures, folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
     parts = ["# How faithful are the scores?", "", *_setting(result)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
-from turnover.batches import InstanceIdIterable, instance_id_of, iterable, order, with_instance_ids
+from turnover.batches import InstanceIdIterable, content, datasets, instance_id_of, with_instance_ids
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
 
 
@@ -124,7 +124,7 @@ def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
 
 
 def test_only_so_many_rows_are_remembered(monkeypatch):
-    monkeypatch.setattr(order, "GUARDED_ROWS", 2)
+    monkeypatch.setattr(content, "GUARDED_ROWS", 2)
     stream = Stream(list("abcd"))
     data = with_instance_ids(stream)
     list(data)
@@ -171,7 +171,7 @@ def test_two_different_rows_with_one_id_in_one_epoch_are_an_error():
 
 
 def test_only_so_many_ids_of_an_epoch_are_remembered(monkeypatch):
-    monkeypatch.setattr(iterable, "REMEMBERED_IDS", 1)
+    monkeypatch.setattr(datasets, "REMEMBERED_IDS", 1)
     rows = [{"uid": 4, "x": 0}, {"uid": 5, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
     with pytest.raises(DuplicateIdError, match="row 0 and row 3"):
         list(with_instance_ids(Stream(rows), id="uid"))

@@ -2,7 +2,6 @@
 
 import functools
 import threading
-from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,7 +14,6 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from tests.influence.test_equals_twin import check, cross_entropy, rows_of, vectors
-from turnover.batches import open_batch
 from turnover.errors import BatchError, InfluenceError, TargetError
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.measures import Measure
@@ -245,15 +243,6 @@ def test_other_inputs_are_cut_row_by_row(more):
 
 def _first(value):
     return {"left": value["left"][:1]} if isinstance(value, dict) else value[:1]
-
-
-def test_a_row_of_a_namedtuple_is_a_namedtuple():
-    pair = namedtuple("Pair", "left right")
-    batch = open_batch(
-        {"pair": pair(torch.ones(4, 6), torch.zeros(4, 6)), "labels": torch.arange(4)}, targets=None, with_ids=False
-    )
-    assert batch.row(2).kwargs["pair"].left.shape == (1, 6)
-    assert int(batch.row(2).target) == 2
 
 
 def test_an_input_without_rows_does_not_say_how_many_queries_there_are():

@@ -17,9 +17,8 @@ from torch.utils.data import (
 from turnover.errors import BatchError, MissingIdError, TargetError
 from turnover.layers import map_tensors, tensors_in
 
-from .batches import INSTANCE_ID, split_ids
-from .forms import is_mapping, is_sequence
-from .known import carries_ids
+from .forms import INSTANCE_ID, is_mapping, is_sequence, split_ids
+from .loaders import carries_ids
 
 Loss = Callable[[Any, Any], Tensor]
 IGNORED = -100
@@ -263,8 +262,3 @@ def mean_over_tokens(values: Tensor, targets: Tensor) -> Tensor:
         return values
     counted = (targets != IGNORED).flatten(1)
     return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)
-
-
-def row_of(values: Any, row: int) -> Any:
-    """Return one row, still as a batch."""
-    return values[row : row + 1]

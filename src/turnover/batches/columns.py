@@ -65,7 +65,7 @@ def names_of(values: Iterable[object]) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the user's own and what it means: one instance a row, or one a group of rows."""
+    """A column of the user's own and what it means: one instance per row, or one per group of rows."""
 
     name: str | int
     kind: Literal["id", "groups"]
@@ -78,7 +78,7 @@ class Column:
         """Return what the row holds in this column.
 
         Args:
-            row: a row, or a batch whose columns hold one value a row.
+            row: a row, or a batch whose columns hold one value per row.
             where: what to call the row in messages, see `describe`.
         """
         if is_mapping(row):
@@ -142,14 +142,6 @@ def choose_column(id: object, groups: object) -> Column | None:
     return Column(name, kind)
 
 
-def _no_names() -> dict[int, str]:
-    return {}
-
-
-def _no_rows() -> dict[int, tuple[object, Hashable]]:
-    return {}
-
-
 @dataclass
 class Seen:
     """The ids met so far: which row claimed each, and the strings behind hashed ids.
@@ -161,9 +153,9 @@ class Seen:
     """
 
     column: Column
-    names: dict[int, str] = field(default_factory=_no_names)
+    names: dict[int, str] = field(default_factory=dict[int, str])
     limit: int | None = None
-    _rows: dict[int, tuple[object, Hashable]] = field(default_factory=_no_rows)
+    _rows: dict[int, tuple[object, Hashable]] = field(default_factory=dict[int, tuple[object, Hashable]])
 
     def claim(self, value: object, where: object, token: Hashable = None) -> int:
         """Return the id for a value; raise if it cannot be one or belongs to another row.

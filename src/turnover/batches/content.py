@@ -1,4 +1,4 @@
-"""A 64-bit digest of a row's content, to notice that a row number holds another row than before."""
+"""Rows that are counted must stay where they are: digests of their content, and guards of a stream's order."""
 
 import dataclasses
 from hashlib import blake2b
@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from turnover.errors import DataSetError, DuplicateIdError
 
 from .forms import Array, is_dataclass, is_mapping, is_sequence
 
@@ -75,3 +78,44 @@ def _feed_tensor(state: Any, tensor: Tensor) -> None:
     if tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized:
         flat = tensor.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         state.update(flat.view(torch.uint8).numpy().tobytes())
+
+
+GUARDED_ROWS = 1024
+"""Rows whose content is remembered, to notice that a stream changes its order."""
+
+
+class OrderGuard:
+    """Remembers what the first rows of a stream held, and refuses other rows in their place."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._digests: dict[int, int] = {}
+
+    def check(self, number: int, row: object) -> None:
+        """Raise if this row number held something else in an earlier epoch."""
+        if number >= GUARDED_ROWS:
+            return
+        now = digest(row)
+        if self._digests.setdefault(number, now) != now:
+            raise DuplicateIdError(
+                f"row {number} is not what it was in an earlier epoch, so two different rows would "
+                'have one id. Your iterable changes its order: give id="column", or shuffle after '
+                "with_instance_ids. If it changes its rows at random (augmentation), do that "
+                "after with_instance_ids, too."
+            )
+
+
+def refuse_several_workers(count: int | None = None) -> None:
+    """Raise if rows would be counted in several worker processes, each from 0.
+
+    Args:
+        count: the number of workers; None: those of the loader that this process works for.
+    """
+    if count is None:
+        worker = get_worker_info()
+        count = 0 if worker is None else worker.num_workers
+    if count > 1:
+        raise DataSetError(
+            f"rows of an iterable cannot be counted by {count} workers: each starts from 0. Name "
+            'the column that holds the id: with_instance_ids(data, id="column"), or use one worker.'
+        )

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import Loss, default_loss, logits_of, open_batch, row_of
+from turnover.batches import Loss, default_loss, logits_of, open_batch
 from turnover.errors import AuditError
 from turnover.layers import Masking, instances, masking_of
 
@@ -138,7 +138,7 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
     chosen = loss or default_loss(opened.target)
 
     def row_loss(outputs: Tensor, row: int) -> Tensor:
-        value = chosen(row_of(outputs, row), row_of(opened.target, row))
+        value = chosen(outputs[row : row + 1], opened.target[row : row + 1])
         if not isinstance(value, Tensor) or not value.requires_grad:
             raise AuditError(
                 f"the loss returned {value!r}, which has no gradient. Return a tensor made of the outputs."
@@ -253,7 +253,7 @@ def _random_direction() -> Callable[[Tensor, int], Tensor]:
     """Return a function that projects a row of outputs on a random direction: its gradient is 0 only where unused."""
 
     def project(outputs: Tensor, row: int) -> Tensor:
-        part = row_of(outputs, row)
+        part = outputs[row : row + 1]
         direction = torch.randn(part.shape, generator=torch.Generator().manual_seed(row))
         return (part * direction.to(part.device, part.dtype)).sum()
 

@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.data import default_collate
 
 from tests.plain_ids import plain_repr
-from turnover.batches import split_ids
-from turnover.batches.batches import attach
+from turnover.batches import attach, split_ids
 from turnover.errors import DataSetError, InstanceIdError, MissingIdError
 
 IDS = torch.tensor([7, 4])

@@ -1,18 +1,82 @@
-"""Map-style data sets whose rows carry ids."""
+"""Data sets whose rows carry ids: map-style and iterable, and what both share."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
 
-from .carrier import Carrier, Form
 from .columns import Column, Seen
+from .content import OrderGuard, digest, refuse_several_workers
 from .forms import holds_many, is_array
 from .roots import RootRows
+
+Form = Callable[[Any, Any], Any]
+"""What becomes of a row and its id: attached to each other, or side by side for a loader."""
+
+
+class Carrier:
+    """A data set whose rows carry ids.
+
+    Public attributes of the data set below show through, for reading and for writing, so that code
+    which configures it (`set_epoch`, a `worker_init_fn` that sets the worker's part) keeps working.
+    """
+
+    dataset: Any
+
+    def __init__(self, dataset: Any, column: Column | None, form: Form, *, whole_batches: bool = False) -> None:
+        """Stand above a data set.
+
+        Args:
+            dataset: the data set below.
+            column: the user's own id or group column; None: rows are numbered.
+            form: what becomes of a row and its id.
+            whole_batches: a row may be a ready batch, with many values in its column.
+        """
+        self.dataset = dataset
+        self._column = column
+        self._form = form
+        self._whole_batches = whole_batches
+        self._names: dict[int, str] = {}
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether ids are row numbers, not values of a column."""
+        return self._column is None
+
+    @property
+    def numbering(self) -> Hashable:
+        """What two data sets must have in common for equal numbers to mean equal rows."""
+        return id(self)
+
+    def __len__(self) -> int:
+        """Return the number of rows of the data set below."""
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a public attribute of the data set below."""
+        if name == "dataset" or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute where it lives: here, or on the data set below."""
+        if name != "dataset" and not name.startswith("_") and hasattr(self.dataset, name):
+            setattr(self.dataset, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        """Say what is below and where the ids come from."""
+        try:
+            size = f"{len(self.dataset)} rows"
+        except TypeError:
+            size = "rows"
+        source = "the row number" if self._column is None else str(self._column)
+        return f"{type(self).__name__}({size} of {type(self.dataset).__name__}, ids from {source})"
 
 
 class InstanceIdDataset(Carrier, Dataset[Any]):
@@ -121,3 +185,53 @@ def _positions(index: Any, data: Any) -> list[int] | None:
 
 def _is_plain_sequence(data: object) -> bool:
     return isinstance(data, Sequence)
+
+
+REMEMBERED_IDS = 2**20
+"""Ids of one epoch that are remembered, to notice that two rows of a stream share one."""
+
+
+class InstanceIdIterable(Carrier, IterableDataset[Any]):
+    """An iterable data set with ids: a row comes with its number in the stream, or its own id.
+
+    Made by `turnover.with_instance_ids`; `.dataset` is the data set below. Rows that are counted
+    must keep their order: the first ones are compared from epoch to epoch, within one process.
+    """
+
+    def __init__(self, dataset: Any, column: Column | None, form: Form, *, whole_batches: bool = False) -> None:
+        """Stand above a data set; the arguments are those of `Carrier`."""
+        super().__init__(dataset, column, form, whole_batches=whole_batches)
+        self._order = OrderGuard()
+        self._had_rows = False
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The string behind every hashed id of the rows that this process has read so far."""
+        return dict(self._names)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield every row with its id."""
+        seen = None
+        if self._column is None:
+            refuse_several_workers()
+        else:
+            # With ids of its own a stream may change its order: epochs are not compared.
+            seen = Seen(self._column, self._names, REMEMBERED_IDS)
+        number = -1
+        for number, row in enumerate(self.dataset):
+            yield self._form(row, self._id_of(row, number, seen))
+        if number < 0 and self._had_rows:
+            raise DataSetError(
+                f"{type(self.dataset).__name__} gave no rows the second time: it can be iterated "
+                "only once. Give something that starts anew, such as a list or an IterableDataset."
+            )
+        self._had_rows = self._had_rows or number >= 0
+
+    def _id_of(self, row: Any, number: int, seen: Seen | None) -> Any:
+        if seen is None:
+            self._order.check(number, row)
+            return number
+        value = seen.column.value(row, number)
+        if self._whole_batches and holds_many(value):
+            return torch.tensor([seen.claim(one, number) for one in value], dtype=torch.int64)
+        return seen.claim(value, number, digest(row) if seen.column.kind == "id" else None)

@@ -1,23 +1,24 @@
-"""DataLoaders whose batches carry ids, while the user's collate_fn sees its rows as ever."""
+"""DataLoaders whose batches carry ids, and what is known about ids without reading rows.
+
+The user's collate_fn sees its rows as ever.
+"""
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch.utils.data import IterableDataset
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset
 
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
 
-from .arrow_rows import is_hugging_face
-from .batches import INSTANCE_ID, NumberedRow, attach
-from .carrier import Carrier
 from .columns import Column
-from .dataset import InstanceIdDataset
-from .iterable import InstanceIdIterable
-from .order import refuse_several_workers
-from .roots import leaves
+from .content import refuse_several_workers
+from .datasets import Carrier, InstanceIdDataset, InstanceIdIterable
+from .forms import INSTANCE_ID, NumberedRow, attach
+from .roots import is_hugging_face, leaves
 
 
 def loader_with_ids(loader: Any, column: Column | None) -> Any:
@@ -28,7 +29,7 @@ def loader_with_ids(loader: Any, column: Column | None) -> Any:
             "Give ids to the DataLoader first, then prepare it."
         )
     data: Any = loader.dataset
-    if data_carries_ids(data) and not _is_own(column):
+    if carries_ids(data) and not _is_own(column):
         if column is not None:
             raise InstanceIdError(
                 f"the data set of this loader already carries ids, so {column} has no use. "
@@ -46,14 +47,14 @@ def loader_with_ids(loader: Any, column: Column | None) -> Any:
     clone = copy.copy(loader)
     clone.__dict__.update(
         dataset=kind(data, column, NumberedRow, whole_batches=not batched),
-        collate_fn=CollateWithIds(loader.collate_fn, batched, _is_own(column)),
+        collate_fn=_CollateWithIds(loader.collate_fn, batched, _is_own(column)),
         _iterator=None,
     )
     return clone
 
 
 @dataclass(frozen=True)
-class CollateWithIds:
+class _CollateWithIds:
     """Hides the ids from the user's collate_fn and attaches them to what it returns.
 
     Args:
@@ -98,9 +99,9 @@ def _refuse_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> Non
         )
 
 
-def data_carries_ids(data: Any) -> bool:
-    """Tell whether all parts of the data set have ids; raise if they do not fit together."""
-    parts = list(leaves(data))
+def carries_ids(data: Any) -> bool:
+    """Return whether all rows of a data set or batches of a loader carry ids; raise if they do not fit together."""
+    parts = list(leaves(cast(Any, data).dataset if isinstance(data, DataLoader) else data))
     having = [isinstance(part, Carrier) or _has_id_column(part) for part in parts]
     if any(having) and not all(having):
         raise InstanceIdError(
@@ -122,3 +123,20 @@ def _has_id_column(data: Any) -> bool:
 
 def _is_own(column: Column | None) -> bool:
     return column is not None and column.name == INSTANCE_ID
+
+
+def ids_of(data: Any) -> Tensor | None:
+    """Return the ids of all rows in order, or None where only reading them would tell."""
+    if isinstance(data, DataLoader):
+        loader = cast(Any, data)
+        everything = isinstance(loader.sampler, RandomSampler | SequentialSampler)
+        return ids_of(loader.dataset) if everything else None
+    if isinstance(data, Subset):
+        subset = cast(Any, data)
+        below = ids_of(subset.dataset)
+        return None if below is None else below[torch.as_tensor(list(subset.indices))]
+    if is_hugging_face(data) and INSTANCE_ID in data.column_names:
+        return torch.tensor(list(data[INSTANCE_ID]), dtype=torch.int64)
+    if isinstance(data, InstanceIdDataset) and data.counts_rows:
+        return torch.tensor(data.numbers(), dtype=torch.int64)
+    return None

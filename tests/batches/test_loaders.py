@@ -1,4 +1,4 @@
-"""A loader keeps all its settings, and the user's collate_fn its rows."""
+"""A loader keeps all its settings, and the user's collate_fn its rows; ids known without reading equal those read."""
 
 import inspect
 import pickle
@@ -18,12 +18,21 @@ from torch.utils.data import (
     Sampler,
     SequentialSampler,
     Subset,
+    SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
     default_collate,
 )
 
-from turnover.batches import InstanceIdDataset, InstanceIdIterable, instance_id_of, split_ids, with_instance_ids
+from turnover.batches import (
+    InstanceIdDataset,
+    InstanceIdIterable,
+    carries_ids,
+    ids_of,
+    instance_id_of,
+    split_ids,
+    with_instance_ids,
+)
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
 
 Point = namedtuple("Point", ["x", "y"])
@@ -389,3 +398,54 @@ def test_a_loader_that_only_stands_in_for_another_is_refused():
     loader = accelerate.Accelerator(cpu=True).prepare(DataLoader(numbered()))
     with pytest.raises(DataSetError, match=r"only stands in for another loader. Give ids to the DataLoader first"):
         with_instance_ids(loader)
+
+
+class Unreadable(TensorDataset):
+    def __getitem__(self, index):
+        raise AssertionError("a row was read")
+
+
+def known_rows(count: int = 10) -> TensorDataset:
+    return TensorDataset(torch.arange(count).float(), torch.zeros(count))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_instance_ids(known_rows()),
+        with_instance_ids(Subset(known_rows(), [7, 2, 2])),
+        Subset(with_instance_ids(known_rows()), [3, 9]),
+        with_instance_ids(ConcatDataset([known_rows(3), known_rows(4)])),
+        DataLoader(with_instance_ids(known_rows()), batch_size=4),
+        with_instance_ids(DataLoader(known_rows(), batch_size=4)),
+    ],
+    ids=["whole", "subset below", "subset above", "concatenated", "loader", "loader with ids"],
+)
+def test_known_ids_are_those_of_the_known_rows(data):
+    read = [row[-1] for row in data]
+    expected = torch.cat(read).tolist() if isinstance(data, DataLoader) else read
+    assert ids_of(data).tolist() == expected
+    assert carries_ids(data)
+
+
+def test_no_row_is_read():
+    data = with_instance_ids(Unreadable(torch.zeros(5), torch.zeros(5)))
+    assert ids_of(data).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_where_only_reading_tells_nothing_is_said():
+    data = with_instance_ids([{"user": 5}, {"user": 6}], id="user")
+    assert ids_of(data) is None
+    assert ids_of(DataLoader(with_instance_ids(known_rows()), sampler=SubsetRandomSampler([1, 2]))) is None
+
+
+def test_hugging_face_columns_are_known():
+    datasets = pytest.importorskip("datasets", reason="needs the extra text")
+    data = with_instance_ids(datasets.Dataset.from_dict({"text": ["a", "b", "c"]})).select([2, 0])
+    assert ids_of(data).tolist() == [2, 0]
+    assert carries_ids(data)
+
+
+def test_plain_data_carries_no_ids():
+    assert not carries_ids(known_rows())
+    assert not carries_ids(DataLoader(known_rows()))
