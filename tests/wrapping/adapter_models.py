@@ -1,6 +1,8 @@
 """Tiny transformers of every family that adapters know, with random weights, and batches for them."""
 
+import copy
 from collections.abc import Callable
+from functools import lru_cache
 
 import pytest
 import torch
@@ -44,12 +46,19 @@ def _hugging_face(family: str) -> nn.Module:
     return makers[family]()
 
 
-def make(family: str, seed: int = 0) -> nn.Module:
-    """Return a model of a family with random weights, in eval mode."""
+@lru_cache
+def _built(family: str, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     if family.startswith("torch"):
         return TorchClassifier(batch_first=family == "torch").eval()
     return _hugging_face(family).eval()
+
+
+def make(family: str, seed: int = 0) -> nn.Module:
+    """Return a model of a family with random weights, in eval mode; built once, then copied."""
+    model = copy.deepcopy(_built(family, seed))
+    torch.manual_seed(seed)
+    return model
 
 
 def inputs_of(family: str, rows: int = 5) -> dict[str, Tensor]:

@@ -27,8 +27,13 @@ def made(**options):
     return model.eval()
 
 
-def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head():
-    model = made()
+@pytest.fixture(scope="module")
+def trained():
+    return made()
+
+
+def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head(trained):
+    model = trained
     top = top_sites(model, 1)
     assert top == ["0.layers.2.self_attn.adapter.activation", "0.layers.2.linear2.adapter.activation", "2.masked_input"]
     assert len(top_sites(model, 3)) == 7
@@ -39,15 +44,15 @@ def test_blocks_without_adapters_do_not_count():
     assert top_sites(made(adapters=Adapters(size=8, layers=[0])), 1)[0] == "0.layers.0.self_attn.adapter.activation"
 
 
-def test_all_sites_give_the_same_scores_as_the_model_itself():
-    model = made()
+def test_all_sites_give_the_same_scores_as_the_model_itself(trained):
+    model = trained
     same = only_at(model, top_sites(model, 3))
     wanted, found = (turnover.Influence(m).pairwise((X, Y), ids=range(9), progress=False) for m in (model, same))
     np.testing.assert_allclose(found.values, wanted.values, atol=1e-6)
 
 
-def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone():
-    model = made()
+def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone(trained):
+    model = trained
     seen = {}
     for name, net in (("whole", model), ("head", only_at(model, ["2.masked_input"]))):
         handle = net[2].register_forward_pre_hook(
@@ -63,33 +68,32 @@ def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone():
     torch.testing.assert_close(seen["head"], torch.where(dropped, 0.0, 2 * hidden))
 
 
-def test_weights_are_shared_and_the_model_keeps_its_masks():
-    model = made()
+def test_weights_are_shared_and_the_model_keeps_its_masks(trained):
+    model = trained
     top = only_at(model, top_sites(model, 1))
     assert {p.data_ptr() for p in top.parameters()} == {p.data_ptr() for p in model.parameters()}
     with turnover.instances(range(3), view="flip"), torch.no_grad():
         assert not torch.allclose(model(X), top(X))
 
 
-@pytest.mark.parametrize("layers", [4, -1, True, "2"])
-def test_more_blocks_than_there_are_is_refused(layers):
-    with pytest.raises(PlanError, match=r"3 blocks have masks. Give a number from 0 to 3"):
-        top_sites(made(), layers)
+def mlp(**options):
+    return turnover.wrap(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), **options)
 
 
-def test_a_model_without_blocks_is_told_to_name_its_sites():
-    net = turnover.wrap(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), at=["1"])
-    with pytest.raises(PlanError, match=r"no block .* Name the sites yourself: '1'"):
-        top_sites(net, 1)
-
-
-def test_unknown_sites_no_sites_and_replicas_are_refused():
-    with pytest.raises(PlanError, match=r"`sites` must name sites of this model .*got 'x'"):
-        only_at(made(), ["x"])
-    with pytest.raises(PlanError, match=r"no site is given"):
-        only_at(made(), [])
-    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    with pytest.raises(PlanError, match=r"replicas=1"):
-        only_at(turnover.wrap(net, at=["1"], replicas=2), ["1"])
-    with pytest.raises(PlanError, match=r"mode='forward'"):
-        only_at(turnover.wrap(net, mode="mixout"), ["0"])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        *(
+            (lambda model, n=n: top_sites(model, n), "3 blocks have masks. Give a number from 0")
+            for n in (4, -1, True, "2")
+        ),
+        (lambda _: top_sites(mlp(at=["1"]), 1), r"no block .* Name the sites yourself: '1'"),
+        (lambda model: only_at(model, ["x"]), r"`sites` must name sites of this model .*got 'x'"),
+        (lambda model: only_at(model, []), "no site is given"),
+        (lambda _: only_at(mlp(at=["1"], replicas=2), ["1"]), "replicas=1"),
+        (lambda _: only_at(mlp(mode="mixout"), ["0"]), "mode='forward'"),
+    ],
+)
+def test_sites_that_are_not_there_and_models_without_fewer_are_rejected(trained, call, message):
+    with pytest.raises(PlanError, match=message):
+        call(trained)

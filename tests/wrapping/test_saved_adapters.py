@@ -76,47 +76,61 @@ def test_sites_named_beside_adapters_come_back(tmp_path):
     assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
 
 
-def test_another_base_is_refused_and_what_differs_is_named(tmp_path):
-    turnover.save(trained("bert"), tmp_path)
-    with pytest.raises(SavedModelError, match=r"trained on another base: 'bert\.embeddings.*frozen tensors"):
-        turnover.load(tmp_path, model=make("bert", seed=1))
-    nearly = make("bert")
-    with torch.no_grad():
-        nearly.bert.pooler.dense.bias[3] += 1e-6
-    with pytest.raises(SavedModelError, match=r"'bert\.pooler\.dense\.bias' differs \(1 of"):
-        turnover.load(tmp_path, model=nearly)
-    with pytest.raises(SavedModelError, match="in the same dtype"):
-        turnover.load(tmp_path, model=make("bert").to(torch.bfloat16))
-
-
-def test_the_head_of_the_base_does_not_matter_since_it_is_saved(tmp_path):
+@pytest.fixture(scope="module")
+def saved_bert(tmp_path_factory):
+    """A trained model and its folder, for tests that change neither."""
     model = trained("bert")
-    turnover.save(model, tmp_path)
+    return model, turnover.save(model, tmp_path_factory.mktemp("bert"))
+
+
+def nearly_the_base():
+    model = make("bert")
+    with torch.no_grad():
+        model.bert.pooler.dense.bias[3] += 1e-6
+    return model
+
+
+def wider():
+    model = make("bert")
+    model.classifier = torch.nn.Linear(32, 4)
+    return model
+
+
+REJECTED = {
+    "another base": (lambda: make("bert", seed=1), r"trained on another base: 'bert\.embeddings.*frozen tensors"),
+    "nearly the base": (nearly_the_base, r"'bert\.pooler\.dense\.bias' differs \(1 of"),
+    "another dtype": (lambda: make("bert").to(torch.bfloat16), "in the same dtype"),
+    "another architecture": (
+        lambda: make("torch"),
+        r"has no modules 'bert\.encoder\.layer\.0\.attention\.",
+    ),
+    "another width": (wider, "do not fit this model"),
+    "adapters already": (
+        lambda: turnover.unwrap(turnover.wrap(make("bert"), adapters=8)),
+        r"already has adapters\. Give the plain base",
+    ),
+    "other adapters": (lambda: turnover.wrap(make("bert"), adapters=4), "adapters of 4 units"),
+}
+
+
+@pytest.mark.parametrize(("base", "message"), REJECTED.values(), ids=REJECTED)
+def test_a_model_that_is_not_the_base_is_rejected_and_what_differs_is_named(saved_bert, base, message):
+    with pytest.raises((SavedModelError, RecipeMismatchError), match=message):
+        turnover.load(saved_bert[1], model=base())
+
+
+def test_a_model_with_the_same_recipe_is_a_base(saved_bert):
+    model, folder = saved_bert
+    again = turnover.load(folder, model=turnover.wrap(make("bert"), adapters=8))
+    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+
+
+def test_the_head_of_the_base_does_not_matter_since_it_is_saved(saved_bert):
+    model, folder = saved_bert
     base = make("bert")
     torch.nn.init.normal_(base.classifier.weight)
     torch.nn.init.normal_(base.classifier.bias)
-    assert torch.equal(outputs(turnover.load(tmp_path, model=base), "bert"), outputs(model, "bert"))
-
-
-def test_another_architecture_is_refused(tmp_path):
-    turnover.save(trained("bert"), tmp_path)
-    with pytest.raises(SavedModelError, match=r"has no modules 'bert\.encoder\.layer\.0\.attention\.output\.dense'"):
-        turnover.load(tmp_path, model=make("torch"))
-    wider = make("bert")
-    wider.classifier = torch.nn.Linear(32, 4)
-    with pytest.raises(SavedModelError, match="do not fit this model"):
-        turnover.load(tmp_path, model=wider)
-
-
-def test_a_model_that_has_adapters_is_refused_as_base_unless_its_recipe_is_the_same(tmp_path):
-    model = trained("bert")
-    turnover.save(model, tmp_path)
-    with pytest.raises(SavedModelError, match=r"already has adapters\. Give the plain base"):
-        turnover.load(tmp_path, model=turnover.unwrap(model))
-    with pytest.raises(RecipeMismatchError, match="adapters of 4 units"):
-        turnover.load(tmp_path, model=turnover.wrap(make("bert"), adapters=4))
-    again = turnover.load(tmp_path, model=turnover.wrap(make("bert"), adapters=8))
-    assert torch.equal(outputs(again, "bert"), outputs(model, "bert"))
+    assert torch.equal(outputs(turnover.load(folder, model=base), "bert"), outputs(model, "bert"))
 
 
 def test_weights_of_other_adapters_do_not_go_into_a_model():
@@ -125,7 +139,7 @@ def test_weights_of_other_adapters_do_not_go_into_a_model():
         turnover.wrap(make("bert"), adapters=8).load_state_dict(state, strict=False)
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_damaged_file_is_rejected(tmp_path):
     turnover.save(trained("torch"), tmp_path)
     path = tmp_path / "adapters.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
@@ -133,7 +147,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         turnover.load(tmp_path, model=make("torch"))
 
 
-def test_a_manifest_without_checksums_of_the_base_is_refused(tmp_path):
+def test_a_manifest_without_checksums_of_the_base_is_rejected(tmp_path):
     turnover.save(trained("torch"), tmp_path)
     path = tmp_path / "turnover.json"
     manifest = json.loads(path.read_text())
