@@ -1,13 +1,17 @@
 """A run from data to scores, in a folder."""
 
 import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from turnover.errors import DataFileError, RunError
-from turnover.runs import RunConfig, classification, open_run, start_run
+from turnover.runs import RunConfig, RunFolder, classification, open_run, start_run
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +150,6 @@ def test_data_that_cannot_be_used_makes_no_folder(tmp_path):
     ids=["missing", "broken", "other format", "half rows", "half inputs"],
 )
 def test_a_damaged_folder_says_what_to_do(run, tmp_path, change, message):
-    import shutil
-
     folder = tmp_path / "run"
     shutil.copytree(run.folder.path, folder)
     change(folder)
@@ -180,3 +182,75 @@ def test_rows_of_a_group_are_one_instance(reviews, tmp_path):
     run = start_run(config, tmp_path / "run")
     assert set(run.train_data[2].tolist()) <= set(range(7))
     assert run.task.name == "classification"
+
+
+def test_scores_are_computed_by_a_verb_and_only_read_by_properties(run, tmp_path):
+    shutil.copytree(run.folder.path, tmp_path / "run")
+    (tmp_path / "run" / "scores" / "mean.npz").unlink()
+    again = open_run(tmp_path / "run")
+    with pytest.raises(
+        RunError, match=r"has no mean influence yet. Compute it: run.score\(\), or turnover run --config"
+    ):
+        _ = again.mean_influence
+    again.score()
+    assert np.array_equal(again.mean_influence.values, run.mean_influence.values)
+    assert again.about.results == run.about.results
+
+
+def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatch):
+    def fail(*_):
+        raise AssertionError("read back")
+
+    monkeypatch.setattr("turnover.runs.classification.Rows.open", fail)
+    monkeypatch.setattr("turnover.runs.classification.read_inputs", fail)
+    monkeypatch.setattr("turnover.runs.run.Run.load_model", fail)
+    monkeypatch.setattr("turnover.scores.Scores.open", fail)
+    small = replace(config, epochs=1, replicas=1, hidden=8)
+    run = start_run(small, tmp_path / "run")
+    assert run.predict(["a film"]).shape == (1, 2)
+    assert len(run.self_influence) == len(run.places("train"))
+
+
+def test_a_second_writer_is_told_who_holds_the_folder(config, run, tmp_path):
+    (tmp_path / "run").mkdir()
+    with (
+        RunFolder(tmp_path / "run").lock(),
+        pytest.raises(RunError, match=f"written by the process with pid {os.getpid()}"),
+    ):
+        start_run(replace(config, epochs=1), tmp_path / "run")
+
+
+def test_a_file_elsewhere_needs_no_lock(run, tmp_path):
+    with run.folder.lock(), run.folder.lock(tmp_path / "report.html"):
+        pass
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "runs"
+
+
+def test_a_run_of_version_0_1_0_opens_with_its_scores():
+    run = open_run(GOLDEN / "0.1.0")
+    assert (run.kind, len(run.rows), run.settings.replicas, run.width) == ("table", 30, 3, 16)
+    assert np.allclose(run.predict(run.rows.values[:2]), [[0.41777065, 0.5822294], [0.5994767, 0.4005233]], atol=1e-5)
+    assert run.self_influence.values.mean() == pytest.approx(0.0126, abs=1e-4)
+    assert run.mean_influence.values.max() == pytest.approx(0.836, abs=1e-3)
+    assert run.out_of_sample.probs.shape == (24, 2)
+    assert run.rows.origins[:3] == (2, 3, 4)
+    assert run.curves.validation[-1] == pytest.approx(run.about.results["validation_loss"], abs=0.01)
+
+
+def test_a_language_model_of_version_0_1_0_opens_with_its_scores():
+    run = open_run(GOLDEN / "0.1.0-lm")
+    assert (run.kind, len(run.models), len(run.label_names)) == ("lm", 2, 32)
+    assert (run.self_influence.values > 0).mean() == pytest.approx(run.about.results["positive_share"])
+    assert run.predict(["the cat"]).shape == (1, 32)
+
+
+def test_scores_of_version_0_1_0_are_computed_anew_where_they_are_missing(tmp_path):
+    shutil.copytree(GOLDEN / "0.1.0", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "scores")
+    run = open_run(tmp_path / "run")
+    run.score()
+    former = open_run(GOLDEN / "0.1.0")
+    assert np.allclose(run.self_influence.values, former.self_influence.values, atol=1e-5)
+    assert run.about.notes[-1].startswith("Self-influence cannot be told from noise")

@@ -21,7 +21,6 @@ from .networks import masked_network, plain_network, settings_for
 from .reading import read_rows
 from .rows import SPLITS, Rows
 from .splits import split_rows
-from .tasks import ScoreName
 from .training import class_weights, loss_and_accuracy
 
 # The mask bias is measured on so many reference examples, in runs of at most so many training rows.
@@ -29,7 +28,7 @@ _REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
 
 
 class Classification:
-    """The task of learning the labels of rows; see `Task`. An instance is a row, or all rows of a group.
+    """The task of learning the labels of rows. An instance is a row, or all rows of a group.
 
     Args:
         config: settings of the run.
@@ -37,7 +36,7 @@ class Classification:
     """
 
     name: ClassVar[str] = "classification"
-    score_names: ClassVar[tuple[ScoreName, ...]] = ("self_influence", "out_of_sample", "mean_influence")
+    score_names: ClassVar[tuple[str, ...]] = ("self_influence", "out_of_sample", "mean_influence")
     denoised: ClassVar[bool] = True
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:

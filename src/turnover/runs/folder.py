@@ -114,12 +114,18 @@ class RunFolder:
         )
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, file: Path | None = None) -> Iterator[None]:
         """Be the only writer of the folder, which is made if it is missing.
+
+        Args:
+            file: that is to be written; one outside of the folder needs no lock. None: any file of the folder.
 
         Raises:
             RunError: another process writes to it; the message says which.
         """
+        if file is not None and self.path.resolve() not in file.resolve().parents:
+            yield
+            return
         with self.writing():
             self.path.mkdir(parents=True, exist_ok=True)
             try:

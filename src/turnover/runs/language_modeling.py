@@ -20,7 +20,6 @@ from .inputs import Inputs
 from .language_models import END, FeedForwardLM, language_model_sites
 from .reading import Corpus, read_corpus
 from .rows import SPLITS, Rows
-from .tasks import ScoreName
 from .training import loss_and_accuracy
 
 _DEFAULTS = {"hidden": 128, "epochs": 3, "learning_rate": 1e-3, "replicas": 3}
@@ -29,7 +28,7 @@ _PASSAGE = 80
 
 
 class LanguageModeling:
-    """The task of learning the next word from those before it; see `Task`. Several models are trained one by one.
+    """The task of learning the next word from those before it. Several models are trained one by one.
 
     Args:
         config: settings of the run.
@@ -37,7 +36,7 @@ class LanguageModeling:
     """
 
     name: ClassVar[str] = "lm"
-    score_names: ClassVar[tuple[ScoreName, ...]] = ("self_influence",)
+    score_names: ClassVar[tuple[str, ...]] = ("self_influence",)
     denoised: ClassVar[bool] = False
     kind = "lm"
     references = 0

@@ -3,10 +3,9 @@
 import json
 import os
 import warnings
-from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -26,18 +25,22 @@ from .inputs import Inputs
 from .language_modeling import LanguageModeling
 from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
-from .tasks import ScoreName, Task
 from .training import Curves, Fitting, TrainingRows, fit
 
 MOST_VALIDATION = 500
 """Mean influence is that on at most so many validation rows."""
 
-_SCORE_TYPES: dict[ScoreName, type[Scores] | type[OutOfSample]] = {
+_SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
     "self_influence": Scores,
     "mean_influence": Scores,
     "out_of_sample": OutOfSample,
 }
-TaskT = TypeVar("TaskT")
+Task = Classification | LanguageModeling
+"""What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
+`ids`, `splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
+(`results`); `score_names` is what `Run.score` computes."""
+
+TaskT = TypeVar("TaskT", bound=Task)
 
 
 class Run(Generic[TaskT]):
@@ -64,8 +67,7 @@ class Run(Generic[TaskT]):
 
     def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: TaskT) -> None:
         self.folder, self.config, self.about, self.task = folder, config, about, task
-        self._task = cast(Task, task)  # pyright does not take a cached_property for a property of a protocol
-        self._scores: dict[ScoreName, Any] = {}
+        self._scores: dict[str, Any] = {}
 
     @property
     def complete(self) -> bool:
@@ -75,47 +77,47 @@ class Run(Generic[TaskT]):
     @property
     def settings(self) -> RunConfig:
         """Return the settings with the defaults in place of what was left open."""
-        return self._task.settings
+        return self.task.settings
 
     @property
     def kind(self) -> str:
         """Return the kind of data: "text", "image", "table" or "lm"."""
-        return self._task.kind
+        return self.task.kind
 
     @property
     def rows(self) -> Rows:
         """Return all rows, in the order of their file."""
-        return self._task.rows
+        return self.task.rows
 
     @property
     def preparation(self) -> Inputs:
         """Return how values become inputs."""
-        return self._task.preparation
+        return self.task.preparation
 
     @property
     def label_names(self) -> tuple[str, ...]:
         """Return the names of the classes; of a language model, its vocabulary."""
-        return self._task.label_names
+        return self.task.label_names
 
     @property
     def splits(self) -> np.ndarray:
         """Return the split of each row, as index into SPLITS."""
-        return self._task.splits
+        return self.task.splits
 
     @property
     def ids(self) -> np.ndarray:
         """Return the instance id of each row: its number, or that of its group."""
-        return self._task.ids
+        return self.task.ids
 
     @property
     def x(self) -> Tensor:
         """Return the inputs of all rows."""
-        return self._task.x
+        return self.task.x
 
     @property
     def y(self) -> Tensor:
         """Return the class numbers of all rows."""
-        return self._task.y
+        return self.task.y
 
     def places(self, split: Split) -> np.ndarray:
         """Return the numbers of the rows of a split."""
@@ -147,7 +149,7 @@ class Run(Generic[TaskT]):
     @cached_property
     def models(self) -> list[nn.Module]:
         """Return the trained models: one, or those of a language model, which have masks of different seeds."""
-        return [self.load_model(kept) for kept in self._task.model_folders]
+        return [self.load_model(kept) for kept in self.task.model_folders]
 
     @property
     def model(self) -> nn.Module:
@@ -165,7 +167,7 @@ class Run(Generic[TaskT]):
     def load_model(self, kept: Path) -> nn.Module:
         """Return a trained model from its folder."""
         try:
-            return turnover.load(kept, model=self._task.plain_network()).eval()
+            return turnover.load(kept, model=self.task.plain_network()).eval()
         except SavedModelError as error:
             problem = error.problem if error.cure else error.problem.rpartition(". ")[0] or error.problem
             raise RunError(f"{problem}. Run it again: {self.folder.again}") from error
@@ -185,8 +187,8 @@ class Run(Generic[TaskT]):
         return self._engine(Ridge(gradients=1, scale="query"))
 
     def _engine(self, ridge: Ridge) -> turnover.Influence:
-        models = [self._task.asked_model(model) for model in self.models]
-        denoise = ridge if self._task.denoised and self.about.denoised else None
+        models = [self.task.asked_model(model) for model in self.models]
+        denoise = ridge if self.task.denoised and self.about.denoised else None
         return turnover.Influence(models if len(models) > 1 else models[0], train=self.train_data, denoise=denoise)
 
     @cached_property
@@ -197,7 +199,7 @@ class Run(Generic[TaskT]):
 
     def inputs(self, values: Any) -> Tensor:
         """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
-        return self._task.inputs(values)
+        return self.task.inputs(values)
 
     def predict(self, values: Any) -> np.ndarray:
         """Return the probabilities [values, classes] that the full network gives new values."""
@@ -220,7 +222,7 @@ class Run(Generic[TaskT]):
         Args:
             rows: inputs, labels and ids; None: the training rows.
         """
-        return self.raw_influence.out_of_sample(rows, references=self._task.references, progress=False)
+        return self.raw_influence.out_of_sample(rows, references=self.task.references, progress=False)
 
     @property
     def self_influence(self) -> Scores:
@@ -243,7 +245,7 @@ class Run(Generic[TaskT]):
         Args:
             watch: called before each kind of scores.
         """
-        names = self._task.score_names
+        names = self.task.score_names
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
             for done, name in enumerate(names):
@@ -256,32 +258,32 @@ class Run(Generic[TaskT]):
             self.about.notes.append(
                 "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
             )
-        self.about.results = self._task.results(self.models, self.self_influence)
+        self.about.results = self.task.results(self.models, self.self_influence)
         self.about.state = "complete"
         self.folder.write_about(self.about)
 
-    def _computed(self, name: ScoreName) -> Any:
+    def _computed(self, name: str) -> Any:
         if name == "self_influence":
             return self.raw_influence.self_influence(progress=False)
         if name == "out_of_sample":
             return self.held_out()
         return self.influence_on_sets.mean(self.data("validation", most=MOST_VALIDATION), progress=False)
 
-    def _file(self, name: ScoreName) -> Path:
+    def _file(self, name: str) -> Path:
         # Two names: predictions that another version kept without reference examples are not taken for corrected ones.
-        held_out = "unseen_beside_references.npz" if self._task.references else "unseen.npz"
+        held_out = "unseen_beside_references.npz" if self.task.references else "unseen.npz"
         names = {"self_influence": "self.npz", "mean_influence": "mean.npz", "out_of_sample": held_out}
         return self.folder.scores / names[name]
 
-    def _kept(self, name: ScoreName) -> Any:
+    def _kept(self, name: str) -> Any:
         """Return scores that were computed before.
 
         Raises:
             RunError: they are missing, or the task has none of this kind.
         """
         if name not in self._scores:
-            if name not in self._task.score_names:
-                raise RunError(f"a run with the task {self._task.name!r} has no {name.replace('_', ' ')}.")
+            if name not in self.task.score_names:
+                raise RunError(f"a run with the task {self.task.name!r} has no {name.replace('_', ' ')}.")
             if not self._file(name).exists():
                 raise RunError(
                     f"the run in {str(self.folder.path)!r} has no {name.replace('_', ' ')} yet. Compute it: "
@@ -352,7 +354,7 @@ def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
     return run
 
 
-def _task(config: RunConfig) -> Callable[[RunConfig, RunFolder], Any]:
+def _task(config: RunConfig) -> type[Task]:
     return LanguageModeling if is_corpus(config) else Classification
 
 

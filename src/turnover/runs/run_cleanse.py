@@ -133,13 +133,15 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFi
     """Write the data without the removed rows, and the list of these with reasons, removed.csv, next to it."""
     import pandas as pd
 
-    written = write_cleaned(run.rows, run.config.data, [row.row for row in removed], out)
+    with run.folder.lock(out):
+        written = write_cleaned(run.rows, run.config.data, [row.row for row in removed], out)
     lines = [_line(row) for row in removed]
     own = run.rows.frame.iloc[[row.row for row in removed]].reset_index(drop=True)
     said = pd.DataFrame(lines, columns=list(_line_names()))
     # A column of the data may have the name of one of ours; the data's own goes by another then.
     own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
-    write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
+    with run.folder.lock(out):
+        write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
     return written
 
 

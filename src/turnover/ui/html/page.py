@@ -59,8 +59,9 @@ def write_report(run: "Run", html: str | os.PathLike[str] | None = None, *, data
     except OSError as error:
         raise RunError(f"cannot make the folder {str(page.parent)!r}: {error.strerror or error}.") from error
     text = render(data, twin=twin.name)
-    run.folder.write(twin, data.as_json())
-    run.folder.write(page, text)
+    with run.folder.lock(page):
+        run.folder.write(twin, data.as_json())
+        run.folder.write(page, text)
     return page
 
 
