@@ -169,8 +169,7 @@ class Run(Generic[TaskT]):
         try:
             return turnover.load(kept, model=self.task.plain_network()).eval()
         except SavedModelError as error:
-            problem = error.problem if error.cure else error.problem.rpartition(". ")[0] or error.problem
-            raise RunError(f"{problem}. Run it again: {self.folder.again}") from error
+            raise RunError(f"{error.problem.removesuffix('.')}. Run it again: {self.folder.again}") from error
 
     @cached_property
     def influence(self) -> turnover.Influence:

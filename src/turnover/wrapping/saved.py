@@ -75,7 +75,8 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
         part.replace(target / _MANIFEST)
     except OSError as error:
         raise SavedModelError(
-            f"cannot write to {str(target)!r}: {error.strerror or error}. Give a folder with room and write access."
+            f"cannot write to {str(target)!r}: {error.strerror or error}",
+            cure="Give a folder with room and write access.",
         ) from error
     return target
 
@@ -94,7 +95,8 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
     weights = source / _names(recipe)[0]
     if not weights.is_file() or _checksum(weights) != manifest["weights_sha256"]:
         raise SavedModelError(
-            f"{str(weights)!r} is missing or damaged (its checksum is not that in {_MANIFEST}). Save the model again."
+            f"{str(weights)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
+            cure="Save the model again.",
         )
     root = find_root(model)
     if root is None:
@@ -114,7 +116,9 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
         return result
     base = manifest.get("base_sha256")
     if not isinstance(base, dict):
-        raise SavedModelError(f"{_MANIFEST} in {str(source)!r} has no checksums of the base. Save the model again.")
+        raise SavedModelError(
+            f"{_MANIFEST} in {str(source)!r} has no checksums of the base", cure="Save the model again."
+        )
     _check_base(result, recipe.adapters, base, str(source))
     _load_adapters(result, read_tensors(weights), base, source)
     return result
@@ -135,8 +139,8 @@ def _load_adapters(root: nn.Module, state: dict[str, Tensor], base: dict[str, st
     wrong = [*found.unexpected_keys, *(name for name in found.missing_keys if name not in base)]
     if wrong:
         raise SavedModelError(
-            f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}. "
-            "Give the architecture that was saved."
+            f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}",
+            cure="Give the architecture that was saved.",
         )
 
 
@@ -145,7 +149,8 @@ def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None
     file = source / _START
     if not file.is_file() or _checksum(file) != manifest.get("start_sha256"):
         raise SavedModelError(
-            f"{str(file)!r} is missing or damaged (its checksum is not that in {_MANIFEST}). Save the model again."
+            f"{str(file)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
+            cure="Save the model again.",
         )
     saved = torch.load(file, map_location="cpu", weights_only=True)
     for name, buffer in start_state(root).items():
@@ -158,7 +163,8 @@ def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
     if adapters is not None:
         if adapters_in(model):
             raise SavedModelError(
-                "the model already has adapters. Give the plain base; adapters and masks come from the folder."
+                "the model already has adapters",
+                cure="Give the plain base; adapters and masks come from the folder.",
             )
         # Sites in adapters and at inputs of output layers come with the adapters.
         added = {*map(bottleneck_of, adapters.after), *map(input_of, adapters.inputs)}
@@ -167,8 +173,8 @@ def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
     missing = [path for path in dict.fromkeys(needed) if path not in modules]
     if missing:
         raise SavedModelError(
-            f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act. "
-            "Give the architecture that was saved."
+            f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act",
+            cure="Give the architecture that was saved.",
         )
     return build(copy_of(model), recipe)
 
@@ -194,9 +200,9 @@ def _check_base(root: nn.Module, recipe: AdapterRecipe, saved: Mapping[str, str]
         difference = f"{listed(missing, 4)} is missing" if missing else f"{listed(other, 4)} differs"
         raise SavedModelError(
             f"the adapters in {folder!r} were trained on another base: {difference} ({len(missing) + len(other)} of "
-            f"{len(saved)} frozen tensors). Give the model that was wrapped, from the same checkpoint and in the same "
-            "dtype. If these weights were drawn at random when the base was built, set the seed before, or let them "
-            "learn with the head: Adapters(head=[...])."
+            f"{len(saved)} frozen tensors)",
+            cure="Give the model that was wrapped, from the same checkpoint and in the same dtype. If these weights were "
+            "drawn at random when the base was built, set the seed before, or let them learn with the head: Adapters(head=[...]).",
         )
 
 
@@ -222,8 +228,8 @@ def _manifest(source: Path) -> dict[str, Any]:
         ) from error
     if version != _FORMAT:
         raise SavedModelError(
-            f"{str(source)!r} has format {version!r}; this version of turnover reads {_FORMAT}. "
-            "Load it with the version that wrote it."
+            f"{str(source)!r} has format {version!r}; this version of turnover reads {_FORMAT}",
+            cure="Load it with the version that wrote it.",
         )
     return manifest
 
