@@ -1,15 +1,143 @@
-"""What scores say of their own reliability: marks, intervals, noise; and what lists say."""
+"""What scores say of their own reliability: tails, p-values, significance, intervals, noise; and what lists say."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tests.reference import scores_twin
 from tests.scores import made_up
 from turnover.errors import ScoresError
 from turnover.scores import Scores, Top
-from turnover.scores.significance import discoveries
+from turnover.scores.significance import (
+    FEWEST_FOR_A_TAIL,
+    NullTail,
+    discoveries,
+    normal_limit,
+    normal_tail,
+    student_limit,
+    student_tail,
+)
+
+POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3, 30, 10)])
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 7, 31, 1023, 0.5, 20000])
+def test_students_tail_is_that_of_scipy(df):
+    expected = 2 * stats.t.sf(np.abs(POINTS), df)
+    normal_range = expected > 1e-300
+    np.testing.assert_allclose(student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
+
+
+def test_the_normal_tail_is_that_of_scipy():
+    np.testing.assert_allclose(normal_tail(POINTS), 2 * stats.norm.sf(np.abs(POINTS)), rtol=1e-12)
+
+
+def test_infinity_has_no_tail_and_nan_stays():
+    ends = np.array([np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(student_tail(ends, 5), [0, 0, np.nan])
+    np.testing.assert_array_equal(normal_tail(ends), [0, 0, np.nan])
+
+
+@pytest.mark.parametrize("p", [0.9, 0.32, 0.05, 1e-3, 1e-8])
+def test_limits_are_those_of_scipy(p):
+    assert normal_limit(p) == pytest.approx(stats.norm.isf(p / 2), rel=1e-9)
+    for df in (1, 2, 7, 100):
+        assert student_limit(p, df) == pytest.approx(stats.t.isf(p / 2, df), rel=1e-9)
+
+
+NOISE = {
+    "bell": lambda rng, size: rng.normal(size=size),
+    "student, 5 df": lambda rng, size: rng.standard_t(5, size=size),
+    "double exponential": lambda rng, size: rng.laplace(size=size),
+    "changing spread": lambda rng, size: rng.normal(size=size) * np.exp(rng.normal(size=size)),
+    "skewed": lambda rng, size: rng.gamma(2.0, size=size) - 2,
+    "very skewed": lambda rng, size: rng.lognormal(sigma=0.7, size=size),
+    "bounded": lambda rng, size: rng.uniform(-1, 1, size=size),
+}
+SETS, ROWS, NULLS = 200, 1000, 1024
+
+
+def pure_noise(kind):
+    """Scores of 200 queries on which nothing has any influence."""
+    rng = np.random.default_rng(sum(kind.encode()))
+    noise = NOISE[kind](rng, (ROWS + NULLS, SETS))
+    return Scores(noise[:ROWS], ids=range(ROWS), null=noise[ROWS:])
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_one_in_twenty_of_pure_noise_has_a_p_value_below_one_twentieth_and_nothing_is_marked_in_nineteen_sets(kind):
+    scores = pure_noise(kind)
+    p = scores.p_values()
+    assert 0.04 < (p < 0.05).mean() < 0.06
+    assert 0.007 < (p < 0.01).mean() < 0.013
+    marked = discoveries(p, 0.05)
+    assert marked.any(axis=0).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / SETS)
+    few = scores.select(queries=range(5))
+    assert np.array_equal(few.significant(), marked[:, :5])
+
+
+def test_a_bell_curve_would_mark_pure_noise():
+    scores = pure_noise("changing spread")
+    p = normal_tail(scores.values / scores.null_spread).astype(np.float32)
+    assert discoveries(p, 0.05).any(axis=0).mean() > 0.9
+
+
+def test_strong_influence_is_found_among_thousands_of_rows():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(5000, 50))
+    values[0] += 8
+    found = Scores(values, ids=range(5000), null=rng.normal(size=(1024, 50))).significant()
+    assert found[0].mean() > 0.8
+    assert found[1:].mean() < 1e-4
+
+
+def test_p_values_go_far_below_what_ranks_can_tell():
+    null = np.random.default_rng(0).normal(size=1024).astype(np.float32)
+    assert NullTail(null).p_values(np.array([8.0], np.float32))[0] < 1e-5
+
+
+@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=300), st.integers(0, 99))
+@settings(max_examples=40)
+def test_what_lies_further_out_is_never_more_probable(scores, seed):
+    null = np.random.default_rng(seed).standard_t(3, size=400).astype(np.float32)
+    scores = np.array(scores, np.float32)
+    p = NullTail(null).p_values(scores)
+    center = null.astype(np.float64).mean()
+    assert (np.diff(p[np.argsort(np.abs(scores - center))]) <= 0).all()
+    assert ((p > 0) & (p <= 1)).all()
+
+
+@given(st.lists(made_up.FINITE, min_size=1, max_size=20), st.integers(2, FEWEST_FOR_A_TAIL - 1), st.integers(0, 9))
+def test_with_few_null_ids_p_values_are_the_twins_ranks(scores, count, seed):
+    null = np.random.default_rng(seed).integers(-3, 4, size=count).astype(np.float32)
+    null[0] = np.nan
+    scores = np.array(scores, np.float32)
+    twins = [scores_twin.rank_p_value(float(one), null.tolist()) for one in scores]
+    np.testing.assert_allclose(NullTail(null).p_values(scores), twins, rtol=1e-6)
+
+
+def test_noise_that_is_nearly_always_the_same_number_gives_ranks():
+    null = np.zeros(1000, np.float32)
+    null[:3] = [5, -5, 1]
+    assert NullTail(null).p_values(np.array([0.0, 100.0], np.float32))[1] == np.float32(1 / 1001)
+
+
+def test_failed_pairs_and_queries_without_a_null_have_no_p_value():
+    null = np.full((5, 2), np.nan, np.float32)
+    null[:, 0] = range(5)
+    p = Scores([[np.nan, 1.0], [1.0, 1.0]], ids=[7, 8], null=null).p_values()
+    np.testing.assert_array_equal(np.isnan(p), [[True, True], [False, True]])
+
+
+def test_p_values_do_not_depend_on_the_unit_nor_on_what_is_subtracted_from_all():
+    rng = np.random.default_rng(0)
+    values, null = rng.standard_t(4, size=300), rng.standard_t(4, size=1024)
+    here = Scores(values, ids=range(300), null=null).p_values()
+    there = Scores(1000 * values + 50, ids=range(300), null=1000 * null + 50).p_values()
+    np.testing.assert_allclose(there, here, rtol=1e-2)
+
 
 SHARES = st.sampled_from([0.0, 1e-4, 0.01, 0.05, 0.5, 1.0, np.nan]) | st.floats(0, 1, width=32)
 

@@ -84,8 +84,9 @@ def test_lists_do_not_depend_on_the_order_of_rows(table, k, random):
     assert shuffled.top(k).equals(Scores(values, ids=ids).top(k))
 
 
-def test_many_rows_are_worked_on_in_blocks_with_the_same_result():
-    values = np.random.default_rng(0).integers(-1000, 1000, 2**22 + 5).astype(np.float32)
+def test_many_rows_are_worked_on_in_blocks_with_the_same_result(monkeypatch):
+    monkeypatch.setattr("turnover.scores._arrays._BLOCK", 2**10)
+    values = np.random.default_rng(0).integers(-1000, 1000, 2**12 + 5).astype(np.float32)
     values[-3:] = [2000, -2000, np.nan]
     ids = np.arange(len(values))[::-1]
     order = np.lexsort((ids, -values))[:-1]

@@ -174,8 +174,9 @@ def test_the_same_scores_may_be_saved_again_and_others_not(tmp_path):
         Scores([[1.0], [2.0]], ids=[7, 8]).save(tmp_path)
 
 
-def test_saving_again_repairs_what_is_damaged(tmp_path):
-    scores = Scores(np.random.default_rng(0).normal(size=(600, 4000)), ids=range(600))
+def test_saving_again_repairs_what_is_damaged(tmp_path, monkeypatch):
+    monkeypatch.setattr("turnover.scores._store._TILE", 2**10)
+    scores = Scores(np.random.default_rng(0).normal(size=(60, 40)), ids=range(60))
     scores.save(tmp_path)
     assert len(files_of(tmp_path)) > 1
     files_of(tmp_path)[1].write_bytes(b"")
