@@ -1,43 +1,25 @@
-"""The engine against the loop that the authors use: 100 repeated inputs a batch, one pass a view, on the plain model.
+"""The engine against the authors' loop: 100 repeated inputs per batch, one pass per view, on the plain model.
 
-The loop has no masks at all, so slow masks cannot flatter the ratio. Pairs of never-trained ids, which the engine
-scores for its offsets and standard errors, count as pairs: they are work that was asked for.
+The loop has no masks at all, so slow masks cannot flatter the ratio. Pairs of null ids, which the engine scores
+for its offsets and standard errors, count as pairs: they are work that was asked for.
 """
 
 import time
 import warnings
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
+from experiments.networks import VGG19, vgg_sites
+from experiments.timing import seconds
 from turnover.influence import NULL_IDS
 from turnover.layers import masking_of
 
 _LOOP_BATCH = 100
-_VGG19 = "64 64 M 128 128 M 256 256 256 256 M 512 512 512 512 M 512 512 512 512 M".split()
-
-
-def vgg19() -> nn.Sequential:
-    """Return VGG19 for 32 x 32 images, with BatchNorm, as the paper's experiments use it."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for entry in _VGG19:
-        if entry == "M":
-            layers.append(nn.MaxPool2d(2))
-        else:
-            width = int(entry)
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
-            channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
-
-
-def vgg19_sites(net: nn.Sequential) -> dict[str, str]:
-    """Return the paper's sites: the ReLUs of convolutions 12 to 16 as channels, and the classifier's input."""
-    relus = [str(place) for place, module in enumerate(net) if isinstance(module, nn.ReLU)]
-    return {**dict.fromkeys(relus[11:16], "channels"), str(len(net) - 2): "features"}
+wall_seconds = partial(seconds, clock=time.perf_counter)
 
 
 class Encoder(nn.Module):
@@ -75,19 +57,13 @@ def _loop_seconds_per_pair(model: nn.Module, x: Tensor, y: Tensor, rounds: int) 
                 functional.cross_entropy(model(inputs), targets, reduction="none")
 
     once()
-    return min(_seconds(once) for _ in range(rounds)) / _LOOP_BATCH
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    return min(wall_seconds(once) for _ in range(rounds)) / _LOOP_BATCH
 
 
 def compare(
     name: str, plain: nn.Module, at: object, x: Tensor, y: Tensor, ids: int, *, goal: float, rounds: int
 ) -> None:
-    """Print the ratio of the loop's time a pair to the engine's, measured in turns."""
+    """Print the ratio of the loop's time per pair to the engine's, measured in turns."""
     inf = turnover.Influence(_trained(plain, at))
     ours, loop, path = [], [], ""
     for _ in range(3):
@@ -97,7 +73,7 @@ def compare(
         ours.append((time.perf_counter() - start) / ((ids + NULL_IDS) * len(x)))
     ratio = sorted(a / b for a, b in zip(loop, ours, strict=True))[1]
     print(
-        f"  {name:<44} {ratio:8.1f}x  goal >= {goal:g}x  ({min(loop) * 1e6:.0f} against {min(ours) * 1e6:.2f} µs a "
+        f"  {name:<44} {ratio:8.1f}x  goal >= {goal:g}x  ({min(loop) * 1e6:.0f} against {min(ours) * 1e6:.2f} µs per "
         f"pair; {path})",
         flush=True,
     )
@@ -113,8 +89,8 @@ def _peak_share() -> None:
     a @ b
     shares = []
     for _ in range(3):
-        product = min(_seconds(lambda: a @ b) for _ in range(5)) / 4096
-        spent = _seconds(lambda: inf.pairwise(data, ids=range(ids), progress=False)) / (ids + NULL_IDS)
+        product = min(wall_seconds(lambda: a @ b) for _ in range(5)) / 4096
+        spent = wall_seconds(lambda: inf.pairwise(data, ids=range(ids), progress=False)) / (ids + NULL_IDS)
         shares.append(product / spent)
     print(f"  last layer: share of the measured matrix-product peak {sorted(shares)[1]:.0%}  goal >= 60%", flush=True)
 
@@ -128,9 +104,8 @@ def _growth(name: str, at: list[str]) -> None:
     costs = {}
     for count in (10_000, 100_000, 1_000_000):
         tries = 3 if count < 100_000 else 1
-        spent = min(
-            _seconds(lambda count=count: inf.mean(data, ids=torch.arange(count), progress=False)) for _ in range(tries)
-        )
+        ids = torch.arange(count)
+        spent = min(wall_seconds(lambda ids=ids: inf.mean(data, ids=ids, progress=False)) for _ in range(tries))
         costs[count] = spent / (count + NULL_IDS)  # the same queries for all
     base = costs[10_000]
     shown = ", ".join(f"{count:,}: {cost / base:.2f}" for count, cost in costs.items())
@@ -139,14 +114,14 @@ def _growth(name: str, at: list[str]) -> None:
 
 def main() -> None:
     """Print the ratios."""
-    print("engine against the authors' loop on the unwrapped model, time a pair")
+    print("engine against the authors' loop on the unwrapped model, time per pair")
     torch.manual_seed(0)
     mlp = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     x, y = torch.randn(4, 784), torch.tensor([0, 1, 2, 3])
     compare("MLP 784-512-512-10, two sites", mlp, ["1", "3"], x, y, 20_000, goal=3, rounds=20)
-    vgg, image, label = vgg19(), torch.randn(1, 3, 32, 32), torch.tensor([3])
-    compare("VGG19, the paper's sites", vgg, vgg19_sites(vgg), image, label, 1000, goal=4, rounds=2)
-    flat = {str(len(vgg) - 2): "features"}
+    vgg, image, label = VGG19(), torch.randn(1, 3, 32, 32), torch.tensor([3])
+    compare("VGG19, the paper's sites", vgg, vgg_sites(), image, label, 1000, goal=4, rounds=2)
+    flat = {"classifier_input": "features"}
     compare("VGG19, the classifier's input only", vgg, flat, image, label, 20_000, goal=20, rounds=2)
     encoder, tokens = Encoder(), torch.randn(1, 32, 384)
     sites = ["encoder.layers.4.linear2", "encoder.layers.5.linear2"]

@@ -1,4 +1,4 @@
-"""A feed-forward language model on WikiText-2, and which words it knows by heart: self-influence of every position.
+"""A feed-forward language model on WikiText-2, and which words it memorized: self-influence of every position.
 
 Run: TURNOVER_DATA=/path/to/data python examples/lm_wikitext.py [--paper]
 Needs: wikitext-2/train.txt and valid.txt there, words separated by spaces.
@@ -51,7 +51,7 @@ def main(*, lines, size, epochs, rate, batch, shown=300):
         schedule.step(found := perplexity(model.eval(), valid))
         print(f"validation perplexity {found:.0f}", flush=True)
     scores = turnover.Influence(model, train=data).self_influence(Subset(data, range(shown)))
-    print("known by heart:", *(words.words[data[place][1]] for place in scores.values.argsort()[::-1][:20]))
+    print("memorized:", *(words.words[data[place][1]] for place in scores.values.argsort()[::-1][:20]))
     return perplexity(model, valid), scores
 
 

@@ -1,4 +1,14 @@
-"""The paper's results, one folder each, run with `python -m experiments`.
+"""The paper's results and our own, one folder each, run with `python -m experiments`.
 
 Owns: configurations, runs and result pages. Must not know: anything of `turnover` that is not importable by a user.
+
+| file | idea |
+| --- | --- |
+| `runner.py`, `__main__.py` | one folder per configuration: result, page, expected ranges; several at a time |
+| `findings.py`, `index.py` | the paper's number beside ours, numbers as pages write them; the page of all results |
+| `timing.py`, `figures.py` | processor seconds, ratios, growth; one set-up for figures |
+| `networks.py`, `encoders.py`, `digits_network.py` | networks and their masks; pretrained encoders; digits |
+| `datasets/` | the data sets, read from a folder of the user's own |
+| `side_effects` … `variants` | the paper's results: see `PAPER` in `index.py`; three of them share `errors/` |
+| `calibration`, `compared`, `laws`, `own_row`, `real_models`, `wrong_labels` | our own |
 """

@@ -20,12 +20,7 @@ from .trainings import Answers, State, Trained, Trainings
 
 
 def tracin(trainings: Trainings, *, fast: bool) -> Answers:
-    """Return scores of captum's TracInCP, or of TracInCPFast (the last layer only).
-
-    Args:
-        trainings: of the task and seed.
-        fast: TracInCPFast instead of TracInCP.
-    """
+    """Return scores of captum's TracInCP, or of TracInCPFast (the last layer only)."""
     from captum.influence import TracInCP, TracInCPFast
 
     ready, trained = trainings.ready, trainings.plain()
@@ -77,10 +72,6 @@ def trak(trainings: Trainings, *, models: int) -> Answers:
 
     Self-influence is the score of each row as a target. Its projected gradient is that of the row itself, which is
     there already.
-
-    Args:
-        trainings: of the task and seed.
-        models: how many it averages over.
     """
     ready, name = trainings.ready, f"{models} models"
     trained = [trainings.plain(number) for number in range(models)]
@@ -238,12 +229,7 @@ def _task() -> Any:
 
 
 def cleanlab(trainings: Trainings, *, folds: int) -> Answers:
-    """Return cleanlab's label quality from held-out predictions, one training per fold.
-
-    Args:
-        trainings: of the task and seed; the folds are trained by the same recipe.
-        folds: how many.
-    """
+    """Return cleanlab's label quality from held-out predictions, one training per fold."""
     from cleanlab.rank import get_label_quality_scores
 
     ready, seed = trainings.ready, trainings.seed

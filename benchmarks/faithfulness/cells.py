@@ -84,12 +84,7 @@ def measured(name: str, method: Method, trainings: Trainings) -> tuple[Cell, Ans
 
 
 def judge(folder: Path, truth: Mapping[str, SubsetOutcomes]) -> None:
-    """Give every finished cell of a task that has scores of pairs its LDS.
-
-    Args:
-        folder: of the task.
-        truth: retraining on random halves, by view.
-    """
+    """Give every finished cell of a task that has scores of pairs its LDS."""
     for cell in read_cells(folder):
         file = cell_file(folder, cell["method"], cell["seed"])
         new = [view for view in truth if f"lds_{view}" not in cell]

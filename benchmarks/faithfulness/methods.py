@@ -100,12 +100,7 @@ def baseline_methods(config: Config) -> dict[str, Method]:
 
 
 def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
-    """Return all methods that are reported, by name.
-
-    Args:
-        config: of the benchmark.
-        default: the estimate that was chosen; None: not chosen yet.
-    """
+    """Return all methods that are reported, by name."""
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
     return our_methods(config, ours.REPORTED | chosen) | own_methods() | baseline_methods(config)
 

@@ -63,13 +63,7 @@ CANDIDATES: dict[str, Ours] = {
 
 
 def estimate(how: Ours, trainings: Trainings, replicas: int) -> Answers:
-    """Return the scores of turn-over dropout.
-
-    Args:
-        how: which estimate.
-        trainings: of the task and seed.
-        replicas: of the benchmark, for estimates that leave it open.
-    """
+    """Return the scores of turn-over dropout."""
     ready = trainings.ready
     trained = trainings.masked(how.masks or Masks(replicas))
     if how.all_layers:
@@ -155,12 +149,7 @@ FLIPPED, FULL = "flipped", "whole"
 
 
 def two_views(trainings: Trainings, views: tuple[str, ...] = (FLIPPED, FULL)) -> Answers:
-    """Return the mean loss of every row over the views and all checkpoints.
-
-    Args:
-        trainings: of the task.
-        views: the flipped subnetwork of a row, the full network, or both.
-    """
+    """Return the mean loss of every row over the views and all checkpoints."""
     ready = trainings.ready
     trained = trainings.masked(Masks(REPLICAS), checkpoints=CHECKPOINTS)
     model, rows, labels = trained.model, ready.rows_with_ids(), ready.labels.numpy()

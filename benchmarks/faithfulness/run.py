@@ -19,14 +19,7 @@ JUDGED_BY = ("lds_plain", "lds_full", "mean_auc")
 
 
 def choose(config: Config, folder: Path, *, tasks: Sequence[str], methods_wanted: Sequence[str] | None = None) -> None:
-    """Measure all estimates on the seeds that options are chosen on, and note which is best.
-
-    Args:
-        config: of the benchmark.
-        folder: for all that is kept; the choice goes to choice.json there.
-        tasks: names of those to measure now.
-        methods_wanted: estimates to measure now; None: all.
-    """
+    """Measure all estimates on the seeds that options are chosen on, and note which is best."""
     everyone = our_methods(config, CANDIDATES)
     names = [name for name in everyone if methods_wanted is None or name in methods_wanted]
     for task in tasks:
@@ -52,9 +45,6 @@ def best(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, A
 
     Each figure counts as a share of the best estimate's on that task, so that no task and no figure counts more than
     another. Only estimates and tasks of which all is measured take part.
-
-    Args:
-        measured: figures by task and estimate.
 
     Example:
         >>> figure = lambda value: {name: {"mean": value} for name in JUDGED_BY}
@@ -85,15 +75,7 @@ def run(
     methods_wanted: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> None:
-    """Measure what is reported.
-
-    Args:
-        config: of the benchmark.
-        folder: for all that is kept.
-        tasks: names.
-        methods_wanted: names; None: all.
-        seeds: of those that are reported; None: all.
-    """
+    """Measure what is reported."""
     everyone = methods(config, default=chosen(folder))
     names = list(methods_wanted or everyone)
     unknown = [name for name in names if name not in everyone]

@@ -24,13 +24,7 @@ _NOT_FIGURES = ("method", "seed", "threads", "failed", "trace")
 
 
 def collected(config: Config, size: str, folder: Path) -> Figures:
-    """Return all that is measured, as JSON data; what is missing is named.
-
-    Args:
-        config: of the benchmark.
-        size: its name.
-        folder: where cells are kept.
-    """
+    """Return all that is measured, as JSON data; what is missing is named."""
     choice = read_json(folder / "choice.json") if (folder / "choice.json").exists() else None
     everyone = methods(config, default=(choice or {}).get("default"))
     tasks = {}
@@ -69,13 +63,7 @@ def collected(config: Config, size: str, folder: Path) -> Figures:
 
 
 def means(folder: Path, names: Sequence[str], seeds: Iterable[int]) -> dict[str, Figures]:
-    """Return mean, standard deviation and number of seeds of every figure, by method.
-
-    Args:
-        folder: of the task.
-        names: methods.
-        seeds: those that count.
-    """
+    """Return mean, standard deviation and number of seeds of every figure, by method."""
     wanted = set(seeds)
     cells = [cell for cell in read_cells(folder) if cell["seed"] in wanted and "failed" not in cell]
     found: dict[str, Figures] = {}

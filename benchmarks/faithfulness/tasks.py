@@ -94,12 +94,7 @@ class Prepared:
 
 
 def prepare(config: TaskConfig, cache: Path) -> Prepared:
-    """Return the data and trainings of a task.
-
-    Args:
-        config: which task.
-        cache: folder for text features.
-    """
+    """Return the data and trainings of a task."""
     loaders = {"digits": digit_rows, "sst2": partial(sst2_rows, cache=cache), "cifar10": cifar10_rows}
     x, right, held, held_labels = loaders[config.data](config.rows)
     classes = int(right.max()) + 1
@@ -126,13 +121,7 @@ VIEWS = ("plain", "full")
 
 
 def ground_truth(ready: Prepared, folder: Path, *, processes: int = 1) -> dict[str, SubsetOutcomes]:
-    """Return the query losses after retraining on random halves, by view: "plain" and "full".
-
-    Args:
-        ready: the task.
-        folder: finished trainings are kept there.
-        processes: worker processes.
-    """
+    """Return the query losses after retraining on random halves, by view: "plain" and "full"."""
     config = ready.config
     return {
         view: subset_outcomes(

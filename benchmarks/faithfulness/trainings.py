@@ -175,12 +175,7 @@ class Answers:
 
 
 def detection(answers: Answers, wrong: np.ndarray) -> dict[str, float]:
-    """Return how well wrong labels are found: AUC and share of them among the worst 10 % of the rows.
-
-    Args:
-        answers: of a method.
-        wrong: bool [rows].
-    """
+    """Return how well wrong labels are found: AUC and share of them among the worst 10 % of the rows."""
     suspicions = dict(answers.own)
     if answers.pairs is not None:
         suspicions["mean"] = -answers.pairs.mean(1)

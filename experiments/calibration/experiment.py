@@ -47,7 +47,7 @@ class Config:
 
 SIZES = {
     "toy": Config(
-        runs=4, other_runs=3, replicas=3, hidden=32, epochs=1, queries=3, null_ids=600, null_sets=10, set_size=100
+        runs=3, other_runs=3, replicas=3, hidden=32, epochs=1, queries=3, null_ids=600, null_sets=10, set_size=100
     ),
     "small": Config(),
     "medium": Config(other_runs=32, queries=360, null_ids=16384, null_sets=1000),

@@ -54,10 +54,6 @@ class Domains:
 def load_domains(config: Config, cache: Path) -> Domains:
     """Return both domains: standardized features, or tokens for an encoder.
 
-    Args:
-        config: how many rows.
-        cache: folder for features.
-
     Raises:
         MissingDataError: SST-2, electronics or MiniLM is not there.
     """
@@ -105,16 +101,7 @@ class Setting:
 def recipe_of(
     config: Config, domains: Domains, setting: Setting, *, masked: bool, replicas: int = 1, seed: int = 0
 ) -> TrainingRecipe:
-    """Return a training on the sentences.
-
-    Args:
-        config: which network.
-        domains: the rows.
-        setting: rate and epochs.
-        masked: with turn-over dropout.
-        replicas: masked parts in one training.
-        seed: of the masks.
-    """
+    """Return a training on the sentences."""
     how = {"rate": setting.rate, "epochs": setting.epochs, "batch_size": config.batch_size}
     if config.encoder is not None:
         assert not isinstance(domains.inputs, Tensor)

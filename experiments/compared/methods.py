@@ -56,12 +56,7 @@ class Prepared:
 
 
 def prepare(config: TaskConfig, cache: Path) -> Prepared:
-    """Return the data and trainings of a task.
-
-    Args:
-        config: which task.
-        cache: folder for text features.
-    """
+    """Return the data and trainings of a task."""
     rows = digit_rows(config.rows) if config.data == "digits" else sst2_rows(config.rows, cache)
     x, labels, held_x, held_labels = rows
     classes = int(labels.max()) + 1
@@ -135,13 +130,6 @@ def methods(task: TaskConfig, ready: Prepared, recipe: TrainingRecipe, config: C
     """Return the methods by key, trained from one seed.
 
     Turn-over dropout trains the masked model; the others train what the ground truth retrains.
-
-    Args:
-        task: which task.
-        ready: its data and trainings.
-        recipe: what the ground truth retrains.
-        config: sizes of the methods.
-        seed: of the methods' own trainings and masks.
     """
     last_layer = f"{2 * task.layers}.weight"
     found: Methods = {

@@ -162,14 +162,7 @@ def _shown_errors(run: Run, config: Config, errors: Errors) -> list[dict[str, An
 
 
 def _shared_subwords(run: Run, config: Config, errors: Errors, most: np.ndarray) -> dict[str, float] | None:
-    """Return how many subwords errors share with their supporting rows, and with random rows of that label.
-
-    Args:
-        run: that is asked.
-        config: how many supporting rows there are for each error.
-        errors: of the run.
-        most: supporting rows, the strongest first [errors, rows].
-    """
+    """Return how many subwords errors share with their supporting rows, and with random rows of that label."""
     if run.kind != "text":
         return None
     tokenizer, train = _subwords(config), run.places("train")
@@ -231,13 +224,6 @@ def _repair(run: Run, config: Config, errors: Errors, orders: dict[str, np.ndarr
     """Return how many errors are gone after retraining the network without masks, by what was removed.
 
     Errors that a retraining on all rows does not make count for nothing: there is nothing to repair.
-
-    Args:
-        run: that made the errors.
-        config: how much is removed and how often.
-        errors: of which the first are repaired.
-        orders: supporting rows, the strongest first, by estimate.
-        cache: folder for finished trainings.
     """
     recipe = run_recipe(run)
     count = min(config.errors, len(errors.rows))

@@ -16,13 +16,7 @@ _STRONGEST = len(TINTS)
 
 
 def draw_text(text: ColoredText, file: Path, *, title: str) -> None:
-    """Write the text as SVG; a line ends where the text has an end of line, and where it is full.
-
-    Args:
-        text: words and their colors.
-        file: where to write.
-        title: a line above.
-    """
+    """Write the text as SVG; a line ends where the text has an end of line, and where it is full."""
     shapes: list[str] = []
     x, y = _MARGIN, _MARGIN + 2.6 * _LINE
     for word, step in zip(text.tokens, text.steps.tolist(), strict=True):

@@ -172,11 +172,6 @@ Runs = Sequence[Mapping[str, float]]
 def change(some: Runs, others: Runs, what: str) -> list[float]:
     """Return by how many per cent perplexity is higher, for every seed.
 
-    Args:
-        some: trainings.
-        others: those they are compared with, of the same seeds.
-        what: which perplexity.
-
     Example:
         >>> change([{"all": 110.0}], [{"all": 100.0}], "all")
         [10.0]

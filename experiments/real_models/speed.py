@@ -22,13 +22,7 @@ _FURTHER = 0.1
 
 
 def measure(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
-    """Return seconds and rank correlations.
-
-    Args:
-        model: trained, with adapters in all blocks.
-        dev: where the sentences come from.
-        config: how much of it.
-    """
+    """Return seconds and rank correlations."""
     networks = {"all": model, **{str(top): only_at(model, top_sites(model, top)) for top in config.top}}
     first, *others = range(config.sentences)
     plain = turnover.unwrap(model).eval()

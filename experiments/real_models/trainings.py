@@ -72,13 +72,7 @@ _SEED = 100
 
 
 def choose(config: Config, folder: str, parts: Path) -> dict[str, Any]:
-    """Return, for every trial, the accuracies on held-out rows by rate, and the rate with the best one.
-
-    Args:
-        config: which rates, on how many rows.
-        folder: of the encoder.
-        parts: where measured ones are kept.
-    """
+    """Return, for every trial, the accuracies on held-out rows by rate, and the rate with the best one."""
     found: dict[str, Any] = {}
     for name, trial in config.trials.items():
         measure = _measured_vgg if name.startswith("vgg") else partial(_measured_text, folder)

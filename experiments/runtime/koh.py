@@ -19,9 +19,6 @@ from .task import PairRows, Task, Trimmed, padded
 def line(points: Sequence[Sequence[float]]) -> tuple[float, float]:
     """Return the fixed part and the slope of a line from 0 or above, through the first and the last point.
 
-    Args:
-        points: of a size and its seconds each, the smallest first.
-
     Example:
         >>> line([(10, 3.0), (20, 5.0)])
         (1.0, 0.2)
@@ -88,12 +85,7 @@ class Koh:
         return self.losses.products(rows, solved)
 
     def costs(self, config: Config, number: int) -> dict[str, float]:
-        """Return the seconds of a row's gradient and of a step of every batch size.
-
-        Args:
-            config: on how large a part.
-            number: of the round, for other rows in each.
-        """
+        """Return the seconds of a row's gradient and of a step of every batch size."""
         vector = self.vector()
         steps = {
             batch: seconds(lambda some=batches: self.solve(vector, some)) / len(batches)

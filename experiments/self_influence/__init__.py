@@ -1,1 +1,1 @@
-"""Self-influence on SST-2 and CIFAR-10: how much is positive, beside never-trained ids, and C-scores."""
+"""Self-influence on SST-2 and CIFAR-10: how much is positive, beside null ids, and C-scores."""

@@ -4,12 +4,6 @@ import numpy as np
 import pytest
 
 from experiments.calibration.experiment import _coverage, page
-from experiments.runner import run
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return run("calibration", "toy", tmp_path_factory.mktemp("calibration") / "run")["result"]
 
 
 def test_honest_errors_cover_nineteen_of_twenty_and_halved_ones_do_not():
@@ -21,12 +15,12 @@ def test_honest_errors_cover_nineteen_of_twenty_and_halved_ones_do_not():
 
 
 def test_a_toy_run_counts_shares(toy):
-    assert 0 <= toy["covered"] <= 1
-    assert set(toy["null"]) == {"replicas_1", "replicas_3"}
-    assert toy["null"]["replicas_3"]["pairs"] == 600 * 3
+    assert 0 <= toy.result["covered"] <= 1
+    assert set(toy.result["null"]) == {"replicas_1", "replicas_3"}
+    assert toy.result["null"]["replicas_3"]["pairs"] == 600 * 3
 
 
 def test_the_page_shows_every_number(toy, tmp_path):
-    text = page(toy, tmp_path)
-    assert f"{toy['covered']:.1%}" in text
+    text = page(toy.result, tmp_path)
+    assert f"{toy.result['covered']:.1%}" in text
     assert "3 replicas" in text

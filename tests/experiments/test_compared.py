@@ -1,9 +1,5 @@
 """The comparison of all methods: it runs, resumes, and its page says what the numbers say."""
 
-import copy
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,8 +7,6 @@ import torch
 from experiments.compared.config import SIZES, TaskConfig
 from experiments.compared.methods import NAMES, ONCE, Retrain, prepare
 from experiments.compared.page import page
-from experiments.compared.run import run
-from experiments.runner import ROOT, as_json, outside
 from turnover.baselines import LeaveOneOut
 
 # Twenty rows are few for the engine's check that they were trained under these ids.
@@ -21,18 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the self-influence of these")
 TOY = SIZES["toy"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("compared")
-
-
-@pytest.fixture(scope="module")
-def result(folder):
-    return as_json(run(TOY, folder / "toy"))
-
-
-def test_every_method_is_measured_by_both_ground_truths(result):
-    task = result["tasks"]["digits"]
+def test_every_method_is_measured_by_both_ground_truths(toy):
+    task = toy.result["tasks"]["digits"]
     assert task["wrong"] == 2
     for view in ("plain", "full"):
         found = task[view]["methods"]
@@ -50,20 +34,8 @@ def test_every_method_is_measured_by_both_ground_truths(result):
     assert task["plain"]["methods"]["koh"]["lds"] != task["full"]["methods"]["koh"]["lds"]
 
 
-def test_finished_parts_are_not_measured_again(result, folder):
-    part = folder / "toy" / "parts" / "digits-plain.json"
-    there = part.read_text(encoding="utf-8")
-    changed = json.loads(there)
-    changed["found"]["accuracy"] = -1.0
-    part.write_text(json.dumps(changed), encoding="utf-8")
-    again = run(TOY, folder / "toy")
-    part.write_text(there, encoding="utf-8")
-    assert again["tasks"]["digits"]["plain"]["accuracy"] == -1.0
-    assert again["tasks"]["digits"]["full"] == result["tasks"]["digits"]["full"]
-
-
-def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_loses(result, tmp_path):
-    changed = copy.deepcopy(result)
+def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_loses(toy, tmp_path):
+    changed = toy.result
     for place, found in enumerate(changed["tasks"]["digits"]["plain"]["methods"].values()):
         found |= {
             "lds": 0.5 - 0.05 * place,
@@ -87,8 +59,8 @@ def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_l
     assert "<svg" in (tmp_path / "compared.svg").read_text(encoding="utf-8")
 
 
-def test_the_page_says_when_the_estimate_is_no_better_than_chance_and_why_a_method_failed(result, tmp_path):
-    changed = copy.deepcopy(result)
+def test_the_page_says_when_the_estimate_is_no_better_than_chance_and_why_a_method_failed(toy, tmp_path):
+    changed = toy.result
     methods = changed["tasks"]["digits"]["plain"]["methods"]
     methods["turnover"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
     methods["random"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
@@ -116,9 +88,3 @@ def test_retraining_once_for_rows_and_queries_equals_leave_one_out_asked_twice(t
     method, twin = Retrain(ready.plain, 3), LeaveOneOut(ready.plain, seeds=(3,))
     np.testing.assert_allclose(method.pairwise(ready.queries), twin.pairwise(ready.queries).values, atol=1e-6)
     np.testing.assert_allclose(method.self_influence(), twin.self_influence().values, atol=1e-6)
-
-
-def test_published_figures_lie_in_the_expected_ranges():
-    record = json.loads(Path(ROOT, "docs/results/compared.json").read_text(encoding="utf-8"))
-    assert record["size"] == "small"
-    assert outside(record) == []

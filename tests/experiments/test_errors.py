@@ -1,7 +1,6 @@
 """Errors and their supporting rows: toy runs on all three data sets, figures, retraining, and what is said of it."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -9,24 +8,17 @@ import pytest
 from experiments.datasets.folder import MissingDataError
 from experiments.datasets.yahoo import TOPICS, load_yahoo
 from experiments.errors import findings, page
-from experiments.errors import run as measure
 from experiments.errors.figures import _broken, _pieces, text_figure
-from experiments.runner import module_of
 
 
 @pytest.fixture(scope="module", params=["error_sst2", "error_yahoo", "error_cifar10"])
-def toy(request, tmp_path_factory):
-    """Name, folder and result of a toy run."""
-    folder = tmp_path_factory.mktemp(request.param)
-    try:
-        result = measure(module_of(request.param, "config").SIZES["toy"], folder)
-    except MissingDataError as error:
-        pytest.skip(str(error))
-    return request.param, folder, json.loads(json.dumps(result))
+def toy(request, run_toy):
+    """The result of a toy run."""
+    return run_toy(request.param).result
 
 
 def test_errors_are_wrong_and_their_supporting_rows_have_the_predicted_label(toy):
-    _, _, result = toy
+    result = toy
     assert result["wrong"] == round((1 - result["accuracy"]) * result["test_rows"])
     for error in result["shown"]:
         assert error["label"] != error["predicted"]
@@ -34,8 +26,8 @@ def test_errors_are_wrong_and_their_supporting_rows_have_the_predicted_label(toy
 
 
 def test_marked_subwords_are_in_both_texts(toy):
-    name, _, result = toy
-    if name == "error_cifar10":
+    result = toy
+    if result["setting"]["data"] == "cifar10":
         assert result["shared"] is None
         return
     for error in result["shown"]:
@@ -45,24 +37,11 @@ def test_marked_subwords_are_in_both_texts(toy):
 
 
 def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
-    _, _, result = toy
+    result = toy
     repair = result["repair"]
     assert repair["removed"] == max(1, round(0.01 * result["train_rows"]))
     assert all(0 <= count <= repair["tried"] for count in repair["repaired"].values())
     assert set(repair["repaired"]) == {"tod", "denoised", "random"}
-
-
-def test_what_was_measured_is_not_measured_again(toy):
-    name, folder, result = toy
-    (folder / "train.tsv").unlink(missing_ok=True)
-    assert json.loads(json.dumps(measure(module_of(name, "config").SIZES["toy"], folder))) == result
-
-
-def test_page_and_figure_are_made(toy, tmp_path):
-    name, _, result = toy
-    text = module_of(name, "page").page(result, tmp_path)
-    assert f"![errors and their supporting rows]({name}.svg)" in text
-    assert (tmp_path / f"{name}.svg").stat().st_size > 5000
 
 
 @pytest.mark.parametrize(
@@ -74,14 +53,14 @@ def test_page_and_figure_are_made(toy, tmp_path):
     ],
 )
 def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):
-    result = copy.deepcopy(toy[2])
+    result = copy.deepcopy(toy)
     result["repair"]["by_error"] |= {"denoised": ours, "random": chance}
     assert any(said in one.agreement for one in findings(result))
 
 
 @pytest.mark.parametrize(("supporting", "said"), [(2.0, "holds on average"), (0.5, "no more subwords")])
 def test_the_sentence_on_shared_subwords_follows_the_numbers(toy, supporting, said, tmp_path):
-    result = copy.deepcopy(toy[2])
+    result = copy.deepcopy(toy)
     result["shared"] = {"supporting": supporting, "random": 1.0}
     assert said in findings(result)[0].agreement
     assert said in page(result, tmp_path)

