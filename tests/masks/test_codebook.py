@@ -14,7 +14,7 @@ import torch
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Stream
 from turnover.masks._hashing import id_words
-from turnover.masks.codebook import collision_rate, mean_correlation, primitive_keep
+from turnover.masks.codebook import _collision_rate, _mean_correlation, _primitive_keep
 
 SHAPES = [(16, 2), (12, 3), (32, 4), (24, 1)]  # (rows, picks)
 BOUND = NormalDist().inv_cdf(1 - 1e-5 / 2)  # 4.4 standard errors
@@ -46,7 +46,7 @@ def test_ids_share_a_mask_as_often_as_theory_says(rows, picks):
     pairs = 50_000
     masks = words_of(Codebook(seed=0, rows=rows, picks=picks), range(2 * pairs), width=384)
     shared = (masks[:pairs] == masks[pairs:]).all(1).sum()
-    rate = collision_rate(rows, picks)
+    rate = _collision_rate(rows, picks)
     assert abs(shared - pairs * rate) < BOUND * np.sqrt(pairs * rate * (1 - rate))
 
 
@@ -67,7 +67,7 @@ def test_ids_correlate_as_theory_says(rows, picks, keep):
     low, high = id_words(torch.arange(1024))
     picked = Codebook(seed=2, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
     shared = (picked[:512] == picked[512:]).sum(1).numpy()
-    q = primitive_keep(keep, picks)
+    q = _primitive_keep(keep, picks)
     given_picks = ((q ** (2.0 * picks - shared)).mean() - keep**2) / (keep * (1 - keep))
     assert_mean_is(measured, given_picks)
 
@@ -79,9 +79,9 @@ def test_formula_of_the_mean_correlation_fits_the_picks_of_many_ids(rows, picks,
     low, high = id_words(torch.arange(2 * pairs))
     picked = Codebook(seed=3, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
     shared = (picked[:pairs] == picked[pairs:]).sum(1).numpy()
-    q = primitive_keep(keep, picks)
+    q = _primitive_keep(keep, picks)
     per_pair = (q ** (2.0 * picks - shared) - keep**2) / (keep * (1 - keep))
-    assert_mean_is(per_pair, mean_correlation(keep, rows, picks))
+    assert_mean_is(per_pair, _mean_correlation(keep, rows, picks))
 
 
 def test_sites_pick_their_rows_independently():
@@ -123,8 +123,8 @@ def test_default_codebook_is_stated_in_the_notes():
     (note,) = Codebook().notes(0.5)
     assert "4,096 rows, 4 picked" in note
     assert f"probability {(4 / 4096) ** 4:.3g} per site" in note
-    assert f"correlate by {mean_correlation(0.5, 4096, 4):.3g} on average" in note
-    assert mean_correlation(0.5, 4096, 4) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
+    assert f"correlate by {_mean_correlation(0.5, 4096, 4):.3g} on average" in note
+    assert _mean_correlation(0.5, 4096, 4) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
 
 
 def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows():
@@ -141,6 +141,6 @@ def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows()
 @pytest.mark.parametrize("picks", [1, 2, 4, 64])
 @pytest.mark.parametrize("keep", [1e-9, 0.1, 0.5, 0.9, 1 - 1e-9])
 def test_primitive_rate_lies_strictly_between_0_and_1_and_its_power_is_keep(keep, picks):
-    q = primitive_keep(keep, picks)
+    q = _primitive_keep(keep, picks)
     assert 0 < q < 1
     assert q**picks == pytest.approx(keep, abs=picks * 2**-24)

@@ -11,13 +11,13 @@ from tests.scores import made_up
 from turnover.errors import ScoresError
 from turnover.scores import Scores, Top
 from turnover.scores.significance import (
-    FEWEST_FOR_A_TAIL,
-    NullTail,
+    _FEWEST_FOR_A_TAIL,
+    _NullTail,
+    _student_tail,
     discoveries,
     normal_limit,
     normal_tail,
     student_limit,
-    student_tail,
 )
 
 POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3, 30, 10)])
@@ -27,7 +27,7 @@ POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3,
 def test_students_tail_is_that_of_scipy(df):
     expected = 2 * stats.t.sf(np.abs(POINTS), df)
     normal_range = expected > 1e-300
-    np.testing.assert_allclose(student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
+    np.testing.assert_allclose(_student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
 
 
 def test_the_normal_tail_is_that_of_scipy():
@@ -36,7 +36,7 @@ def test_the_normal_tail_is_that_of_scipy():
 
 def test_infinity_has_no_tail_and_nan_stays():
     ends = np.array([np.inf, -np.inf, np.nan])
-    np.testing.assert_array_equal(student_tail(ends, 5), [0, 0, np.nan])
+    np.testing.assert_array_equal(_student_tail(ends, 5), [0, 0, np.nan])
     np.testing.assert_array_equal(normal_tail(ends), [0, 0, np.nan])
 
 
@@ -95,7 +95,7 @@ def test_strong_influence_is_found_among_thousands_of_rows():
 
 def test_p_values_go_far_below_what_ranks_can_tell():
     null = np.random.default_rng(0).normal(size=1024).astype(np.float32)
-    assert NullTail(null).p_values(np.array([8.0], np.float32))[0] < 1e-5
+    assert _NullTail(null).p_values(np.array([8.0], np.float32))[0] < 1e-5
 
 
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=300), st.integers(0, 99))
@@ -103,25 +103,25 @@ def test_p_values_go_far_below_what_ranks_can_tell():
 def test_what_lies_further_out_is_never_more_probable(scores, seed):
     null = np.random.default_rng(seed).standard_t(3, size=400).astype(np.float32)
     scores = np.array(scores, np.float32)
-    p = NullTail(null).p_values(scores)
+    p = _NullTail(null).p_values(scores)
     center = null.astype(np.float64).mean()
     assert (np.diff(p[np.argsort(np.abs(scores - center))]) <= 0).all()
     assert ((p > 0) & (p <= 1)).all()
 
 
-@given(st.lists(made_up.FINITE, min_size=1, max_size=20), st.integers(2, FEWEST_FOR_A_TAIL - 1), st.integers(0, 9))
+@given(st.lists(made_up.FINITE, min_size=1, max_size=20), st.integers(2, _FEWEST_FOR_A_TAIL - 1), st.integers(0, 9))
 def test_with_few_null_ids_p_values_are_the_twins_ranks(scores, count, seed):
     null = np.random.default_rng(seed).integers(-3, 4, size=count).astype(np.float32)
     null[0] = np.nan
     scores = np.array(scores, np.float32)
     twins = [scores_twin.rank_p_value(float(one), null.tolist()) for one in scores]
-    np.testing.assert_allclose(NullTail(null).p_values(scores), twins, rtol=1e-6)
+    np.testing.assert_allclose(_NullTail(null).p_values(scores), twins, rtol=1e-6)
 
 
 def test_noise_that_is_nearly_always_the_same_number_gives_ranks():
     null = np.zeros(1000, np.float32)
     null[:3] = [5, -5, 1]
-    assert NullTail(null).p_values(np.array([0.0, 100.0], np.float32))[1] == np.float32(1 / 1001)
+    assert _NullTail(null).p_values(np.array([0.0, 100.0], np.float32))[1] == np.float32(1 / 1001)
 
 
 def test_failed_pairs_and_queries_without_a_null_have_no_p_value():

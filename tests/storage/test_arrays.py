@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.storage.sample import open_store
 from turnover.errors import StoreError
 from turnover.storage import ArraySpec, TileStore
-from turnover.storage.arrays import DTYPES, array_metadata, tile_bytes, tiles_of
+from turnover.storage.arrays import _DTYPES, array_metadata, tile_bytes, tiles_of
 
 
 @st.composite
 def specs(draw):
     shape = draw(st.lists(st.integers(0, 7), max_size=3))
     tile = [draw(st.integers(1, 9)) for _ in shape]
-    return ArraySpec(tuple(shape), draw(st.sampled_from(sorted(DTYPES))), tuple(tile))
+    return ArraySpec(tuple(shape), draw(st.sampled_from(sorted(_DTYPES))), tuple(tile))
 
 
 def random_array(spec):
@@ -65,7 +65,7 @@ def test_a_tile_is_the_very_file_that_zarr_would_write(new_folder, spec):
     assert all(len(data) == spec.file_bytes for data in ours.values())
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES))
+@pytest.mark.parametrize("dtype", sorted(_DTYPES))
 def test_zarr_reads_the_description_of_an_array_as_it_was_meant(tmp_path, dtype):
     (tmp_path / "zarr.json").write_bytes(array_metadata(ArraySpec((7, 5), dtype, (3, 2))))
     array = zarr.open_array(tmp_path, mode="r")

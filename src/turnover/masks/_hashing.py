@@ -40,7 +40,7 @@ COUNTER_STRIDE = signed(0x9E3779B9)
 """2**32 divided by the golden ratio, odd: neighboring counters land far apart before mixing."""
 
 
-def mix_(words: Tensor) -> Tensor:
+def _mix_(words: Tensor) -> Tensor:
     """Scramble int32 words in place by triple32, a bijection of 32 bits; return the same tensor."""
     for shift, multiplier in _ROUNDS:
         _xor_shift_(words, shift)
@@ -90,9 +90,9 @@ def instance_keys(low: Tensor, high: Tensor, keys: Tensor) -> tuple[Tensor, Tens
         high: int32 words, like `low`.
         keys: site key words along dimension 0, of which the first three are used.
     """
-    first = mix_(low + keys[0])
-    second = mix_((high + first).add_(keys[1]))
-    third = mix_((first + second).add_(keys[2]))
+    first = _mix_(low + keys[0])
+    second = _mix_((high + first).add_(keys[1]))
+    third = _mix_((first + second).add_(keys[2]))
     return third, second
 
 
@@ -104,7 +104,7 @@ def stream_words(first: Tensor, second: Tensor, counters: Tensor) -> Tensor:
         second: second key word of each stream.
         counters: positions in the stream, already multiplied by COUNTER_STRIDE.
     """
-    return mix_(mix_(first + counters).add_(second))
+    return _mix_(_mix_(first + counters).add_(second))
 
 
 def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, step: int = 1) -> Tensor:

@@ -57,7 +57,7 @@ class Codebook:
         size = max((words_for(stream.width) for stream in streams), default=0)
         results: list[Tensor] = []
         for stream in streams:
-            book = _book(self, primitive_keep(stream.keep, self.picks), size, ids.device)
+            book = _book(self, _primitive_keep(stream.keep, self.picks), size, ids.device)
             picked = self._picked_rows(low, high, stream.site)
             words = book[picked[:, 0], : words_for(stream.width)]
             for pick in range(1, self.picks):
@@ -82,13 +82,13 @@ class Codebook:
         """Return the theoretical rates of collision and correlation."""
         return [
             f"codebook of {self.rows:,} rows, {self.picks} picked: two ids share a mask with "
-            f"probability {collision_rate(self.rows, self.picks):.3g} per site, and their bits "
-            f"correlate by {mean_correlation(keep, self.rows, self.picks):.3g} on average."
+            f"probability {_collision_rate(self.rows, self.picks):.3g} per site, and their bits "
+            f"correlate by {_mean_correlation(keep, self.rows, self.picks):.3g} on average."
         ]
 
 
 @lru_cache(maxsize=256)
-def primitive_keep(keep: float, picks: int) -> float:
+def _primitive_keep(keep: float, picks: int) -> float:
     """Return the rate of ones in a primitive mask: the AND of `picks` of them has the rate `keep`.
 
     It is the multiple of 2**-24 nearest to the root of the rounded `keep`, found in integers: `**`
@@ -101,18 +101,18 @@ def primitive_keep(keep: float, picks: int) -> float:
     return numerator / 2**DIGITS
 
 
-def collision_rate(rows: int, picks: int) -> float:
+def _collision_rate(rows: int, picks: int) -> float:
     """Return the probability that two ids pick the same rows at one site."""
     return (picks / rows) ** picks
 
 
-def mean_correlation(keep: float, rows: int, picks: int) -> float:
+def _mean_correlation(keep: float, rows: int, picks: int) -> float:
     """Return the expected correlation of the bits of two ids.
 
     Two ids that share s rows are both one with probability q ** (2 * picks - s), where q is the
     primitive rate; s is binomial with `picks` trials of probability picks / rows.
     """
-    q = primitive_keep(keep, picks)
+    q = _primitive_keep(keep, picks)
     rate = q**picks
     both = rate * rate * (1 + (picks / rows) * (1 / q - 1)) ** picks
     return (both - rate * rate) / (rate * (1 - rate))

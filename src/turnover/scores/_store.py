@@ -31,7 +31,7 @@ from .tokens import TokenScores
 
 Kind = Literal["scores", "out_of_sample"]
 Arrays = dict[str, NDArray[Any]]
-Place = str | os.PathLike[str]
+_Place = str | os.PathLike[str]
 
 _FORMAT = 1
 _TILE = 2**20
@@ -135,7 +135,7 @@ def finish_store(store: TileStore, **given: Any) -> None:
     store.finish(_attributes(content), whole=_whole(content))
 
 
-def save_scores(scores: Content, place: Place) -> None:
+def save_scores(scores: Content, place: _Place) -> None:
     """Write scores to a folder, or to a file whose name ends with .npz."""
     attributes, whole, tokens = _attributes(scores), _whole(scores), scores.token_scores
     if _is_file(place):
@@ -150,7 +150,7 @@ def save_scores(scores: Content, place: Place) -> None:
             np.savez(file, values=tokens.values, starts=tokens.starts)
 
 
-def open_scores(place: Place) -> tuple[dict[str, Any], TokenScores | None]:
+def open_scores(place: _Place) -> tuple[dict[str, Any], TokenScores | None]:
     """Return what the class `Scores` takes for saved scores, and their tokens; a folder is read when it is used."""
     if _is_file(place):
         attributes, arrays = _read_file(place, "scores")
@@ -163,7 +163,7 @@ def open_scores(place: Place) -> tuple[dict[str, Any], TokenScores | None]:
     return arguments, _open_tokens(Path(place) / _TOKENS, len(arguments["ids"]))
 
 
-def save_predictions(place: Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
+def save_predictions(place: _Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
     """Write out-of-sample predictions to a folder, or to a file whose name ends with .npz."""
     attributes = {"kind": "out_of_sample", "format": _FORMAT, **attributes}
     if _is_file(place):
@@ -172,7 +172,7 @@ def save_predictions(place: Place, attributes: Mapping[str, Any], arrays: Arrays
         _write_folder(place, "out_of_sample", attributes, {}, arrays)
 
 
-def open_predictions(place: Place) -> dict[str, Any]:
+def open_predictions(place: _Place) -> dict[str, Any]:
     """Return what the class `OutOfSample` takes for saved predictions."""
     if _is_file(place):
         attributes, arrays = _read_file(place, "out_of_sample")
@@ -181,7 +181,7 @@ def open_predictions(place: Place) -> dict[str, Any]:
     return _known(stored.attributes, "out_of_sample") | {name: stored.read(name) for name in stored.arrays}
 
 
-def _is_file(place: Place) -> bool:
+def _is_file(place: _Place) -> bool:
     return Path(place).suffix == ".npz"
 
 
@@ -209,7 +209,7 @@ def _whole(scores: Content) -> Arrays:
 
 
 def _write_folder(
-    folder: Place, kind: Kind, attributes: Mapping[str, Any], sources: Mapping[str, Source], whole: Arrays
+    folder: _Place, kind: Kind, attributes: Mapping[str, Any], sources: Mapping[str, Source], whole: Arrays
 ) -> None:
     identity = {"kind": kind, "saved": _fingerprint(sources, attributes, whole)}
     specs = {name: _spec(source.shape) for name, source in sources.items()}
@@ -224,7 +224,7 @@ def _write_folder(
             store.finish(attributes, whole=whole)
 
 
-def _open_folder(folder: Place, kind: Kind) -> StoredArrays:
+def _open_folder(folder: _Place, kind: Kind) -> StoredArrays:
     stored = TileStore.open_for_reading(folder)
     title = kind.replace("_", "-")
     if not stored.complete:
@@ -236,7 +236,7 @@ def _open_folder(folder: Place, kind: Kind) -> StoredArrays:
     return stored
 
 
-def _write_file(file: Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
+def _write_file(file: _Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
     try:
         with atomic_file(file) as opened:
             cast("Any", np).savez_compressed(opened, attributes=np.array(json.dumps(attributes)), **arrays)
@@ -246,7 +246,7 @@ def _write_file(file: Place, attributes: Mapping[str, Any], arrays: Arrays) -> N
         ) from error
 
 
-def _read_file(file: Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
+def _read_file(file: _Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
     """Return attributes and arrays of a file; those of version 0.1.0 have single entries in place of attributes."""
     try:
         arrays = _load(file)
@@ -266,13 +266,13 @@ def _read_file(file: Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
     return _known(attributes, kind), close(arrays)
 
 
-def _load(file: Place) -> Arrays:
+def _load(file: _Place) -> Arrays:
     # NumPy leaves a file open that it cannot read.
     with Path(file).open("rb") as raw, np.load(raw, allow_pickle=False) as opened:
         return {name: opened[name] for name in opened.files}
 
 
-def _check_kind(place: Place, kind: Kind, attributes: Mapping[str, Any], arrays: set[str]) -> None:
+def _check_kind(place: _Place, kind: Kind, attributes: Mapping[str, Any], arrays: set[str]) -> None:
     title = kind.replace("_", "-")
     if attributes.get("kind") != kind:
         raise StoreError(f"{str(place)!r} must hold {title}, got {attributes.get('kind') or 'something else'!r}.")

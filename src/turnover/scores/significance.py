@@ -31,7 +31,7 @@ from ._arrays import Floats, Ints, Source, blocks, closed, floats
 FEWEST_REPLICAS = 3
 """Replicas that a standard error needs: the spread of two numbers says next to nothing."""
 
-FEWEST_FOR_A_TAIL = 100
+_FEWEST_FOR_A_TAIL = 100
 """Null ids that a tail is fitted to at least; with fewer, p-values are ranks."""
 
 _TAIL_SHARE = 0.1
@@ -55,7 +55,7 @@ def normal_tail(z: NDArray[np.floating]) -> _Doubles:
     return cast("Any", torch).special.erfc(cast("Any", torch).from_numpy(distances)).numpy()
 
 
-def student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
+def _student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
     """Return the probability that a number of Student's distribution is at least as far from 0 as each of these.
 
     Args:
@@ -77,7 +77,7 @@ def student_limit(p: float, df: float) -> float:
     """Return the distance from 0 that a number of Student's distribution has or exceeds with probability p."""
 
     def tail(t: float) -> float:
-        return float(student_tail(np.array(t), df))
+        return float(_student_tail(np.array(t), df))
 
     low, high = 0.0, 1.0
     while tail(high) > p and high < _LARGEST:
@@ -126,18 +126,18 @@ def error_p_values(values: Floats, stderr: Floats, df: int | None) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.divide(values, stderr, dtype=np.float64)
     t[(values == 0) & (stderr == 0)] = 0  # all replicas agree that nothing happens
-    return closed((normal_tail(t) if df is None else student_tail(t, df)).astype(np.float32))
+    return closed((normal_tail(t) if df is None else _student_tail(t, df)).astype(np.float32))
 
 
 def null_p_values(scores: Floats, null: Floats) -> Floats:
     """Return the p-values of scores [n, m] against those of null ids on the same queries [j, m]."""
     result = np.empty(scores.shape, np.float32)
     for query in range(scores.shape[1]):
-        result[:, query] = NullTail(null[:, query]).p_values(scores[:, query])
+        result[:, query] = _NullTail(null[:, query]).p_values(scores[:, query])
     return closed(result)
 
 
-class NullTail:
+class _NullTail:
     """The distribution of one query's null ids: ranks, and beyond them a fitted tail.
 
     Args:
@@ -149,7 +149,7 @@ class NullTail:
         self._center = known.mean() if known.size else np.nan
         self._distances = np.sort(np.abs(known - self._center))
         self._tail: tuple[float, float, _Doubles] | None = None
-        if known.size >= FEWEST_FOR_A_TAIL:
+        if known.size >= _FEWEST_FOR_A_TAIL:
             self._fit(round(_TAIL_SHARE * known.size))
 
     def p_values(self, scores: Floats) -> Floats:

@@ -20,7 +20,7 @@ _MARKS_NAME = "done.jsonl"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 20
 
-Marks = dict[int, dict[str, str]]
+_Marks = dict[int, dict[str, str]]
 """Tile -> array -> checksum of the tile's file."""
 
 
@@ -56,7 +56,7 @@ class Complete:
     """What the end of the work adds: attributes, whole arrays and all checksums."""
 
     attributes: dict[str, Any]
-    marks: Marks
+    marks: _Marks
     whole: dict[str, ArraySpec]
     whole_checksums: dict[str, str]
 
@@ -125,7 +125,7 @@ def read_complete(folder: Path) -> Complete | None:
             cure="Run the call that made the folder again with it: it computes everything anew.",
         )
     tiles: dict[str, list[str]] = content["tiles"]
-    marks: Marks = {
+    marks: _Marks = {
         tile: dict(zip(tiles, checksums, strict=True))
         for tile, checksums in enumerate(zip(*tiles.values(), strict=True))
     }
@@ -134,9 +134,9 @@ def read_complete(folder: Path) -> Complete | None:
     return Complete(content["attributes"], marks, specs, checksums)
 
 
-def read_marks(folder: Path) -> Marks:
+def read_marks(folder: Path) -> _Marks:
     """Return all marks that are whole; of two for the same tile the later one."""
-    marks: Marks = {}
+    marks: _Marks = {}
     for line in (read_bytes(folder / _MARKS_NAME) or b"").splitlines(keepends=True):
         record = from_record(line)
         if record is not None:
@@ -149,7 +149,7 @@ def add_mark(folder: Path, tile: int, checksums: Mapping[str, str]) -> None:
     append_file(folder / _MARKS_NAME, _line(tile, checksums))
 
 
-def rewrite_marks(folder: Path, marks: Marks) -> None:
+def rewrite_marks(folder: Path, marks: _Marks) -> None:
     """Make these the only marks, at once."""
     data = b"".join(_line(tile, marks[tile]) for tile in sorted(marks))
     if data != read_bytes(folder / _MARKS_NAME):

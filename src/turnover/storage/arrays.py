@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ARRAYS_NAME = "arrays"
 METADATA_NAME = "zarr.json"
-DTYPES = frozenset(
+_DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(),
 )
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -53,8 +53,8 @@ class ArraySpec:
     tile: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise StoreError(f"dtype must be one of {', '.join(sorted(DTYPES))}, got {self.dtype!r}.")
+        if self.dtype not in _DTYPES:
+            raise StoreError(f"dtype must be one of {', '.join(sorted(_DTYPES))}, got {self.dtype!r}.")
         # Plain integers, so that the sizes of a torch.Size or of numpy end up as such in the manifest.
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
         object.__setattr__(self, "tile", tuple(int(size) for size in self.tile))

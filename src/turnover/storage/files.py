@@ -58,7 +58,7 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
             part.unlink(missing_ok=True)
         raise
     if sync:
-        sync_folder(target.parent)
+        _sync_folder(target.parent)
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, sync: bool = False) -> None:
@@ -81,14 +81,14 @@ def append_file(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     if new:
-        sync_folder(path.parent)
+        _sync_folder(path.parent)
 
 
 def remove_file(path: Path) -> None:
     """Remove a file if it is there, for good."""
     if path.exists():
         path.unlink()
-        sync_folder(path.parent)
+        _sync_folder(path.parent)
 
 
 def make_folder(path: Path, *, sync: bool = True) -> None:
@@ -98,10 +98,10 @@ def make_folder(path: Path, *, sync: bool = True) -> None:
     elif not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
-        sync_folder(path.parent)
+        _sync_folder(path.parent)
 
 
-def sync_folder(path: Path) -> None:
+def _sync_folder(path: Path) -> None:
     """Wait until the disk has the names in a folder."""
     if os.name == "nt":
         return  # Windows opens no folders, and keeps names in order by itself.
