@@ -17,12 +17,12 @@ X, Y = torch.randn(ROWS, 6, generator=torch.Generator().manual_seed(1)), torch.a
 DATA = turnover.with_instance_ids(TensorDataset(X, Y))
 
 
-def models(count: int) -> list[nn.Module]:
-    found = []
+def models(count: int, width: int = 32) -> list[nn.Module]:
+    members = []
     for seed in range(count):
         torch.manual_seed(seed)
-        found.append(trained(mlp(), at=["1", "3"], seed=seed))
-    return found
+        members.append(trained(mlp(width), at=["1", "3"], seed=seed))
+    return members
 
 
 def asked(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,10 +66,10 @@ def test_influence_functions_are_mixed_in_as_the_slow_twin_does(view, count):
     raw = turnover.Influence(members, train=DATA).pairwise(asked())
     each = [turnover.Influence(one, train=DATA).pairwise(asked()).values for one in members]
     found = turnover.Influence(members, train=DATA, denoise=Ridge(view=view, gradients=weight)).pairwise(asked())
-    x, y = asked()
-    for query in range(5):
+    (x, y), kernel = asked(), kernel_of(members, view)
+    for query in range(3):
         noise = float(raw.null[:, query].std(ddof=1))
-        smoother = twin_smoother(kernel_of(members, view), raw.values[:, query].astype(float), "sure", noise)
+        smoother = twin_smoother(kernel, raw.values[:, query].astype(float), "sure", noise)
         size = np.sqrt(np.square(smoother @ raw.values[:, query]).mean())
         whole = members, "4.weight", TWIN_ROWS, (x[query : query + 1], y[query]), cross_entropy
         functions = np.mean([twin_influence_functions(*whole, seen) for seen in ("flip", "full")], axis=0)
@@ -86,7 +86,7 @@ def test_influence_functions_are_mixed_in_as_the_slow_twin_does(view, count):
 
 
 def test_influence_functions_of_several_layers_are_the_same_in_both_forms():
-    members = models(2)
+    members = models(2, width=16)
     kernel, primal = (
         turnover.Influence(members, train=DATA, denoise=denoise).pairwise(asked())
         for denoise in (

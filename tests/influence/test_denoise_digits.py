@@ -54,7 +54,7 @@ def test_denoised_means_find_far_more_changed_labels_than_raw_ones():
     assert found_in_worst_tenth(asked(Ridge())) > found_in_worst_tenth(asked(None)) + 0.15
 
 
-@pytest.mark.parametrize("weight", [0.0, 1.0])
+@pytest.mark.parametrize("weight", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_projected_features_give_the_same_scores(weight):
     exact = asked(Ridge(form="kernel", gradients=weight))
     projected = asked(Ridge(form="primal", gradients=weight))
