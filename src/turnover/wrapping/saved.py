@@ -201,8 +201,9 @@ def _check_base(root: nn.Module, recipe: AdapterRecipe, saved: Mapping[str, str]
         raise SavedModelError(
             f"the adapters in {folder!r} were trained on another base: {difference} ({len(missing) + len(other)} of "
             f"{len(saved)} frozen tensors)",
-            cure="Give the model that was wrapped, from the same checkpoint and in the same dtype. If these weights were "
-            "drawn at random when the base was built, set the seed before, or let them learn with the head: Adapters(head=[...]).",
+            cure="Give the model that was wrapped, from the same checkpoint and in the same dtype. If these weights "
+            "were drawn at random when the base was built, set the seed before, or let them learn with the head: "
+            "Adapters(head=[...]).",
         )
 
 

@@ -1,6 +1,9 @@
-"""Files as tables: separators, encodings and quotes are found out, and what cannot be read says what to do."""
+"""Files as tables: separators, encodings and quotes are detected, what cannot be read says what to do, and every
+format that is written comes back as it was.
+"""
 
 import csv
+import importlib.util
 import json
 import string
 
@@ -9,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
+from turnover.runs.cleaned_file import write_output
 from turnover.runs.reading.encoding import text_encoding
-from turnover.runs.reading.tables import read_table
+from turnover.runs.reading.tables import WRITABLE, read_table, table_bytes
+
+pd = pytest.importorskip("pandas", reason="needs the extra cli")
 
 ROWS = [["text", "label"], ["Größe, gut", "1"], ['he said "no"', "0"], ["two\nlines", "1"], ["a;b|c", "0"]]
 
@@ -155,3 +161,32 @@ def test_a_wrong_byte_far_into_a_file_is_named_by_its_line(tmp_path):
     path.write_bytes("ä\n".encode() * 1_000_000 + b"\xe9\n")
     with pytest.raises(DataFileError, match=r"position 3000000, line 1000001\."):
         text_encoding(path)
+
+
+FRAME = pd.DataFrame({"text": ['a "quoted", text', "two\nlines", "tab\there ü"], "label": ["1", "0", "1"]})
+
+
+@pytest.mark.parametrize("ending", WRITABLE)
+def test_what_is_written_is_read_again(ending, tmp_path):
+    if ending in (".parquet", ".pq") and importlib.util.find_spec("pyarrow") is None:
+        pytest.skip("pyarrow is missing: pip install pyarrow")
+    file = tmp_path / f"rows{ending}"
+    write_output(file, table_bytes(FRAME, ending))
+    assert read_table(file).frame.astype(str).equals(FRAME.astype(str))
+
+
+def test_lines_of_json_are_objects():
+    lines = table_bytes(FRAME, ".jsonl").decode().splitlines()
+    assert json.loads(lines[1]) == {"text": "two\nlines", "label": "0"}
+
+
+def test_an_ending_that_is_not_known_is_told():
+    with pytest.raises(DataFileError, match=r"'\.xlsx' cannot be written. Give one of \.csv"):
+        table_bytes(FRAME, ".xlsx")
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DataFileError, match="cannot write"):
+        write_output(tmp_path / "file" / "rows.csv", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
