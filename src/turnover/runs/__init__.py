@@ -1,6 +1,21 @@
-"""Ready-made tasks for the command line: data, a sensible model and its training in one place.
+"""Runs: data, a sensible model, its training and its scores in one folder, resumed where they were interrupted.
 
-Owns: loading data and training a wrapped model on it. Must not know: terminals and pages.
+Owns: reading data, run folders, networks and trainings of runs, cleaned files, the demo's run. Offers: `start_run` and
+`open_run` with `Run` and `RunConfig`; reading and writing of single tables, images and cells; cleansing and retraining
+of a run; the feed-forward language model. Must not know: terminals and pages.
+
+| file | content |
+| --- | --- |
+| `config.py`, `folder.py` | settings; names of files, run.json, the lock, safe reading and writing |
+| `rows.py`, `splits.py` | rows in one form; which of them train, validate and test, and which are copies |
+| `reading/`, `inputs/` | files to rows or a text; values to tensors |
+| `classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
+| `run.py` | `Run`, `start_run`, `open_run` |
+| `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
+| `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
+| `run_cleanse.py`, `cleaned_file.py` | harmful rows of a run; its data without some rows |
+| `digits.py` | the demo's run, on digits with changed labels |
+| `language_models.py` | a corpus as instances; the feed-forward language model |
 """
 
 from .cleaned_file import CleanedFile
