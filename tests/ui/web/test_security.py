@@ -1,16 +1,32 @@
 """Only who may ask is answered, and every answer has the headers that keep pages from being abused."""
 
 import pytest
+from fastapi.testclient import TestClient
 
+from tests.ui.web.conftest import ADDRESS
 from turnover.errors import RunError
 from turnover.ui.web.app import make_app
 
 TOKEN = "a-token-that-is-long-enough"
 
 
+@pytest.fixture(scope="module")
+def signed_out(text_run):
+    """A client of a server that needs a token; its model is not waited for."""
+    with TestClient(make_app(text_run, token=TOKEN, hosts=None), base_url=ADDRESS) as client:
+        yield client
+
+
+@pytest.fixture
+def guarded(signed_out):
+    """The same without cookies."""
+    signed_out.cookies.clear()
+    return signed_out
+
+
 @pytest.mark.parametrize("path", ["/", "/rows", "/marks", "/api", "/api/run", "/nothing", "/static/page.js", "/answer"])
-def test_every_answer_forbids_scripts_and_frames_from_elsewhere(served, path):
-    headers = served("text").get(path).headers
+def test_every_answer_forbids_scripts_and_frames_from_elsewhere(texts, path):
+    headers = texts.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -36,29 +52,29 @@ def test_the_report_may_run_its_own_scripts_but_in_an_origin_of_its_own(served, 
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
-def test_another_host_name_is_not_answered_so_that_dns_cannot_be_rebound(served, host):
-    answer = served("text", ready=False).get("/api/run", headers={"Host": host})
+def test_another_host_name_is_not_answered_so_that_dns_cannot_be_rebound(texts, host):
+    answer = texts.get("/api/run", headers={"Host": host})
     assert answer.status_code == 421
     assert "labels" not in answer.text
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "localhost:1234", "[::1]:8000", "LOCALHOST"])
-def test_names_of_this_machine_are_answered(served, host):
-    assert served("text", ready=False).get("/api/run", headers={"Host": host}).status_code == 200
+def test_names_of_this_machine_are_answered(texts, host):
+    assert texts.get("/api/run", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/api/run", "/openapi.json", "/static/page.js", "/marks", "/corrected"])
 @pytest.mark.parametrize("sent", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}])
-def test_without_the_token_nothing_is_told(served, path, sent):
-    answer = served("text", ready=False, token=TOKEN, hosts=None).get(path, headers=sent)
+def test_without_the_token_nothing_is_told(guarded, path, sent):
+    answer = guarded.get(path, headers=sent)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert "reviews" not in answer.text
     assert "turnover serve" in answer.text
 
 
-def test_the_token_in_the_address_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(served):
-    client = served("text", ready=False, token=TOKEN, hosts=None)
+def test_the_token_in_the_address_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(guarded):
+    client = guarded
     first = client.get(f"/rows?label=good&token={TOKEN}")
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
@@ -71,17 +87,16 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_and_other_sites_
     assert client.get("/api/run", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
-def test_a_wrong_token_in_the_address_sets_no_cookie(served):
-    answer = served("text", ready=False, token=TOKEN, hosts=None).get("/?token=wrong")
+def test_a_wrong_token_in_the_address_sets_no_cookie(guarded):
+    answer = guarded.get("/?token=wrong")
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
 
 
-def test_signing_in_leads_to_no_other_site(served):
-    client = served("text", ready=False, token=TOKEN, hosts=None)
-    page = client.get(f"http://127.0.0.1:8000//evil.example/?token={TOKEN}").text
+def test_signing_in_leads_to_no_other_site(guarded):
+    page = guarded.get(f"http://127.0.0.1:8000//evil.example/?token={TOKEN}").text
     assert "url=/evil.example" in page
-    page = client.get(f'/?x="><script>&token={TOKEN}').text
+    page = guarded.get(f'/?x="><script>&token={TOKEN}').text
     assert "<script>" not in page
 
 
@@ -90,7 +105,7 @@ def test_any_name_without_a_token_is_refused(text_run):
         make_app(text_run, hosts=None)
 
 
-OWN = "http://127.0.0.1:8000"
+OWN = ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -103,11 +118,10 @@ OWN = "http://127.0.0.1:8000"
         {},
     ],
 )
-def test_forms_of_other_pages_change_nothing(served, headers):
-    client = served("text")
-    answer = client.post("/marks", data={"row": 1, "label": "good"}, headers=headers)
+def test_forms_of_other_pages_change_nothing(texts, headers):
+    answer = texts.post("/marks", data={"row": 1, "label": "good"}, headers=headers)
     assert answer.status_code == 403
-    assert client.get("/api/marks").json() == {"marks": []}
+    assert texts.get("/api/marks").json() == {"marks": []}
 
 
 @pytest.mark.parametrize("headers", [{"Origin": OWN}, {"Sec-Fetch-Site": "same-origin"}])
