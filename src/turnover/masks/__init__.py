@@ -1,19 +1,19 @@
 """Mask bits: pure functions of (seed, site, instance id, unit), in integer arithmetic only.
 
 Owns: which unit is kept for which instance. The bits are a file format (docs/format.md): every
-model ever trained depends on them. Offers: the three sources, by name too; bits as words and back;
+model ever trained depends on them. Offers: the three sources, by name too; words of a mask as bits;
 keep rates as masks really have them. Must not know: modules, views, scales, files.
 
 | file | idea |
 | --- | --- |
-| `bits.py` | 32 bits to a word and back; keep rates in units of 2**-24 |
+| `bits.py` | 32 bits to a word; keep rates in units of 2**-24 |
 | `_hashing.py` | the integer mixer, keys from SHA-256, ids as two words, words of any keep rate |
 | `source.py` | what a mask source is |
 | `counter.py`, `volatile.py`, `codebook.py` | the three sources |
 | `registry.py` | sources by the names in recipes |
 """
 
-from .bits import WORD_BITS, check_keep, pack, rounded_keep, unpack, words_for
+from .bits import WORD_BITS, check_keep, rounded_keep, unpack, words_for
 from .codebook import Codebook
 from .counter import Counter, joint_words
 from .registry import source_from, source_named
@@ -29,7 +29,6 @@ __all__ = [
     "Volatile",
     "check_keep",
     "joint_words",
-    "pack",
     "rounded_keep",
     "source_from",
     "source_named",

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from turnover.errors import MaskError
 
@@ -29,22 +28,6 @@ def unpack(words: Tensor, width: int) -> Tensor:
     places = torch.arange(WORD_BITS, device=words.device, dtype=torch.int32)
     bits = (words.unsqueeze(-1) >> places) & 1
     return bits.flatten(-2)[..., :width].bool()
-
-
-def pack(bits: Tensor) -> Tensor:
-    """Return int32 words [..., ceil(width / 32)] from bits [..., width]; unused high bits are 0.
-
-    Example:
-        >>> pack(torch.tensor([[True, False, True]])).tolist()
-        [[5]]
-    """
-    width = bits.shape[-1]
-    padded = functional.pad(bits.to(torch.int64), (0, -width % WORD_BITS))
-    places = torch.arange(WORD_BITS, device=bits.device, dtype=torch.int64)
-    by_word = padded.reshape(*bits.shape[:-1], words_for(width), WORD_BITS)
-    words = (by_word << places).sum(-1)
-    # Bring the unsigned word into the signed range before the cast, which is then exact everywhere.
-    return ((words ^ (1 << 31)) - (1 << 31)).to(torch.int32)
 
 
 def check_keep(keep: float) -> float:
