@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.baselines.counted import Counted
+from tests.baselines.builders import Counted
 from tests.reference.feldman_twin import accuracy, influence_twin, loss_turned_round, probability, trained
 from turnover.baselines.feldman2020 import FeldmanZhang
 from turnover.baselines.leave_one_out import LeaveOneOut

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.baselines.counted import Counted
+from tests.baselines.builders import Counted
 from turnover.baselines.leave_one_out import LeaveOneOut
 from turnover.errors import BaselineError, StoreError, StoreMismatchError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
@@ -136,7 +136,7 @@ def test_two_processes_give_what_one_gives():
     assert np.allclose(here.values, there.values, rtol=0, atol=1e-6)
 
 
-def test_finished_seeds_are_not_trained_again_and_other_data_are_refused(tmp_path):
+def test_finished_seeds_are_not_trained_again_and_other_data_are_rejected(tmp_path):
     pytest.importorskip("zarr", reason="needs the extra store")
     count = Counted(build)
     options = {"cache": tmp_path, "identity": {"task": "line"}}

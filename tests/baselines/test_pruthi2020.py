@@ -172,7 +172,7 @@ def test_missing_checkpoints_and_changed_data_are_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize("given", [{"checkpoints": 0}, {"checkpoints": 10}, {"every": 0}, {"every": 10}], ids=str)
-def test_more_checkpoints_than_steps_are_refused(given):
+def test_more_checkpoints_than_steps_are_rejected(given):
     with pytest.raises(BaselineError, match="from 1 to 9, the steps of the training, got"):
         TracIn.train(recipe(), **given)
 

@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path, name,
         ("hara2019", {}, {"identity": {"task": "curve"}}, "identity.task"),
     ],
 )
-def test_a_folder_of_other_data_model_or_options_is_refused_by_name(tmp_path, name, changes, options, named):
+def test_a_folder_of_other_data_model_or_options_is_rejected_by_name(tmp_path, name, changes, options, named):
     given = {"cache": tmp_path / "cache", "identity": {"task": "line"}}
     METHODS[name](recipe(), tmp_path, **given).mean(QUERIES)
     other = METHODS[name](recipe(**changes), tmp_path, **{**given, **options})

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.baselines.small_sgd import QUERIES, ROWS, X, Y, cross_entropy, decaying, recipe, sgd
+from tests.baselines.builders import QUERIES, ROWS, X, Y, cross_entropy, decaying, recipe, sgd
 from turnover.baselines.hara2019 import SgdInfluence
 from turnover.errors import BaselineError, StoreDamagedError, StoreError, StoreMismatchError
 from turnover.training import TrainingRecipe
@@ -47,7 +47,7 @@ def test_a_folder_gives_the_same_scores_and_is_opened_again(tmp_path, monkeypatc
         ({"loss": lambda outputs, targets: 2 * cross_entropy(outputs, targets)}, "another loss or model"),
     ],
 )
-def test_a_folder_of_another_recipe_or_other_data_is_refused_by_name(tmp_path, changes, named):
+def test_a_folder_of_another_recipe_or_other_data_is_rejected_by_name(tmp_path, changes, named):
     SgdInfluence.train(recipe(), folder=tmp_path)
     with pytest.raises(StoreMismatchError, match=named):
         SgdInfluence.open(recipe(**changes), tmp_path)
@@ -87,7 +87,7 @@ def test_missing_and_damaged_steps_are_named(tmp_path, monkeypatch):
         influence.mean(QUERIES)
 
 
-def test_a_folder_without_a_recorded_training_is_refused(tmp_path):
+def test_a_folder_without_a_recorded_training_is_rejected(tmp_path):
     with pytest.raises(StoreError, match="no store"):
         SgdInfluence.open(recipe(), tmp_path)
     influence = SgdInfluence.train(recipe())

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.optim.lr_scheduler import OneCycleLR
 
 import turnover
-from tests.baselines.small_sgd import QUERIES, ROWS, X, build, cross_entropy, decaying, recipe, sgd
+from tests.baselines.builders import QUERIES, ROWS, X, build, cross_entropy, decaying, recipe, sgd
 from tests.reference.hara_twin import unrolled_scores
 from turnover.baselines._sgd_recording import record
 from turnover.baselines._walk_back import query_gradients, walk_back

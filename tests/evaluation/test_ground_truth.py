@@ -45,7 +45,7 @@ def test_worker_processes_give_the_same_outcomes():
     assert np.allclose(one.outcomes, two.outcomes, rtol=0, atol=1e-6)
 
 
-def test_finished_trainings_are_not_run_again_and_another_task_is_refused(tmp_path):
+def test_finished_trainings_are_not_run_again_and_another_task_is_rejected(tmp_path):
     task = digits_task(rows=20, queries=4, epochs=2)
     first = subset_outcomes(task.recipe, task.queries, subsets=3, cache=tmp_path / "truth")
     again = subset_outcomes(

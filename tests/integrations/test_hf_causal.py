@@ -49,7 +49,7 @@ def trainer(folder, data, **options):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_labels_that_are_shifted_already_are_refused_with_both_cures(tmp_path, smoothing):
+def test_labels_that_are_shifted_already_are_rejected_with_both_cures(tmp_path, smoothing):
     made = trainer(tmp_path, shifted(), args={"label_smoothing_factor": smoothing})
     with pytest.raises(
         TargetError, match=r"GPT2LMHeadModel shifts labels.*labels=input_ids.*compute_loss_func="
@@ -61,7 +61,7 @@ def test_labels_that_are_shifted_already_are_refused_with_both_cures(tmp_path, s
     assert torch.equal(given(outputs, labels), by_position(outputs, labels))
 
 
-def test_shifted_labels_are_refused_in_evaluation_too(tmp_path):
+def test_shifted_labels_are_rejected_in_evaluation_too(tmp_path):
     made = trainer(tmp_path, unshifted(), eval_dataset=shifted())
     with pytest.raises(TargetError, match="shifts labels"):
         made.evaluate()
@@ -84,7 +84,7 @@ def test_with_either_cure_every_position_learns_its_next_token(tmp_path):
     assert outside.state.log_history[0]["loss"] == pytest.approx(loss.item(), rel=1e-3)
 
 
-def test_only_shifted_labels_of_causal_models_are_refused():
+def test_only_shifted_labels_of_causal_models_are_rejected():
     tokens = torch.randint(5, WORDS, (2, 7))
     after = torch.roll(tokens, -1, 1)
     model = gpt2()

@@ -49,7 +49,7 @@ def test_a_resumed_peft_model_ends_with_the_same_weights_and_knows_how_long_it_t
 
 
 @pytest.mark.parametrize("other", [{"seed": 1}, {"keep": 0.7}, {"masks": "volatile"}], ids=str)
-def test_a_peft_checkpoint_of_other_masks_is_refused_before_its_weights_are_loaded(checkpoint, tmp_path, other):
+def test_a_peft_checkpoint_of_other_masks_is_rejected_before_its_weights_are_loaded(checkpoint, tmp_path, other):
     model = lora(**other)
     before = trained(model)
     with pytest.raises(RecipeMismatchError, match=r"checkpoint-2' comes from a model with other masks") as caught:
@@ -58,13 +58,13 @@ def test_a_peft_checkpoint_of_other_masks_is_refused_before_its_weights_are_load
     assert all(torch.equal(value, before[name]) for name, value in trained(model).items())
 
 
-def test_a_peft_checkpoint_that_says_nothing_of_masks_is_refused(checkpoint, tmp_path):
+def test_a_peft_checkpoint_that_says_nothing_of_masks_is_rejected(checkpoint, tmp_path):
     (checkpoint / _RECIPE_FILE).unlink()
     with pytest.raises(RecipeMismatchError, match=r"under which masks it was trained.*or train from the start"):
         trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
 
 
-def test_a_damaged_recipe_file_is_refused(checkpoint, tmp_path):
+def test_a_damaged_recipe_file_is_rejected(checkpoint, tmp_path):
     (checkpoint / _RECIPE_FILE).write_bytes(b"cut off")
     with pytest.raises(SavedModelError, match=r"turnover_recipe.safetensors' is damaged.*Resume from another"):
         trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))

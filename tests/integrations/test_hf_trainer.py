@@ -122,7 +122,7 @@ def test_a_resumed_training_ends_with_the_same_weights_and_masks(tmp_path):
     assert_same(trained(found.model), trained(wanted.model), atol=1e-6)
 
 
-def test_a_checkpoint_of_other_masks_is_refused(tmp_path):
+def test_a_checkpoint_of_other_masks_is_rejected(tmp_path):
     train(tmp_path, masked(), max_steps=2, save_strategy="steps", save_steps=2)
     other = turnover.wrap(bert(), adapters=8, seed=1)
     with pytest.raises(turnover.TurnOverError, match="seed"):
@@ -271,7 +271,7 @@ def test_measuring_curves_leaves_every_module_in_its_mode():
     assert [module.training for module in model.modules()] == modes
 
 
-def test_curves_of_no_rows_or_no_steps_are_refused():
+def test_curves_of_no_rows_or_no_steps_are_rejected():
     with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
         HFLearningCurves(None, every=0)
     with pytest.raises(turnover.TurnOverError, match="have no ids"):
@@ -286,14 +286,14 @@ def test_clipping_is_warned_of(tmp_path):
         train(tmp_path, masked(), max_steps=1, max_grad_norm=1.0)
 
 
-def test_tokenized_data_without_ids_is_refused_before_training(tmp_path):
+def test_tokenized_data_without_ids_is_rejected_before_training(tmp_path):
     raw = numbered()
     tokenized = raw.map(lambda row: {name: row[name] for name in PARTS}, remove_columns=raw.column_names)
     with pytest.raises(MissingIdError, match=r"only the columns 'input_ids', .*with_instance_ids\(tokenized\)"):
         train(tmp_path, masked(), tokenized, max_steps=1)
 
 
-def test_rows_without_ids_are_refused(tmp_path):
+def test_rows_without_ids_are_rejected(tmp_path):
     plain = [{name: row[name] for name in PARTS} for row in rows()]
     with pytest.raises(MissingIdError, match=r"the training batch has no 'instance_id', only 'input_ids'"):
         train(tmp_path, masked(), plain, max_steps=1)

@@ -204,7 +204,7 @@ def test_curves_are_kept_and_logged_and_the_training_does_not_notice():
 # Bad input
 
 
-def test_a_batch_without_ids_is_refused_and_labels_are_not_taken_for_ids():
+def test_a_batch_without_ids_is_rejected_and_labels_are_not_taken_for_ids():
     for module, callbacks in ((Module(network()), []), (WithIds(network()), [InstancesCallback()])):
         with pytest.raises(MissingIdError, match=r"batches of 2 items .*with_instance_ids\(dataset\)"):
             fit(module, loader(ids=False), callbacks=callbacks)
@@ -250,7 +250,7 @@ def test_clipping_by_the_norm_is_warned_of_and_by_value_is_not():
     fit(Module(network()), gradient_clip_val=1.0, gradient_clip_algorithm="value")
 
 
-def test_curves_at_no_step_are_refused():
+def test_curves_at_no_step_are_rejected():
     with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
         LightningLearningCurves(table(), every=0)
 

@@ -173,12 +173,12 @@ def test_bad_settings_are_named_all_at_once(wine):
         turnover.TurnOverClassifier(hidden=0, keep=1.5, epochs=0).fit(*wine)
 
 
-def test_one_class_alone_is_refused(wine):
+def test_one_class_alone_is_rejected(wine):
     with pytest.raises(TrainingError, match=r"one class only, .*at least two classes"):
         turnover.TurnOverClassifier().fit(wine[0], np.zeros(len(wine[0])))
 
 
-def test_unknown_labels_and_missing_targets_of_queries_are_refused(classifier, regressor, wine):
+def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, regressor, wine):
     with pytest.raises(TargetError, match="label 7 was not among the training labels"):
         classifier.influence(wine[0][:2], [0, 7])
     with pytest.raises(TargetError, match="1 labels for 2 queries"):

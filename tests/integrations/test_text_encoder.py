@@ -92,7 +92,7 @@ def test_a_checkpoint_without_a_pooler_has_the_same_digest_each_time(encoder, co
     assert torch.allclose(first.features(TEXTS), encoder.features(TEXTS))
 
 
-def test_missing_weights_are_refused_instead_of_being_random(copied):
+def test_missing_weights_are_rejected_instead_of_being_random(copied):
     from safetensors.torch import load_file, save_file
 
     weights = load_file(copied / "model.safetensors")
@@ -137,6 +137,6 @@ def test_a_name_that_is_nowhere_says_what_to_type(monkeypatch):
         _ = TextEncoder("nobody/nothing").width
 
 
-def test_a_length_below_one_is_refused():
-    with pytest.raises(DataFileError, match="longest=0"):
+def test_a_length_below_one_is_rejected():
+    with pytest.raises(DataFileError, match="`longest` must be an integer >= 1"):
         TextEncoder("anything", longest=0)

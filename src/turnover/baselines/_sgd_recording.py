@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,19 +22,6 @@ from ._questions import progress_bar
 
 _SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
 _BLOCK_BYTES = 1 << 24
-
-
-class Parameters(Protocol):
-    """Parameters before each of the recorded steps, and after the last."""
-
-    @property
-    def nbytes(self) -> int:
-        """What they take in memory or on disk."""
-        ...
-
-    def at(self, place: int) -> Tensor:
-        """Return the flat parameters of a place, counted from the first recorded step."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Recording:
     batches: list[Tensor]
     settings: np.ndarray
     first: int
-    parameters: Parameters
+    parameters: "_InMemory | _OnDisk"
 
     def before(self, step: int) -> Tensor:
         """Return the flat parameters before a step; the number of steps gives those of the trained model."""
@@ -285,6 +272,8 @@ def _identity(recipe: TrainingRecipe, seed: int, model: nn.Module, settings: np.
 
 
 class _InMemory:
+    """Parameters of the recorded steps as one tensor."""
+
     def __init__(self, values: Tensor) -> None:
         self._values = values
         self.nbytes = values.nbytes

@@ -3,7 +3,7 @@
 The ways: conjugate gradients, the recursion LiSSA, and the whole matrix.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,12 +84,8 @@ class Hessian:
         return torch.cat(products)
 
 
-class Solve(Protocol):
-    """Takes vectors [k, parameters] and returns the inverse Hessian's products with them, and the relative residual."""
-
-    def __call__(self, vectors: Tensor, /) -> tuple[Tensor, float]:
-        """Return products and the largest relative residual."""
-        ...
+# From vectors [k, parameters] to the inverse Hessian's products with them, and the largest relative residual.
+Solve = Callable[[Tensor], tuple[Tensor, float]]
 
 
 class Solver(Protocol):
@@ -131,7 +127,7 @@ class ConjugateGradients:
     def prepare(self, hessian: Hessian, /) -> Solve:
         """Return the solver of one Hessian."""
 
-        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+        def solve(vectors: Tensor) -> tuple[Tensor, float]:
             return self._solve(hessian, vectors)
 
         return solve
@@ -204,7 +200,7 @@ class Lissa:
         """Return the solver of one Hessian, its scale settled."""
         scale = self._estimated_scale(hessian) if self.scale is None else self.scale
 
-        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+        def solve(vectors: Tensor) -> tuple[Tensor, float]:
             return self._solve(hessian, vectors, scale)
 
         return solve
@@ -282,7 +278,7 @@ class Exact:
             values = torch.linalg.eigvalsh(matrix)
             raise _indefinite(float(values[0]), float(values[-1]), "smallest eigenvalue")
 
-        def solve(vectors: Tensor, /) -> tuple[Tensor, float]:
+        def solve(vectors: Tensor) -> tuple[Tensor, float]:
             solution = torch.cholesky_solve(vectors.double().T, factor).T
             sizes = vectors.double().norm(dim=1).clamp_min(1e-300)
             return solution.to(vectors.dtype), _largest((solution @ matrix - vectors.double()).norm(dim=1) / sizes)

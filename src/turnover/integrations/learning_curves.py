@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import Batch, Loss, batches_of, logits_of
+from turnover.batches import Batch, Loss, batches_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
 from turnover.influence import Measure
 from turnover.layers import View, instances, no_instances
@@ -19,8 +19,8 @@ def measure_curves(
     """Return the mean loss of training rows kept and flipped, and of validation rows in the full network.
 
     `curve_flip` is the loss of held-out predictions, so that `curve_validation` should follow it; `curve_keep` falls
-    below both as rows are memorized. Nothing of the training is changed: no
-    random number is drawn, and every module is left in the mode in which it was.
+    below both as rows are memorized. Nothing of the training is changed: no random number is drawn, and every module
+    keeps its mode.
 
     Args:
         model: as `turnover.wrap` returned it, or a module around it.
@@ -39,17 +39,16 @@ def measure_curves(
     measure = Measure("loss", loss)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with no_instances(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
-        kept, flipped = _Mean(), _Mean()
+        kept, flipped = [], []
         for batch in batches_of(train, targets=targets, training_rows=True):
             batch = batch.to(device)
-            kept.add(_losses(model, batch, measure, "keep"))
-            flipped.add(_losses(model, batch, measure, "flip"))
-        curves = {"curve_keep": kept.value("train"), "curve_flip": flipped.value("train")}
+            kept.append(_losses(model, batch, measure, "keep"))
+            flipped.append(_losses(model, batch, measure, "flip"))
+        curves = {"curve_keep": _mean(kept, "train"), "curve_flip": _mean(flipped, "train")}
         if validation is not None:
-            full = _Mean()
-            for batch in batches_of(validation, targets=targets, training_rows=False):
-                full.add(_losses(model, batch.to(device), measure, "full"))
-            curves["curve_validation"] = full.value("validation")
+            batches = batches_of(validation, targets=targets, training_rows=False)
+            full = [_losses(model, batch.to(device), measure, "full") for batch in batches]
+            curves["curve_validation"] = _mean(full, "validation")
     return curves
 
 
@@ -58,14 +57,14 @@ def _losses(model: nn.Module, batch: Batch, measure: Measure, view: View) -> Ten
         raise TargetError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
     measure.check_shifted(batch.kwargs.get("input_ids"), batch.target)
     if view == "full":
-        return -measure(logits_of(model(*batch.args, **batch.kwargs)), batch.target)
+        return -measure(batch.logits(model), batch.target)
     if batch.ids is None:
         raise InstanceIdError(
             "the training rows of the learning curves have no ids. Give turnover.with_instance_ids(dataset), or "
             "(x, y, ids)."
         )
     with instances(batch.ids, view=view) as active:
-        outputs = logits_of(model(*batch.args, **batch.kwargs))
+        outputs = batch.logits(model)
     return -measure(outputs, active.repeat(batch.target))
 
 
@@ -76,20 +75,12 @@ def check_counts(**counts: int) -> None:
             raise TrainingError(f"`{name}` must be an integer >= 1, got {count}. The default: rows=256, every=50.")
 
 
-class _Mean:
-    """A mean over rows that come in batches."""
-
-    def __init__(self) -> None:
-        self._sum, self._rows = 0.0, 0
-
-    def add(self, values: Tensor) -> None:
-        self._sum += float(values.double().sum())
-        self._rows += len(values)
-
-    def value(self, name: str) -> float:
-        if not self._rows:
-            raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
-        return self._sum / self._rows
+def _mean(losses: list[Tensor], name: str) -> float:
+    """Return the mean over rows that came in batches."""
+    rows = sum(map(len, losses))
+    if not rows:
+        raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
+    return sum(float(batch.double().sum()) for batch in losses) / rows
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch import nn
 
 from turnover.errors import MissingExtraError, PlanError, TurnOverWarning
 
-_FEWEST = 2
+_MIN_RANK = 2
 _SHOWN = 4
 
 
@@ -28,7 +28,7 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
 
     Example:
         >>> import peft, torch, turnover
-        >>> from .peft_lora import lora_sites
+        >>> from turnover.integrations import lora_sites
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
         >>> net = peft.get_peft_model(net, peft.LoraConfig(r=4, target_modules=["0"]))
         >>> lora_sites(net)
@@ -53,24 +53,23 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
             if isinstance(layer.lora_A, nn.ModuleDict) and name in layer.lora_A:
                 sites.append(f"{path}.lora_A.{name}")
                 ranks[sites[-1]] = int(layer.r[name])
-    small = [site for site, rank in ranks.items() if rank < _FEWEST]
+    small = [site for site, rank in ranks.items() if rank < _MIN_RANK]
     if small:
         problems.append(
-            f"LoRA of rank 1 ({_some(small)}): of one unit a mask keeps all or nothing. Use a larger rank: "
+            f"LoRA of rank 1 ({_listed(small)}): of one unit a mask keeps all or nothing. Use a larger rank: "
             "peft.LoraConfig(r=8)."
         )
     if not sites and not problems:
         known = sorted({name for layer in layers.values() for name in layer.lora_A})
         problems.append(
-            f"adapter={adapter!r} is no LoRA adapter of this model. Give one of {_some(known)}, or set one active: "
-            "model.set_adapter(name)."
+            f"`adapter` must be one of {_listed(known)}, got {adapter!r}; or set one active: model.set_adapter(name)."
         )
     if problems:
         raise PlanError(problems)
     biases = _with_bias(layers, adapter)
     if biases:
         warnings.warn(
-            f"{_some(biases)}: a bias behind B, which no mask covers, leaks every instance. Leave lora_bias out.",
+            f"{_listed(biases)}: a bias behind B, which no mask covers, leaks every instance. Leave lora_bias out.",
             TurnOverWarning,
             stacklevel=2,
         )
@@ -122,6 +121,6 @@ def _with_bias(layers: dict[str, Any], adapter: str | None) -> list[str]:
     ]
 
 
-def _some(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:_SHOWN]) or "none"
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -5,6 +5,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,16 +44,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
 
     def _train(self, x: np.ndarray, targets: Tensor, outputs: int, weights: np.ndarray | None = None) -> None:
         """Train on checked rows and ask about each of them."""
-        settings = MlpSettings(
-            self.hidden,
-            self.keep,
-            self.replicas,
-            self.epochs,
-            self.batch_size,
-            self.learning_rate,
-            self.weight_decay,
-            self.device,
-        )
+        settings = MlpSettings(**{field.name: getattr(self, field.name) for field in fields(MlpSettings)})
         self.scaler_ = StandardScaler().fit(x)
         inputs = torch.from_numpy(self.scaler_.transform(x)).float()
         seed = int(check_random_state(self.random_state).randint(_SEEDS))
@@ -76,11 +68,11 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
     def _predictions(self, X: Any) -> np.ndarray:
         """Return what the whole network predicts, in float64: a row's prediction must not depend on its batch."""
         x = self._standardized(X)
-        exact = x.dtype if _has_float64(self.model_) else torch.float32
-        network = unwrap(self.model_).to(exact).eval()
-        device = next(network.parameters()).device
+        device = next(self.model_.parameters()).device
+        dtype = torch.float32 if device.type == "mps" else x.dtype  # mps has no float64
+        network = unwrap(self.model_).to(dtype).eval()
         with torch.no_grad():
-            parts = [self._as_predictions(network(part.to(device, exact))).cpu() for part in x.split(_ROWS_AT_ONCE)]
+            parts = [self._as_predictions(network(part.to(device, dtype))).cpu() for part in x.split(_ROWS_AT_ONCE)]
         return torch.cat(parts).double().numpy()
 
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -96,8 +88,8 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         """Return the scores of training rows on checked queries."""
         engine = Influence(self.model_, train=self.train_rows_, denoise=self.denoise)
         queries = x.float() if y is None else (x.float(), y)
-        wanted = range(self.n_rows_) if ids is None else ids
-        return engine.pairwise(queries, ids=wanted, out=out, progress=progress)
+        ids = range(self.n_rows_) if ids is None else ids
+        return engine.pairwise(queries, ids=ids, out=out, progress=progress)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -107,7 +99,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
     """A classifier for tables that tells which training rows made a prediction and which were merely memorized.
 
     A multilayer perceptron on standardized inputs, trained with turn-over dropout: after `fit`, `self_influence_` says
-    how much every row was memorized, and `out_of_sample_` what the halves that never saw a row predict for it.
+    how much every row was memorized, and `out_of_sample_` has its held-out prediction.
 
     Args:
         hidden: width of each hidden layer.
@@ -362,7 +354,3 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _has_float64(model: torch.nn.Module) -> bool:
-    return next(model.parameters()).device.type != "mps"

@@ -46,33 +46,33 @@ class TextEncoder:
 
     def __init__(self, where: str | os.PathLike[str], *, longest: int = 128) -> None:
         if longest < 1:
-            raise DataFileError(f"longest={longest}: give how many tokens of a text to read, 128 for example.")
+            raise DataFileError(f"`longest` must be an integer >= 1, the tokens of a text to read, got {longest}.")
         self.where, self.longest = os.fspath(where), longest
 
     @property
     def width(self) -> int:
-        """Return how many numbers a text becomes."""
+        """The number of features of a text."""
         return int(self.model.config.get_text_config().hidden_size)
 
     @property
     def model(self) -> Any:
-        """Return the encoder itself, in evaluation mode and without gradients."""
+        """The encoder itself, in evaluation mode and without gradients."""
         return self._opened[0]
 
     @property
     def tokenizer(self) -> Any:
-        """Return its tokenizer."""
+        """Its tokenizer."""
         return self._opened[1]
 
     @torch.no_grad()
     def features(self, texts: Sequence[str], progress: bool | Callable[[int, int], None] = False) -> Tensor:
-        """Return one vector a text, float32 [texts, width]: the mean of the last states over its tokens.
+        """Return one vector per text, float32 [texts, width]: the mean of the last states over its tokens.
 
         Args:
             texts: any number of them.
             progress: True: show a bar; a function: called with the number of finished texts and of all.
         """
-        found = torch.empty(len(texts), self.width)
+        features = torch.empty(len(texts), self.width)
         # Texts of like length share a batch, so that little padding is computed.
         order = torch.tensor(sorted(range(len(texts)), key=lambda place: len(texts[place])), dtype=torch.int64)
         done = 0
@@ -85,12 +85,11 @@ class TextEncoder:
                 return_tensors="pt",
             )
             states = self.model(**batch).last_hidden_state
-            real = batch["attention_mask"].unsqueeze(2).to(states.dtype)
-            found[places] = ((states * real).sum(1) / real.sum(1).clamp(min=1)).float()
+            features[places] = _mean_state(states, batch["attention_mask"]).float()
             done += len(places)
             if callable(progress):
                 progress(done, len(texts))
-        return found
+        return features
 
     def digest(self) -> str:
         """Return a name for all that features depend on: weights, vocabulary and length.
@@ -112,7 +111,7 @@ class TextEncoder:
 
     @property
     def most_tokens(self) -> int:
-        """Return how many tokens of a text are read: never more than the model can take."""
+        """The number of tokens of a text that are read: never more than the model can take."""
         positions = getattr(self.model.config, "max_position_embeddings", None) or self.longest
         return int(min(self.longest, positions, self.tokenizer.model_max_length))
 
@@ -181,8 +180,7 @@ class TextClassifier(nn.Module):
         tokens = tokens[:, : max(1, longest)]
         real = (tokens != self.padding).long()
         states = self.encoder(input_ids=tokens, attention_mask=real).last_hidden_state
-        weights = real.unsqueeze(2).to(states.dtype)
-        return self.output((states * weights).sum(1) / weights.sum(1).clamp(min=1))
+        return self.output(_mean_state(states, real))
 
 
 def text_classifier(encoder: TextEncoder, classes: int) -> TextClassifier:
@@ -197,10 +195,16 @@ def text_classifier(encoder: TextEncoder, classes: int) -> TextClassifier:
 def token_numbers(encoder: TextEncoder, texts: Sequence[str]) -> Tensor:
     """Return texts as token numbers [texts, tokens], filled up at the right to the longest."""
     rows = encoder.tokenizer(list(texts), truncation=True, max_length=encoder.most_tokens, add_special_tokens=True)
-    found = torch.full((len(texts), max(map(len, rows["input_ids"]), default=1)), int(encoder.tokenizer.pad_token_id))
+    tokens = torch.full((len(texts), max(map(len, rows["input_ids"]), default=1)), int(encoder.tokenizer.pad_token_id))
     for place, numbers in enumerate(rows["input_ids"]):
-        found[place, : len(numbers)] = torch.tensor(numbers)
-    return found
+        tokens[place, : len(numbers)] = torch.tensor(numbers)
+    return tokens
+
+
+def _mean_state(states: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return the mean of the states [texts, tokens, width] over the real tokens."""
+    weights = attention_mask.unsqueeze(2).to(states.dtype)
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 def _is_unused(name: str) -> bool:

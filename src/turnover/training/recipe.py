@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.batches import Loss, default_loss, logits_of
+from turnover.batches import Batch, Loss, default_loss
 from turnover.errors import TrainingError
-from turnover.layers import as_ids, find_root, instances, tensors_in
+from turnover.layers import as_ids, find_root, instances, map_tensors, tensors_in
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
@@ -192,8 +192,8 @@ class TrainingRecipe:
 
     def losses(self, model: nn.Module, rows: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the losses of rows; a wrapped model that trains sees them in keep view."""
-        outputs = self.outputs(model, rows)
-        targets = self.targets[rows]
+        batch = self._batch(rows)
+        outputs, targets = _outputs(model, batch), batch.target
         # In keep view the rows of all replicas come one after the other; a row's loss is their mean.
         replicas = len(outputs) // max(1, len(rows))
         if replicas > 1:
@@ -209,20 +209,15 @@ class TrainingRecipe:
         return values if weights is None else values * weights[rows]
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
-        """Return the outputs for rows."""
-        args, kwargs = self._inputs_of(rows)
-        if model.training and find_root(model) is not None:
-            with instances(rows if self.ids is None else self.ids[rows]):
-                return logits_of(model(*args, **kwargs))
-        return logits_of(model(*args, **kwargs))
+        """Return the outputs for rows; a wrapped model that trains sees them in keep view."""
+        return _outputs(model, self._batch(rows))
 
-    def _inputs_of(self, rows: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-        """Return the inputs of rows as arguments and keywords."""
-        if isinstance(self.inputs, Tensor):
-            return (self.inputs[rows],), {}
-        if isinstance(self.inputs, Mapping):
-            return (), {name: value[rows] for name, value in self.inputs.items()}
-        return tuple(value[rows] for value in self.inputs), {}
+    def _batch(self, rows: Tensor) -> Batch:
+        inputs = map_tensors(self.inputs, lambda tensor: tensor[rows])
+        named = isinstance(inputs, Mapping)
+        args = () if named else (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        ids = rows if self.ids is None else self.ids[rows]
+        return Batch(args, dict(inputs) if named else {}, self.targets[rows], ids, len(rows))
 
     def _row_mask(self, rows: Any) -> Tensor:
         """Return a bool for every row: whether it is trained on."""
@@ -247,6 +242,13 @@ def seed_step(seed: int, number: int) -> None:
         torch.manual_seed(step_seed)
     else:  # the same without asking every absent device, which costs as much as a small network's step
         torch.default_generator.manual_seed(step_seed)
+
+
+def _outputs(model: nn.Module, batch: Batch) -> Tensor:
+    if model.training and find_root(model) is not None:
+        with instances(batch.ids):
+            return batch.logits(model)
+    return batch.logits(model)
 
 
 def digest_of(*values: Any) -> str:

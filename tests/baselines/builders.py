@@ -1,5 +1,6 @@
-"""A small training by SGD in float64, for the tests of SGD-influence."""
+"""A builder of models that counts them, and a small training by SGD in float64."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -31,3 +32,18 @@ def recipe(**changes) -> TrainingRecipe:
 
 def decaying(optimizer):
     return LambdaLR(optimizer, lambda step: 0.9**step)
+
+
+class Counted:
+    """Builds models and counts them; described alike in every process."""
+
+    def __init__(self, build: Callable[[], nn.Module]) -> None:
+        self.build = build
+        self.built = 0
+
+    def __call__(self) -> nn.Module:
+        self.built += 1
+        return self.build()
+
+    def __repr__(self) -> str:
+        return "Counted"
