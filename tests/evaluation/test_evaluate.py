@@ -47,7 +47,7 @@ class Broken:
 
 
 # Sixty rows are few for the engine's check that they were trained under these ids.
-@pytest.mark.filterwarnings("ignore:the self-influence of these")
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 def test_turn_over_dropout_and_a_method_of_ones_own_stand_in_one_table(tmp_path):
     task = digits_task(rows=60, queries=6, masked=True)
     methods = {"turn-over": lambda: turn_over(task), "similarity": lambda: Similarity(task), "broken": Broken}

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from turnover.errors import TargetError, TrainingError, TurnOverWarning
+from turnover.errors import TargetError, TrainingError, WeakSignalWarning
 from turnover.influence import Influence, Ridge
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import unwrap
@@ -57,7 +57,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         engine = Influence(self.model_, train=rows)
         with warnings.catch_warnings():
             # These rows were trained under these ids. Where nothing had to be memorized, that is a finding.
-            warnings.filterwarnings("ignore", message="the self-influence of these", category=TurnOverWarning)
+            warnings.simplefilter("ignore", WeakSignalWarning)
             self.self_influence_: Scores = engine.self_influence(progress=False)
         self.out_of_sample_: OutOfSample = engine.out_of_sample(predict=self._as_predictions, progress=False)
 
