@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
+from experiments.runtime.ours import kronfluence_task
 from turnover.baselines import FeldmanZhang
 
 from .trainings import Answers, State, Trained, Trainings
@@ -183,7 +184,7 @@ def _ekfac_answers(trainings: Trainings, damping: float | None) -> Answers:
 def _analyzer(trainings: Trainings, trained: Trained) -> tuple[Any, nn.Module]:
     from kronfluence.analyzer import Analyzer, prepare_model
 
-    task = _task()
+    task = kronfluence_task()
     model = trainings.ready.plain.build()
     model.load_state_dict(trained.states[-1])
     model = prepare_model(model.eval(), task)
@@ -210,22 +211,6 @@ def _fit_factors(analyzer: Any, model: nn.Module, trainings: Trainings) -> tuple
         factor_args=FactorArguments("ekfac"),
     )
     return model, ()
-
-
-def _task() -> Any:
-    from kronfluence.task import Task
-
-    class Classification(Task):
-        def compute_train_loss(self, batch: tuple[Tensor, Tensor], model: nn.Module, sample: bool = False) -> Tensor:
-            outputs, labels = model(batch[0]), batch[1]
-            if sample:
-                labels = torch.multinomial(outputs.detach().softmax(1), 1).flatten()
-            return functional.cross_entropy(outputs, labels, reduction="sum")
-
-        def compute_measurement(self, batch: tuple[Tensor, Tensor], model: nn.Module) -> Tensor:
-            return self.compute_train_loss(batch, model)
-
-    return Classification()
 
 
 def cleanlab(trainings: Trainings, *, folds: int) -> Answers:

@@ -136,15 +136,18 @@ def choose(config: Config, domains: Domains, *, masked: bool) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def judge(model: nn.Module, inputs: Inputs, labels: Tensor) -> dict[str, float]:
-    """Return accuracy and mean loss of the full network."""
-    right, losses = [], []
+def row_losses(model: nn.Module, inputs: Inputs, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return the full network's loss on each row, and whether its prediction is correct."""
+    losses, correct = [], []
     for places in torch.arange(len(labels)).split(_AT_ONCE):
         given = part(inputs, places)
         outputs = model(given) if isinstance(given, Tensor) else model(**given).logits
-        right.append((outputs.argmax(1) == labels[places]).numpy())
-        losses.append(functional.cross_entropy(outputs, labels[places], reduction="none").numpy())
-    return {
-        "accuracy": float(np.concatenate(right).mean()),
-        "loss": float(np.concatenate(losses).mean(dtype=np.float64)),
-    }
+        losses.append(functional.cross_entropy(outputs, labels[places], reduction="none"))
+        correct.append(outputs.argmax(1) == labels[places])
+    return torch.cat(losses).numpy(), torch.cat(correct).numpy()
+
+
+def judge(model: nn.Module, inputs: Inputs, labels: Tensor) -> dict[str, float]:
+    """Return accuracy and mean loss of the full network."""
+    losses, correct = row_losses(model, inputs, labels)
+    return {"accuracy": float(correct.mean()), "loss": float(losses.mean(dtype=np.float64))}

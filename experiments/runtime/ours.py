@@ -96,7 +96,7 @@ def peer_seconds(task: Task, rows: Sequence[int], modules: Sequence[str], scratc
     some = task.train.of(sorted(rows, key=lambda row: len(task.train.tokens[row])))
     data, target = (TensorDataset(*padded(part), part.labels) for part in (some, task.target))
     shutil.rmtree(scratch, ignore_errors=True)
-    own = _task(list(layers))
+    own = kronfluence_task(list(layers))
     options: dict[str, Any] = {"output_dir": str(scratch), "disable_tqdm": True, "log_level": logging.ERROR}
 
     def answer() -> None:
@@ -127,7 +127,8 @@ def _without_children(layer: nn.Linear) -> nn.Linear:
     return plain
 
 
-def _task(tracked: list[str]) -> Any:
+def kronfluence_task(tracked: list[str] | None = None) -> Any:
+    """Return a classification as kronfluence takes it; tracked: modules whose parameters count, None: all."""
     from kronfluence.task import Task as PeerTask
 
     class Classification(PeerTask):
@@ -141,7 +142,7 @@ def _task(tracked: list[str]) -> Any:
         def compute_measurement(self, batch: tuple[Tensor, ...], model: nn.Module) -> Tensor:
             return self.compute_train_loss(batch, model)
 
-        def get_influence_tracked_modules(self) -> list[str]:
+        def get_influence_tracked_modules(self) -> list[str] | None:
             return tracked
 
     return Classification()

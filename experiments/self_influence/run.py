@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
 from tqdm import tqdm
 
 import turnover
-from experiments.cleansing.data import Inputs, labeled, part
+from experiments.cleansing.data import labeled, part, row_losses
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
 from turnover.evaluation import spearman
@@ -68,7 +65,9 @@ def _choose(task: Task) -> dict[str, Any]:
             replicas=1,
             seed=_CHOOSING_SEED,
         )
-        loss, _ = _judged(recipe.fit(seed=_CHOOSING_SEED), part(task.inputs, slice(first, None)), task.labels[first:])
+        loss, _ = row_losses(
+            recipe.fit(seed=_CHOOSING_SEED), part(task.inputs, slice(first, None)), task.labels[first:]
+        )
         losses[f"{rate:g}"] = float(loss.mean())
     return {"best": float(min(losses, key=lambda name: losses[name])), "loss": losses}
 
@@ -82,8 +81,8 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     influence = turnover.Influence(model, train=rows, center=False)
     own = influence.self_influence(progress=False)
     held_out = influence.out_of_sample(progress=False).label_quality
-    loss, _ = _judged(model, task.inputs, task.labels)
-    _, right = _judged(model, task.test_inputs, task.test_labels)
+    loss, _ = row_losses(model, task.inputs, task.labels)
+    _, right = row_losses(model, task.test_inputs, task.test_labels)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / f"self-{seed}.npy", own.values)
     assert own.null is not None
@@ -102,18 +101,6 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
         found["cscores"] = {name: _rank_correlation(values, task.consistency) for name, values in measures.items()}
         found["deciles"] = _by_decile(task.consistency, own.values, own.null)
     return found
-
-
-def _judged(model: nn.Module, inputs: Inputs, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return the full network's loss on each row, and whether it is right."""
-    losses, right = [], []
-    with torch.no_grad():
-        for places in torch.arange(len(labels)).split(500):
-            given = part(inputs, places)
-            outputs = model(given) if isinstance(given, Tensor) else model(**given).logits
-            losses.append(functional.cross_entropy(outputs, labels[places], reduction="none"))
-            right.append(outputs.argmax(1) == labels[places])
-    return torch.cat(losses).numpy(), torch.cat(right).numpy()
 
 
 def _histogram(values: np.ndarray, null: np.ndarray) -> dict[str, Any]:
