@@ -161,7 +161,7 @@ def test_missing_checkpoints_and_changed_data_are_named(tmp_path: Path):
     with pytest.raises(BaselineError, match="other rows than the recipe has now"):
         TracIn(recipe(targets=1 - Y), checkpoints=folder)
     (folder / "checkpoints.json").rename(tmp_path / "index")
-    with pytest.raises(BaselineError, match="holds no finished recording: a training was cut off"):
+    with pytest.raises(BaselineError, match="holds no finished recording: a training was interrupted"):
         TracIn.train(plan, folder=folder)
     (tmp_path / "index").rename(folder / "checkpoints.json")
     (folder / "step-00000005.pt").unlink()

@@ -333,7 +333,7 @@ def _new_folder(folder: str | os.PathLike[str]) -> Path:
         )
     if any(path.iterdir()):
         raise BaselineError(
-            f"{name} is not empty and holds no finished recording: a training was cut off, or it is a folder of "
+            f"{name} is not empty and holds no finished recording: a training was interrupted, or it is a folder of "
             "something else. Give another folder, or empty this one."
         )
     return path

@@ -39,7 +39,7 @@ class MlpSettings:
     device: str | torch.device | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained, all problems at once."""
+        """Reject what cannot be trained, all problems at once."""
         problems = [
             f"{name}={given!r}: give {need}" for name, given, need, allowed in self._checked() if not allowed(given)
         ]
