@@ -170,7 +170,7 @@ def test_default_dtype_and_autocast_change_no_bit(source):
 
 @each_source
 def test_masks_first_made_in_inference_mode_can_be_trained_with_later(source):
-    for cached in (_hashing.key_tensor, counter._layout, volatile._counters, codebook._book):
+    for cached in (_hashing.key_tensor, counter._layout, volatile._counters, codebook._book, codebook._shelves):
         cached.cache_clear()
     stream = Stream("inference first", 64)
     with torch.inference_mode():

@@ -67,12 +67,11 @@ class Codebook:
 
     def _picked_rows(self, low: Tensor, high: Tensor, site: str) -> Tensor:
         """Return the rows [ids, picks] that a site's hash functions pick."""
-        pick = torch.arange(self.picks, dtype=torch.int32, device=low.device)
+        counters, shelves = _shelves(self.rows, self.picks, low.device)
         first, second = instance_keys(low, high, key_tensor(low.device, self.kind, self.seed, site))
-        hashed = stream_words(first.unsqueeze(1), second.unsqueeze(1), pick * COUNTER_STRIDE)
+        hashed = stream_words(first.unsqueeze(1), second.unsqueeze(1), counters)
         # 31 bits modulo the shelf: off from uniform by less than shelf / 2**31.
-        shelf = self.rows // self.picks
-        return ((hashed & 0x7FFFFFFF) % shelf + pick * shelf).long()
+        return ((hashed & 0x7FFFFFFF) % (self.rows // self.picks) + shelves).long()
 
     def options(self) -> dict[str, int]:
         """Return the shape of the codebook: the bits depend on it."""
@@ -126,3 +125,11 @@ def _book(source: Codebook, keep: float, size: int, device: torch.device) -> Ten
         first, second = instance_keys(low, high, key_tensor(device, source.kind, source.seed))
         word = torch.arange(size, dtype=torch.int32, device=device)
         return biased_words(keep, first, second, word * signed(DIGITS * COUNTER_STRIDE))
+
+
+@lru_cache(maxsize=8)
+def _shelves(rows: int, picks: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return counter and first row [picks] of the hash functions of every site."""
+    with torch.inference_mode(False):
+        pick = torch.arange(picks, dtype=torch.int32, device=device)
+        return pick * COUNTER_STRIDE, pick * (rows // picks)
