@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from turnover.batches.content import digest
+from turnover.batches._content import digest
 
 
 @dataclass
@@ -105,6 +105,6 @@ def test_sparse_tensors_and_rows_that_hold_themselves_come_to_an_end():
 
 
 def test_a_digest_is_the_same_in_another_process():
-    code = "from turnover.batches.content import digest; print(digest({'a': ('x', 1, 2.5)}))"
+    code = "from turnover.batches._content import digest; print(digest({'a': ('x', 1, 2.5)}))"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert int(found.stdout) == digest({"a": ("x", 1, 2.5)})

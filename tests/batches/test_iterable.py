@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
-from turnover.batches import InstanceIdIterable, content, datasets, instance_id_of, with_instance_ids
+from turnover.batches import InstanceIdIterable, _content, datasets, instance_id_of, with_instance_ids
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
 
 
@@ -124,7 +124,7 @@ def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
 
 
 def test_only_so_many_rows_are_remembered(monkeypatch):
-    monkeypatch.setattr(content, "GUARDED_ROWS", 2)
+    monkeypatch.setattr(_content, "_GUARDED_ROWS", 2)
     stream = Stream(list("abcd"))
     data = with_instance_ids(stream)
     list(data)

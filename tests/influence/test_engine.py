@@ -90,8 +90,8 @@ def test_mean_and_top_agree_with_pairwise():
 
 def test_top_of_many_tiles_equals_the_top_of_all(monkeypatch):
     model = trained(mlp(), at=["1", "3"])
-    monkeypatch.setattr("turnover.influence.question.IDS_PER_TILE", 7)
-    monkeypatch.setattr("turnover.influence.question.QUERIES_PER_BLOCK", 2)
+    monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 7)
+    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 2)
     inf, asked = turnover.Influence(model), queries()
     pairs = inf.pairwise(asked, ids=range(40))
     top = inf.top(asked, k=3, ids=range(40))

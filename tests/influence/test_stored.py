@@ -23,9 +23,9 @@ IDS = range(60)
 
 SCRIPT = """
 import sys, torch
-import turnover.influence.answers as answers
-import turnover.influence.question as question
-answers.IDS_PER_STORED_TILE = 50
+import turnover.influence._answers as answers
+import turnover.influence._question as question
+answers._IDS_PER_STORED_TILE = 50
 question.QUERIES_PER_BLOCK = answers.QUERIES_PER_BLOCK = 3
 from tests.influence.models import mlp, trained
 torch.set_num_threads(1)
@@ -49,9 +49,9 @@ def model(seed: int = 0):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr("turnover.influence.answers.IDS_PER_STORED_TILE", 16)
-    monkeypatch.setattr("turnover.influence.question.QUERIES_PER_BLOCK", 3)
-    monkeypatch.setattr("turnover.influence.answers.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
+    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence._answers.QUERIES_PER_BLOCK", 3)
 
 
 def content(folder: Path) -> dict[str, str]:

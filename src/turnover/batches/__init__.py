@@ -12,9 +12,9 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `give.py` | `with_instance_ids`: which kind serves the data; Hugging Face data sets get a column |
 | `datasets.py` | data sets with ids, map-style and iterable |
 | `loaders.py` | DataLoaders: all settings kept, `collate_fn` sees its rows without ids; what is known without reading |
-| `roots.py` | from a row of a subset, a concatenation or an Arrow table down to its root |
+| `_roots.py` | from a row of a subset, a concatenation or an Arrow table down to its root |
 | `columns.py` | the user's own ids and groups: values, hashed strings, duplicates; null ids |
-| `content.py` | digests of rows; streams that are counted must keep their order |
+| `_content.py` | digests of rows; streams that are counted must keep their order |
 | `forms.py` | the forms of rows and batches; ids attached to each and taken off |
 | `batch.py` | `Batch`: inputs, target and ids of some rows, from data in any form; the default loss |
 """

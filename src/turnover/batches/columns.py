@@ -79,20 +79,20 @@ class Column:
 
         Args:
             row: a row, or a batch whose columns hold one value per row.
-            where: what to call the row in messages, see `describe`.
+            where: what to call the row in messages, see `_describe`.
         """
         if is_mapping(row):
             if self.name in row:
                 return row[self.name]
-            raise self.missing(list(row), describe(where))
+            raise self.missing(list(row), _describe(where))
         if is_sequence(row):
             return self._item(row, where)
         if is_dataclass(row):
             if isinstance(self.name, str) and hasattr(row, self.name):
                 return getattr(row, self.name)
-            raise self.missing([one.name for one in dataclasses.fields(row)], describe(where))
+            raise self.missing([one.name for one in dataclasses.fields(row)], _describe(where))
         raise MissingIdError(
-            f"{describe(where)} is a bare {type(row).__name__} and has no column for {self}. "
+            f"{_describe(where)} is a bare {type(row).__name__} and has no column for {self}. "
             "Let the data set return tuples or dicts, or leave the column out."
         )
 
@@ -109,14 +109,14 @@ class Column:
             if self.name in fields:
                 return getattr(row, self.name)
             if fields:
-                raise self.missing(fields, describe(where))
+                raise self.missing(fields, _describe(where))
             raise MissingIdError(
-                f"{describe(where)} is a {type(row).__name__} without names, so {self} finds "
+                f"{_describe(where)} is a {type(row).__name__} without names, so {self} finds "
                 f"nothing. Give the position of the id in the row, such as {self.kind}=0."
             )
         if not -len(row) <= self.name < len(row):
             raise MissingIdError(
-                f"{describe(where)} has {len(row)} items, so {self} finds nothing. "
+                f"{_describe(where)} has {len(row)} items, so {self} finds nothing. "
                 f"Give a position from 0 to {len(row) - 1}."
             )
         return row[self.name]
@@ -162,7 +162,7 @@ class Seen:
 
         Args:
             value: what stands in the column.
-            where: what to call the row in messages, see `describe`.
+            where: what to call the row in messages, see `_describe`.
             token: equal for two readings of one row; None: not checked.
         """
         number = _number_of(value, self.column, where)
@@ -182,14 +182,14 @@ class Seen:
         elif first[1] != token:
             name = self.column.name
             raise DuplicateIdError(
-                f"{describe(first[0])} and {describe(where)} are different rows with one id, "
+                f"{_describe(first[0])} and {_describe(where)} are different rows with one id, "
                 f"{_show(value)} in column {name!r}. Every row needs an id of its own; if these "
                 "rows are one instance by design (an annotator, a source, a user), give "
                 f"groups={name!r} instead of id=."
             )
 
 
-def describe(where: object) -> str:
+def _describe(where: object) -> str:
     """Name a row in a message: `row 3`, or `row 3 of split 'test'` for a `SplitRow`."""
     return str(where) if isinstance(where, SplitRow) else f"row {where!r}"
 
@@ -211,7 +211,7 @@ def _number_of(value: Any, column: Column, where: object) -> int:
         value = value.item()
     if isinstance(value, str) and value:
         return instance_id_of(value)
-    at = f"{describe(where)} has {_show(value)} in column {column.name!r}"
+    at = f"{_describe(where)} has {_show(value)} in column {column.name!r}"
     if _is_missing(value):
         raise MissingIdError(f"{at}: the id is missing. Fill it in, or leave the row out.")
     if not _is_integer(value):

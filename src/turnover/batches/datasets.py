@@ -9,10 +9,10 @@ from torch.utils.data import Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
 
+from ._content import OrderGuard, digest, refuse_several_workers
+from ._roots import RootRows
 from .columns import Column, Seen
-from .content import OrderGuard, digest, refuse_several_workers
 from .forms import holds_many, is_array
-from .roots import RootRows
 
 Form = Callable[[Any, Any], Any]
 """What becomes of a row and its id: attached to each other, or side by side for a loader."""

@@ -21,12 +21,12 @@ def is_mapping(row: object) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(row, Mapping)
 
 
-def is_mutable_mapping(row: object) -> TypeGuard[MutableMapping[Any, Any]]:
+def _is_mutable_mapping(row: object) -> TypeGuard[MutableMapping[Any, Any]]:
     """Tell whether this is a mapping that takes new keys."""
     return isinstance(row, MutableMapping)
 
 
-def is_namedtuple(row: Any) -> TypeGuard[Any]:
+def _is_namedtuple(row: Any) -> TypeGuard[Any]:
     """Tell whether this is an instance of a namedtuple class."""
     return hasattr(row, "_fields") and isinstance(row, tuple)
 
@@ -83,7 +83,7 @@ def attach(row: Any, number: Any, *, replace: bool = False) -> Any:
         return (*cast(tuple[Any, ...], row), number)
     if is_mapping(row):
         return _attach_key(row, number, replace)
-    if is_namedtuple(row):
+    if _is_namedtuple(row):
         return _attach_field(row, number, replace)
     if is_sequence(row):
         return [*row, number] if isinstance(row, list) else (*row, number)
@@ -113,7 +113,7 @@ def split_ids(batch: Any) -> tuple[Any, Tensor]:
     """
     if is_mapping(batch):
         return _split_key(batch)
-    if is_namedtuple(batch):
+    if _is_namedtuple(batch):
         return _split_field(batch)
     if is_sequence(batch):
         return _split_last(batch)
@@ -149,7 +149,7 @@ def _split_key(batch: Mapping[Any, Any]) -> tuple[Any, Tensor]:
 
 def _copy(row: object) -> MutableMapping[Any, Any] | None:
     """Return an independent shallow copy of the same type, or None when a plain dict must serve."""
-    if type(row) is dict or not is_mutable_mapping(row):
+    if type(row) is dict or not _is_mutable_mapping(row):
         return None
     had, before, probe = INSTANCE_ID in row, row.get(INSTANCE_ID), object()
     try:

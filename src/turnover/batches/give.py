@@ -10,12 +10,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
 
+from ._content import OrderGuard, digest, refuse_several_workers
+from ._roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, table_rows
 from .columns import Column, Seen, SplitRow, choose_column
-from .content import OrderGuard, digest, refuse_several_workers
 from .datasets import REMEMBERED_IDS, Carrier, InstanceIdDataset, InstanceIdIterable
 from .forms import INSTANCE_ID, Array, attach
 from .loaders import loader_with_ids
-from .roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, table_rows
 
 _SPLIT_BITS = 40  # streams have no length, so each split gets room for a trillion rows
 

@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
 
+from ._content import refuse_several_workers
+from ._roots import is_hugging_face, leaves
 from .columns import Column
-from .content import refuse_several_workers
 from .datasets import Carrier, InstanceIdDataset, InstanceIdIterable
 from .forms import INSTANCE_ID, NumberedRow, attach
-from .roots import is_hugging_face, leaves
 
 
 def loader_with_ids(loader: Any, column: Column | None) -> Any:

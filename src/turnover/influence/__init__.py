@@ -7,12 +7,12 @@ how models are trained, reports, or any library but torch, numpy and tqdm.
 | file | one idea |
 |---|---|
 | `engine.py` | `Influence`: what users ask |
-| `question.py`, `answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
-| `row_scores.py` | questions about training rows: self-influence, held-out predictions |
+| `_question.py`, `_answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
+| `_row_scores.py` | questions about training rows: self-influence, held-out predictions |
 | `blocks.py` | a block of queries: null, offset, mean and spread over members |
 | `estimate/` | estimators on top of raw scores; corrections of what masks alone do |
 | `paths/` | from one model, queries and ids to raw scores |
-| `data.py` | single queries and training rows from data in any form |
+| `_data.py` | single queries and training rows from data in any form |
 | `members.py`, `measures.py` | the models of an ensemble; the score of an output for its target |
 | `execution.py` | executors of tiles, the progress bar |
 | `fingerprint.py` | a checksum of data and functions |

@@ -15,19 +15,19 @@ from turnover.errors import InfluenceError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 
-from .answers import denoised_null, every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
+from ._answers import denoised_null, every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
+from ._data import TrainRows, first_of_each, single_queries
+from ._question import Options, Question
+from ._row_scores import held_out_predictions, self_influence, warn_of_weak_signal
 from .blocks import NULL_IDS
-from .data import TrainRows, first_of_each, single_queries
 from .estimate import Denoise, Denoising, Fit, MaskBias, as_ridge, check_references
 from .execution import Executor, LocalExecutor, progress_bar
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating, open_members
 from .paths import Forward, Routes, with_predicted_target
-from .question import Options, Question
-from .row_scores import held_out_predictions, self_influence, warn_of_weak_signal
 
-AtLabel = Literal["given", "predicted"]
+_AtLabel = Literal["given", "predicted"]
 _DEFAULT_MEMORY = 256 * 2**20
 
 
@@ -137,7 +137,7 @@ class Influence:
         queries: Any,
         *,
         ids: Any = None,
-        at_label: AtLabel | None = None,
+        at_label: _AtLabel | None = None,
         out: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> Scores:
@@ -158,7 +158,7 @@ class Influence:
         return scores
 
     def mean(
-        self, queries: Any, *, ids: Any = None, at_label: AtLabel | None = None, progress: bool | None = None
+        self, queries: Any, *, ids: Any = None, at_label: _AtLabel | None = None, progress: bool | None = None
     ) -> Scores:
         """Return Scores [instances]: the mean influence of each training instance on a set of queries.
 
@@ -184,7 +184,7 @@ class Influence:
         labels: Any = None,
         label: Any = None,
         exclude: Any = None,
-        at_label: AtLabel | None = None,
+        at_label: _AtLabel | None = None,
         progress: bool | None = None,
     ) -> Top:
         """Return the k most helpful and the k most harmful instances of each query; not all pairs are ever held.
@@ -213,7 +213,7 @@ class Influence:
                 only = self._only(label, id_labels, question)
                 return top_of_each(question, bar, k=k, labels=id_labels, only=only)
 
-    def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
+    def null(self, queries: Any, *, n: int = NULL_IDS, at_label: _AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
 
         With `denoise` their scores stand in the place of training rows' and are denoised as those are.
@@ -311,7 +311,7 @@ class Influence:
             raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
         return self._train
 
-    def _open(self, queries: Any, at_label: AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
+    def _open(self, queries: Any, at_label: _AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
         """Return the question, opened; what can fail before the work, fails here."""
         if at_label not in (None, "given", "predicted"):
             raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")

@@ -7,8 +7,8 @@ gives a `ScoreBlock` (see `influence/blocks.py`). Must not know: questions, stor
 | file | one idea |
 |---|---|
 | `ridge.py` | `Ridge`: the options, and how strongly to shrink |
-| `features.py` | gradients of training rows and queries at Linear layers, read batch after batch |
-| `basis.py` | features of fixed length, kept or computed again, and the eigenvectors of their kernel |
+| `_features.py` | gradients of training rows and queries at Linear layers, read batch after batch |
+| `_basis.py` | features of fixed length, kept or computed again, and the eigenvectors of their kernel |
 | `denoise.py` | `Fit` and `Denoising`: blocks of denoised scores with their null and standard errors |
 | `control.py` | `LinearControl`: what a score owes to its mask alone, to first order |
 | `mask_bias.py` | `MaskBias`: what a mask does to any output, by reference examples |

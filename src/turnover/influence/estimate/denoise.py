@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 
 from turnover.batches import Batch
+from turnover.influence._data import TrainRows
 from turnover.influence.blocks import FEWEST_MEMBERS, NULL_IDS, RawBlock, Tile, null_of, spread_of
-from turnover.influence.data import TrainRows
 from turnover.influence.execution import Executor
 from turnover.influence.paths import Forward
 
-from .basis import Basis, find_basis
-from .features import FeatureStream, Outer
+from ._basis import Basis, find_basis
+from ._features import FeatureStream, Outer
 from .ridge import Ridge, choose_strengths
 
 _MOST_ROWS, _FEWEST_ROWS = 8192, 64
@@ -142,10 +142,10 @@ class Denoising:
 
     def block(
         self, start: int, raw: RawBlock, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
-    ) -> "DenoisedBlock":
+    ) -> "_DenoisedBlock":
         """Return a block of queries, denoised; `add` counts finished pairs."""
         gradients = self.fit.influence_coordinates(queries) if self.fit.ridge.gradients > 0 else []
-        block = DenoisedBlock(raw, self.fit, executor, add, gradients=gradients, nulls=self.nulls)
+        block = _DenoisedBlock(raw, self.fit, executor, add, gradients=gradients, nulls=self.nulls)
         self.freedom[start] = block.shrinking.sum(0)
         return block
 
@@ -165,7 +165,7 @@ class Denoising:
         return np.sqrt(np.concatenate(squares)).astype(np.float32)
 
 
-class DenoisedBlock:
+class _DenoisedBlock:
     """A block of queries, ready to give the denoised scores of any training instances."""
 
     def __init__(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
-from turnover.influence.data import TrainRows
+from turnover.influence._data import TrainRows
 from turnover.influence.execution import progress_bar
 from turnover.influence.paths import Chunk, Forward, broadcast_or_expanded, ids_that_fit
 

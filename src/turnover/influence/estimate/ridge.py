@@ -16,7 +16,7 @@ from torch import Tensor
 from turnover.errors import InfluenceError
 from turnover.influence.fingerprint import fingerprint_of
 
-FeatureFunction = Callable[[Any, Any, Any], Tensor]
+_FeatureFunction = Callable[[Any, Any, Any], Tensor]
 Choice = Literal["gcv", "likelihood", "sure"]
 FEATURES = 2048
 """How many features the primal form has unless told otherwise."""
@@ -64,7 +64,7 @@ class Ridge:
     form: Literal["auto", "kernel", "primal"] = "auto"
     projection: int | None = None
     layers: tuple[str, ...] | None = None
-    features: FeatureFunction | None = None
+    features: _FeatureFunction | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:

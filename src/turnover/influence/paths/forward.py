@@ -30,7 +30,7 @@ from turnover.layers import (
 )
 from turnover.masks import rounded_keep, words_for
 
-from .sites import SharedProduct
+from ._sites import SharedProduct
 
 
 class Chunk(Instances):

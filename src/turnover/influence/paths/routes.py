@@ -18,9 +18,9 @@ from turnover.batches import Batch, null_ids
 from turnover.influence.members import Member
 from turnover.layers import tensors_in
 
+from ._last_layer import LastLayer, LastLayerScorer, find_last_layer
+from ._sites import find_shared_product
 from .forward import Forward
-from .last_layer import LastLayer, LastLayerScorer, find_last_layer
-from .sites import find_shared_product
 
 _TRIAL_IDS = 4
 _SAMPLE = 8
@@ -223,7 +223,7 @@ def ids_that_fit(compute: Callable[[Tensor], None], memory: int) -> int:
     """Return how many instances fit into the memory, by the peaks of two small chunks of null ids."""
     peaks = []
     for count in (_SMALL, _LARGE):
-        with PeakMemory() as measured:
+        with _PeakMemory() as measured:
             compute(null_ids(count))
         peaks.append(measured.peak)
     per_id = max(1, (peaks[1] - peaks[0]) // (_LARGE - _SMALL))
@@ -231,7 +231,7 @@ def ids_that_fit(compute: Callable[[Tensor], None], memory: int) -> int:
     return int(max(1, min(_MOST_IDS, (memory - fixed) // per_id)))
 
 
-class PeakMemory(TorchDispatchMode):
+class _PeakMemory(TorchDispatchMode):
     """Counts the bytes of every new tensor while it lives; `peak` is the most at one time, on any device."""
 
     def __init__(self) -> None:

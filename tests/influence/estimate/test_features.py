@@ -13,8 +13,8 @@ import turnover
 from tests.influence.models import Encoder, bert, cnn, mlp, trained
 from turnover.batches import Batch
 from turnover.influence import Ridge
-from turnover.influence.estimate.basis import Projection
-from turnover.influence.estimate.features import features_of, layers_of
+from turnover.influence.estimate._basis import _Projection
+from turnover.influence.estimate._features import _features_of, _layers_of
 from turnover.influence.measures import Measure
 from turnover.influence.members import Member, evaluating
 from turnover.influence.paths import Forward
@@ -92,8 +92,8 @@ def test_features_are_the_negative_gradient_of_the_last_weight(name, view):
     model, ids = make(), torch.arange(5) + 100
     batch, work, ridge = Batch(args, kwargs, target, ids, 5), opened(model), Ridge(view=view)
     with evaluating([work.member]):
-        layers = layers_of(work, ridge, batch)
-        (outer,) = features_of(work, ridge, batch, layers)
+        layers = _layers_of(work, ridge, batch)
+        (outer,) = _features_of(work, ridge, batch, layers)
         assert not torch.is_grad_enabled()
     assert layers == [model.get_submodule(last)]
     found = torch.einsum("npd,npc->ncd", outer.hidden, outer.error)
@@ -131,8 +131,8 @@ def test_named_layers_add_their_kernels():
     with evaluating([work.member]):
         for names in (("4",), ("2", "4")):
             ridge = Ridge(layers=names)
-            layers = layers_of(work, ridge, batch)
-            outers = features_of(work, ridge, batch, layers)
+            layers = _layers_of(work, ridge, batch)
+            outers = _features_of(work, ridge, batch, layers)
             kernel = sum((o.hidden[:, 0] @ o.hidden[:, 0].T) * (o.error[:, 0] @ o.error[:, 0].T) for o in outers)
             found = []
             for row in range(30):
@@ -203,21 +203,21 @@ def test_data_that_changes_or_is_used_up_is_said():
 @pytest.mark.parametrize(("sizes", "most"), [([(64, 5)], 240), ([(20, 300)], 240), ([(30, 4)] * 3, 250)])
 def test_projections_keep_inner_products_in_expectation(sizes, most):
     torch.manual_seed(0)
-    from turnover.influence.estimate.features import Outer
+    from turnover.influence.estimate._features import Outer
 
     outers = [Outer(torch.randn(6, 2, d), torch.randn(6, 2, c)) for d, c in sizes]
     whole = torch.cat([torch.einsum("npd,npc->ndc", o.hidden, o.error).flatten(1) for o in outers], 1)
     exact = whole @ whole.T / 2
     trials = []
     for seed in range(300):
-        projection = Projection(sizes, members=2, most=most, seed=seed)
+        projection = _Projection(sizes, members=2, most=most, seed=seed)
         found = projection(outers)
         assert found.shape == (6, projection.width)
         assert projection.width <= most
         trials.append(found @ found.T)
     error = torch.stack(trials).std(0) / 300**0.5
     assert ((torch.stack(trials).mean(0) - exact).abs() < 4.5 * error).all()
-    again = Projection(sizes, members=2, most=most, seed=299)(outers)
+    again = _Projection(sizes, members=2, most=most, seed=299)(outers)
     assert torch.equal(again, found)
-    unprojected = Projection(sizes, members=2, most=10**6, seed=0)(outers)
+    unprojected = _Projection(sizes, members=2, most=10**6, seed=0)(outers)
     assert torch.allclose(unprojected @ unprojected.T, exact, rtol=1e-4, atol=1e-2)

@@ -22,7 +22,7 @@ _HIGHEST_KEEP = 0.95
 
 
 @dataclass
-class SiteTrace:
+class _SiteTrace:
     """What one forward pass of a query showed.
 
     Attributes:
@@ -38,9 +38,9 @@ class SiteTrace:
     last: nn.Module | None = None
 
 
-def trace_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module], ...]) -> SiteTrace:
+def trace_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module], ...]) -> _SiteTrace:
     """Return what a pass through the full network shows of its sites."""
-    trace = SiteTrace()
+    trace = _SiteTrace()
     # With the tensor, so that its address is not used again, and its version, which writing in place changes.
     passed: dict[int, tuple[int, Tensor, int | None]] = {}
     made: dict[int, tuple[nn.Module, Tensor, int | None]] = {}

@@ -16,7 +16,7 @@ from .execution import Executor
 from .paths import Route
 
 QUERIES_PER_BLOCK = 128
-IDS_PER_TILE = 8192
+_IDS_PER_TILE = 8192
 _DTYPES = (None, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -139,7 +139,7 @@ class Question:
         """Yield the scores of one block with their rows, a range of instances at a time; None: all, in ranges."""
         if rows is None:
             count = len(self.ids)
-            rows = [slice(start, min(start + IDS_PER_TILE, count)) for start in range(0, count, IDS_PER_TILE)]
+            rows = [slice(start, min(start + _IDS_PER_TILE, count)) for start in range(0, count, _IDS_PER_TILE)]
         tiles = block.tiles([self.ids[part] for part in rows], self.executor)
         for part, tile in zip(rows, tiles, strict=True):
             yield part, tile

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, default_loss
 from turnover.errors import InfluenceError, TurnOverError
-from turnover.influence.data import TrainRows
+from turnover.influence._data import TrainRows
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.paths import Chunk, Forward
 
@@ -43,7 +43,7 @@ class Outer:
     error: Tensor
 
 
-def layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
+def _layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     """Return the layers whose gradients are the features; none where a function of the user's makes them.
 
     Args:
@@ -73,7 +73,7 @@ def layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     return [reached[-1]]
 
 
-def features_of(forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
+def _features_of(forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
     """Return the features of some training rows in one model, layer by layer, on the CPU."""
     if ridge.features is not None:
         return [_given(forward, ridge.features, batch)]
@@ -181,7 +181,7 @@ class FeatureStream:
         if first.can_be_split:  # the search for the last layer differentiates the whole model
             first = first.part(0, 2)
         self._layers: list[list[nn.Linear]] = [
-            layers_of(forward, ridge, self._moved(forward, first)) for forward in forwards
+            _layers_of(forward, ridge, self._moved(forward, first)) for forward in forwards
         ]
         _, outers = self._opened(first)
         self.sizes = [(outer.hidden.shape[-1], outer.error.shape[-1]) for outer in outers]
@@ -226,7 +226,7 @@ class FeatureStream:
         outers = [
             outer
             for forward, layers in zip(self._forwards, self._layers, strict=True)
-            for outer in features_of(forward, self._ridge, self._moved(forward, batch), layers)
+            for outer in _features_of(forward, self._ridge, self._moved(forward, batch), layers)
         ]
         if not all(bool(outer.hidden.isfinite().all() & outer.error.isfinite().all()) for outer in outers):
             raise InfluenceError(
@@ -251,7 +251,7 @@ class FeatureStream:
         for query in queries:
             asked = replace(query, ids=torch.zeros(query.rows, dtype=torch.int64))
             by_model = [
-                _scaled(features_of(forward, full, self._moved(forward, asked), layers))
+                _scaled(_features_of(forward, full, self._moved(forward, asked), layers))
                 for forward, layers in zip(self._forwards, self._layers, strict=True)
             ]
             found.append([outer for outers in by_model for outer in outers])

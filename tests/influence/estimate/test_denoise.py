@@ -156,8 +156,8 @@ def test_all_answers_agree(tmp_path, denoise):
 def test_blocks_of_queries_change_nothing(monkeypatch):
     inf = turnover.Influence(models(1), train=DATA, denoise="ridge")
     whole, mean = inf.pairwise(asked()), inf.mean(asked())
-    monkeypatch.setattr("turnover.influence.question.QUERIES_PER_BLOCK", 2)
-    monkeypatch.setattr("turnover.influence.question.IDS_PER_TILE", 16)
+    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 2)
+    monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 16)
     parts, mean_of_parts = inf.pairwise(asked()), inf.mean(asked())
     assert np.allclose(whole.values, parts.values, atol=1e-6)
     assert np.allclose(whole.null, parts.null, atol=1e-6)
@@ -206,7 +206,7 @@ def test_scores_say_how_they_were_denoised():
 
 
 def test_too_many_rows_for_the_kernel_form_switch_and_say_so(monkeypatch):
-    monkeypatch.setattr("turnover.influence.estimate.basis.MOST_KERNEL_ROWS", 50)
+    monkeypatch.setattr("turnover.influence.estimate._basis._MOST_KERNEL_ROWS", 50)
     monkeypatch.setattr("turnover.influence.estimate.ridge.FEATURES", 60)
     scores = turnover.Influence(models(1), train=DATA, denoise=Ridge(form="kernel")).pairwise(asked())
     assert "70 rows are too many for the kernel form" in scores.path

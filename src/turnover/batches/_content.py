@@ -80,7 +80,7 @@ def _feed_tensor(state: Any, tensor: Tensor) -> None:
         state.update(flat.view(torch.uint8).numpy().tobytes())
 
 
-GUARDED_ROWS = 1024
+_GUARDED_ROWS = 1024
 """Rows whose content is remembered, to notice that a stream changes its order."""
 
 
@@ -93,7 +93,7 @@ class OrderGuard:
 
     def check(self, number: int, row: object) -> None:
         """Raise if this row number held something else in an earlier epoch."""
-        if number >= GUARDED_ROWS:
+        if number >= _GUARDED_ROWS:
             return
         now = digest(row)
         if self._digests.setdefault(number, now) != now:

@@ -19,12 +19,11 @@ from turnover.batches import Batch
 from turnover.layers import KEEP, Instances, Site, factors_by_table, scales
 from turnover.masks import WORD_BITS, rounded_keep, words_for
 
+from ._sites import trace_sites
 from .forward import Forward
-from .sites import trace_sites
 
-PATH = "last layer, one matrix product"
 _COPIES = 4  # arrays of the size of the product that are alive at once
-MOST_COLUMNS = 16
+_MOST_COLUMNS = 16
 _BYTE = 8
 _VALUES = 1 << _BYTE
 _MOST_BYTES = 64 * 2**20
@@ -56,7 +55,7 @@ def find_last_layer(forward: Forward, query: Batch) -> LastLayer | None:
 class LastLayerScorer:
     """Scores of any instances on a fixed list of queries."""
 
-    path = PATH
+    path = "last layer, one matrix product"
 
     def __init__(self, forward: Forward, last: LastLayer, queries: Sequence[Batch], memory: int) -> None:
         """Run every query once and keep its last hidden representation."""
@@ -73,8 +72,8 @@ class LastLayerScorer:
         # flipped = (total - keep * kept) / (1 - keep) + bias, where kept has its bias already.
         rate = rounded_keep(last.site.recipe.keep)
         self._ratio = rate / (1.0 - rate)
-        looked_up = forward.dtype is None and ByteSums.fits(self._columns)
-        self._sums = ByteSums(self._columns, scale=scales(last.site.recipe.keep)[0]) if looked_up else None
+        looked_up = forward.dtype is None and _ByteSums.fits(self._columns)
+        self._sums = _ByteSums(self._columns, scale=scales(last.site.recipe.keep)[0]) if looked_up else None
         self._constant = (product.sum(-1).reshape(-1) / (1.0 - rate)).add_(self._bias, alpha=1.0 + self._ratio)
         full = [values for values in map(forward.full_values, queries) if values is not None]
         self._full_values = torch.cat(full) if full else None
@@ -164,7 +163,7 @@ def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:
     return linear.weight, torch.zeros_like(linear.weight[:, 0]) if bias is None else bias
 
 
-class ByteSums:
+class _ByteSums:
     """Products of masks with a few columns, a byte of eight units at a time.
 
     The sum over the kept units of a byte can have 256 values. These are put into a table once; then a mask of 512 units
@@ -176,7 +175,7 @@ class ByteSums:
         scale: what a kept unit is multiplied by.
 
     Example:
-        >>> sums = ByteSums(torch.tensor([[1.0], [10.0], [100.0]]), scale=2.0)
+        >>> sums = _ByteSums(torch.tensor([[1.0], [10.0], [100.0]]), scale=2.0)
         >>> sums(torch.tensor([[0b101], [0b010]], dtype=torch.int32)).tolist()
         [[202.0], [20.0]]
     """
@@ -193,7 +192,7 @@ class ByteSums:
     @staticmethod
     def fits(columns: Tensor) -> bool:
         """Return whether columns [units, columns] are few enough, and of a kind that can be looked up fast."""
-        return columns.shape[1] <= MOST_COLUMNS and columns.dtype == torch.float32 and columns.device.type == "cpu"
+        return columns.shape[1] <= _MOST_COLUMNS and columns.dtype == torch.float32 and columns.device.type == "cpu"
 
     def __call__(self, words: Tensor) -> Tensor:
         """Return the product [rows, columns] of masks, as packed int32 words [rows, words], with the columns."""
@@ -201,7 +200,7 @@ class ByteSums:
         return functional.embedding_bag(values.add_(self._starts), self._table, mode="sum")
 
 
-class KeptWords:
+class _KeptWords:
     """Packed mask words that were last used, as many as fit into some memory.
 
     A word depends on nothing but the masks' recipe and the id, so what is kept stays right. Hashing takes longer than
@@ -234,7 +233,7 @@ class KeptWords:
         return words
 
 
-_KEPT_WORDS = KeptWords()
+_KEPT_WORDS = _KeptWords()
 """One for all: handles of masks are never given out twice in a process."""
 
 

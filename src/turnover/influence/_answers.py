@@ -13,11 +13,11 @@ from turnover.errors import TurnOverWarning
 from turnover.scores import Scores, Top, finish_store
 from turnover.storage import ArraySpec, TileStore
 
+from ._question import QUERIES_PER_BLOCK, Question
 from .blocks import NULL_IDS, average, finite_mean, null_of, spread_of
 from .execution import progress_bar
-from .question import QUERIES_PER_BLOCK, Question
 
-IDS_PER_STORED_TILE = 4096
+_IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
 
 
@@ -54,7 +54,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
     of threads.
     """
     shape = (len(question.ids), len(question.queries))
-    tile = (min(IDS_PER_STORED_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
+    tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
     arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
     identity = {

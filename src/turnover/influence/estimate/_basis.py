@@ -22,11 +22,11 @@ from torch import Tensor
 
 from turnover.errors import InfluenceError
 
-from .features import FeatureBatch, FeatureStream, Outer, check_complete, one_position, stacked
+from ._features import FeatureBatch, FeatureStream, Outer, check_complete, one_position, stacked
 from .ridge import Ridge
 
-KERNEL_ROWS = 2048
-MOST_KERNEL_ROWS = 8192
+_KERNEL_ROWS = 2048
+_MOST_KERNEL_ROWS = 8192
 _NEGLIGIBLE = 1e-10
 _ROWS_AT_ONCE = 1024
 
@@ -49,7 +49,7 @@ class _Part:
         return product if self.signs is None else product * self.signs
 
 
-class Projection:
+class _Projection:
     """Turns what every model and layer shows of some rows into features [rows, width]."""
 
     def __init__(self, sizes: Sequence[tuple[int, int]], *, members: int, most: int, seed: int) -> None:
@@ -121,7 +121,7 @@ def _signs(count: int, random: torch.Generator) -> Tensor:
 # Features by place: kept in memory where they fit, else computed again
 
 
-class FeatureRows(Protocol):
+class _FeatureRows(Protocol):
     """Features of instances by their place in the training data."""
 
     def rows(self, places: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ class FeatureRows(Protocol):
         ...
 
 
-class KeptRows:
+class _KeptRows:
     """Features that are held in memory."""
 
     def __init__(self, features: np.ndarray) -> None:
@@ -190,11 +190,11 @@ class _RecomputedRows:
         self._part = part
 
 
-def _feature_rows(stream: FeatureStream, projection: Projection, memory: int) -> FeatureRows:
+def _feature_rows(stream: FeatureStream, projection: _Projection, memory: int) -> _FeatureRows:
     """Return the features of all instances, kept if that takes no more than `memory` bytes."""
     needed = 4 * stream.count * projection.width
     if needed <= memory:
-        return KeptRows(_all_rows(stream, projection))
+        return _KeptRows(_all_rows(stream, projection))
 
     def in_order() -> Iterator[np.ndarray]:
         start = 0
@@ -211,7 +211,7 @@ def _feature_rows(stream: FeatureStream, projection: Projection, memory: int) ->
     return _RecomputedRows(in_order, stream.count, projection.width)
 
 
-def _all_rows(stream: FeatureStream, projection: Projection) -> np.ndarray:
+def _all_rows(stream: FeatureStream, projection: _Projection) -> np.ndarray:
     """Return the features of all instances; rows of one instance are added up, as their gradients are."""
     features = torch.zeros(stream.count, projection.width)
     seen = np.zeros(stream.count, np.int64)
@@ -239,7 +239,7 @@ class Basis:
             the kernel K of all instances and its products k with a query, these are the coordinates of K⁻¹ k.
     """
 
-    features: FeatureRows
+    features: _FeatureRows
     turn: np.ndarray | None
     spectrum: np.ndarray
     count: int
@@ -269,21 +269,21 @@ class Basis:
 
 def find_basis(stream: FeatureStream, ridge: Ridge, memory: int) -> Basis:
     """Return the basis of all training instances, in the form that fits their number."""
-    kernel = ridge.form == "kernel" or (ridge.form == "auto" and stream.count <= KERNEL_ROWS)
-    if kernel and stream.count <= MOST_KERNEL_ROWS:
+    kernel = ridge.form == "kernel" or (ridge.form == "auto" and stream.count <= _KERNEL_ROWS)
+    if kernel and stream.count <= _MOST_KERNEL_ROWS:
         batches = _plain_batches(stream)
         if batches is not None:
             pairs = stacked(batches, stream.count)
             name = f"{sum(d * c for d, c in stream.sizes):,} features, kernel form"
             return _from_kernel(_kernel(pairs, stream.members), name, partial(_products, pairs, stream.members))
-    projection = Projection(stream.sizes, members=stream.members, most=ridge.most_features, seed=ridge.seed)
+    projection = _Projection(stream.sizes, members=stream.members, most=ridge.most_features, seed=ridge.seed)
     rows = _feature_rows(stream, projection, memory)
     name = f"{projection.width:,} {'' if projection.exact else 'projected '}features"
-    if ridge.form != "primal" and isinstance(rows, KeptRows) and stream.count < projection.width:
+    if ridge.form != "primal" and isinstance(rows, _KeptRows) and stream.count < projection.width:
         whole = torch.from_numpy(rows.features).double()
         products = partial(_projected_products, whole, projection)
         return _from_kernel(whole @ whole.T, f"{name}, kernel form", products)
-    if kernel and stream.count > MOST_KERNEL_ROWS:
+    if kernel and stream.count > _MOST_KERNEL_ROWS:
         name += f" ({stream.count:,} rows are too many for the kernel form)"
     return _from_features(rows, projection, stream.count, f"{name}, primal form")
 
@@ -329,7 +329,7 @@ def _products(pairs: list[tuple[Tensor, Tensor]], members: int, slot: int, outer
     return by_position.unflatten(1, query_hidden.shape[:2]).sum(2) / members
 
 
-def _projected_products(features: Tensor, projection: Projection, slot: int, outer: Outer) -> Tensor:
+def _projected_products(features: Tensor, projection: _Projection, slot: int, outer: Outer) -> Tensor:
     return features @ projection.part(slot, outer).double().T
 
 
@@ -340,10 +340,10 @@ def _from_kernel(kernel: Tensor, name: str, products: Callable[[int, Outer], Ten
     def matched(slot: int, outer: Outer) -> np.ndarray:
         return inverse @ products(slot, outer).numpy()
 
-    return Basis(KeptRows(vectors.astype(np.float32)), None, spectrum, len(kernel), name, matched)
+    return Basis(_KeptRows(vectors.astype(np.float32)), None, spectrum, len(kernel), name, matched)
 
 
-def _from_features(rows: FeatureRows, projection: Projection, count: int, name: str) -> Basis:
+def _from_features(rows: _FeatureRows, projection: _Projection, count: int, name: str) -> Basis:
     gram = torch.zeros(projection.width, projection.width, dtype=torch.float64)
     for start in range(0, count, _ROWS_AT_ONCE):
         part: Any = rows.rows(np.arange(start, min(start + _ROWS_AT_ONCE, count)))

@@ -15,8 +15,8 @@ from turnover.errors import InfluenceError, WeakSignalWarning
 from turnover.layers import View, map_tensors
 from turnover.scores import OutOfSample, Scores, TokenScores
 
+from ._data import TrainRows
 from .blocks import average
-from .data import TrainRows
 from .estimate import MaskBias
 from .paths import Chunk, Forward
 
