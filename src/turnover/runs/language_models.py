@@ -20,7 +20,7 @@ from turnover.errors import DataSetError, TrainingError
 from turnover.layers import Dim
 
 END = "<eos>"
-UNKNOWN = "<unk>"
+_UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Vocabulary:
             most: how many words to keep beside the end of a line and the unknown word; None: all.
         """
         counts = Counter(word for line in lines for word in line.split())
-        for word in (END, UNKNOWN):
+        for word in (END, _UNKNOWN):
             counts.pop(word, None)
-        return cls((END, UNKNOWN, *(word for word, _ in counts.most_common(most))))
+        return cls((END, _UNKNOWN, *(word for word, _ in counts.most_common(most))))
 
     def encode(self, lines: Iterable[str]) -> Tensor:
         """Return the numbers of all words [tokens], with an end after every line."""
@@ -68,7 +68,7 @@ class ContextWindows(Dataset[tuple[Tensor, Tensor]]):
 
     Args:
         tokens: the corpus [tokens].
-        context: how many words before a position; the first so many positions have too few and are left out.
+        context: how many words before a position; the first so many positions have too few and are skipped.
 
     Example:
         >>> import torch
@@ -96,7 +96,7 @@ class Sequences(Dataset[dict[str, Tensor]]):
     """Stretches of one length as instances: `input_ids`, and as `labels` the word after each.
 
     The labels are shifted already, because scores compare outputs and labels position by position; do not hand them to
-    a Hugging Face model itself, which would shift them again. What is left at the end of the corpus is left out.
+    a Hugging Face model itself, which would shift them again. What remains at the end of the corpus is skipped.
 
     Args:
         tokens: the corpus [tokens].
@@ -132,7 +132,7 @@ class Documents(Dataset[dict[str, Any]]):
 
     A document that is longer than `length` becomes several rows. To make all of them one instance, give its number as
     the group: `turnover.with_instance_ids(data, groups="document")`, and leave `document` out of the model's inputs;
-    `padded` does. Documents of fewer than two tokens have nothing to predict and are left out.
+    `padded` does. Documents of fewer than two tokens have nothing to predict and are skipped.
 
     Args:
         documents: the tokens of each.
@@ -170,7 +170,7 @@ def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return rows of different length as one batch, for DataLoader(collate_fn=padded).
 
     Inputs are filled up with 0 and masked by `attention_mask`, labels with the target that does not count; `document`
-    is left out, since no model knows it. An instance id stays.
+    is omitted, since no model knows it. An instance id stays.
 
     Example:
         >>> data = Documents([[1, 2, 3], [4, 5]], length=8)

@@ -94,7 +94,7 @@ class RunEvaluation:
         view: "plain" retrains the network without masks, "full" the masked one.
         queries: validation rows that are asked about.
         subsets: random halves of the rows that are trained on for "lds", twice each.
-        loo_rows: rows that are left out one by one for "loo".
+        loo_rows: rows that are removed one by one for "loo".
         removed: most helpful rows that are taken away for "brittleness".
         brittle_queries: predictions for which that is done.
         truth: column of true labels, for "mislabels" and "self".

@@ -40,10 +40,10 @@ Task = Classification | LanguageModeling
 `ids`, `splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
 (`results`); `score_names` is what `Run.score` computes."""
 
-TaskT = TypeVar("TaskT", bound=Task)
+_TaskT = TypeVar("_TaskT", bound=Task)
 
 
-class Run(Generic[TaskT]):
+class Run(Generic[_TaskT]):
     r"""A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used.
 
     Made by `start_run` and `open_run`.
@@ -65,7 +65,7 @@ class Run(Generic[TaskT]):
         (1, 2)
     """
 
-    def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: TaskT) -> None:
+    def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: _TaskT) -> None:
         self.folder, self.config, self.about, self.task = folder, config, about, task
         self._scores: dict[str, Any] = {}
 

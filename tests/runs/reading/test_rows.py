@@ -158,7 +158,7 @@ def test_of_many_bad_rows_the_first_are_named(csv_file):
 def test_a_nan_among_the_labels_of_a_table_is_refused_while_missing_cells_are_learned_from(csv_file):
     columns = {"x": ["1", "NaN", "3", "", "5", "6"], "y": ["a", "b", "a", "b", "a", "b"]}
     rows = read_rows(RunConfig(csv_file(columns), label="y"))
-    assert any("Missing values, which the model is told of: 'x' (2)" in note for note in rows.notes)
+    assert any("Missing values, which an input of their own marks: 'x' (2)" in note for note in rows.notes)
     file = csv_file(columns | {"y": ["a", "b", "a", "b", "NaN", "b"]})
     with pytest.raises(DataFileError, match=r"1 row without a label in column 'y' \(line 6\).*--skip-bad"):
         read_rows(RunConfig(file, label="y"))

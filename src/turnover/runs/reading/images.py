@@ -21,7 +21,7 @@ from .tables import read_table, values_of
 if TYPE_CHECKING:
     from PIL import Image
 
-IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 SPLIT_NAMES = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "dev": 1, "test": 2, "testing": 2}
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.jsonl", "metadata.csv", "metadata.jsonl")
 _FILE_COLUMNS = ("file", "file_name", "filename", "image", "path", "image_path", "img", "name", "id")
@@ -201,7 +201,7 @@ def _find(folder: Path, config: RunConfig) -> _Found:
         )
     labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_hidden(path, folder)]
-    images = [path for path in files if path.suffix.lower() in IMAGE_ENDINGS]
+    images = [path for path in files if path.suffix.lower() in _IMAGE_ENDINGS]
     if not images:
         raise _no_images(folder, files)
     if labels is not None:
@@ -224,7 +224,7 @@ def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> _Foun
     top = [path for path in images if path.parent == folder]
     if top:
         notes.append(f"{len(top):,} images that are in no sub-folder skipped, {top[0].name!r} among them.")
-    others = [path for path in files if path.suffix.lower() not in IMAGE_ENDINGS]
+    others = [path for path in files if path.suffix.lower() not in _IMAGE_ENDINGS]
     if others:
         notes.append(f"{len(others):,} files that are not images skipped, {others[0].name!r} among them.")
     parts = [(path, path.relative_to(folder).parts) for path in images if path.parent != folder]
@@ -283,7 +283,7 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> _Found:
 
 def _with_ending(folder: Path, name: str) -> Path | None:
     """Return the file of a name, which may lack its ending."""
-    tried = [folder / name, *(folder / f"{name}{ending}" for ending in IMAGE_ENDINGS)]
+    tried = [folder / name, *(folder / f"{name}{ending}" for ending in _IMAGE_ENDINGS)]
     return next((path for path in tried if path.is_file()), None)
 
 
@@ -349,7 +349,7 @@ def _no_images(folder: Path, files: list[Path]) -> DataFileError:
     tables = [path for path in files if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", ".npz")]
     cure = f"Give the file itself: {tables[0]}" if tables else "Give one with a sub-folder of images for each class"
     return DataFileError(
-        f"the folder {str(folder)!r} has no images ({', '.join(IMAGE_ENDINGS[:4])}, ...), but {kinds}. {cure}."
+        f"the folder {str(folder)!r} has no images ({', '.join(_IMAGE_ENDINGS[:4])}, ...), but {kinds}. {cure}."
     )
 
 

@@ -58,16 +58,16 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     rows = _read(config, watch)
     trained = rows.fixed < 1 if len(rows.fixed) else np.ones(len(rows), bool)
     check_labels(rows.labels[trained], _present(rows, trained), column=rows.label_column, source=config.data)
-    unseen = _unseen(rows, trained, config)
-    notes = [*rows.notes, *unseen.notes()]
-    if unseen.notes():
+    untrained = _untrained_labels(rows, trained, config)
+    notes = [*rows.notes, *untrained.notes()]
+    if untrained.notes():
         rows = _fewer(rows, np.flatnonzero(np.isin(rows.labels, rows.labels[trained])))
         trained = rows.fixed < 1
     if config.max_rows is not None and trained.sum() > config.max_rows:
         drawn = np.flatnonzero(trained)[draw_rows(rows.labels[trained], config.max_rows, seed=config.seed)]
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, classes in proportion.")
         rows = _fewer(rows, np.sort(np.concatenate([drawn, np.flatnonzero(~trained)])))
-    return replace(rows, notes=(*notes, *_found(rows)))
+    return replace(rows, notes=(*notes, *_notes_on(rows)))
 
 
 def _read(config: RunConfig, watch: Watch) -> Rows:
@@ -138,11 +138,11 @@ def _present(rows: Rows, chosen: np.ndarray) -> list[str]:
     return [rows.label_names[number] for number in np.unique(rows.labels[chosen])]
 
 
-def _unseen(rows: Rows, trained: np.ndarray, config: RunConfig) -> BadRows:
+def _untrained_labels(rows: Rows, trained: np.ndarray, config: RunConfig) -> BadRows:
     """Return the rows of classes that stand in validation or test files only: nothing could predict them."""
-    unseen = np.setdiff1d(rows.labels[~trained], rows.labels[trained])
-    places = np.flatnonzero(np.isin(rows.labels, unseen))
-    labels = ", ".join(repr(rows.label_names[number]) for number in unseen[:5])
+    untrained = np.setdiff1d(rows.labels[~trained], rows.labels[trained])
+    places = np.flatnonzero(np.isin(rows.labels, untrained))
+    labels = ", ".join(repr(rows.label_names[number]) for number in untrained[:5])
     bad = BadRows(
         "the validation or test data",
         config.skip_bad,
@@ -159,7 +159,7 @@ def _fewer(rows: Rows, places: np.ndarray) -> Rows:
     return replace(rows, labels=labels.reshape(-1), label_names=tuple(rows.label_names[number] for number in numbers))
 
 
-def _found(rows: Rows) -> list[str]:
+def _notes_on(rows: Rows) -> list[str]:
     """Return notes on rows that repeat others and on classes with a single row."""
     notes = []
     copies = copies_of(rows)

@@ -47,7 +47,7 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
     """Return the rows of one or more files with the same columns.
 
     Rows without a label or text are rejected, or skipped where that was asked for. Cells that a table is learned from
-    may be missing: a note says where, and the model is told.
+    may be missing: a note says where, and an input of its own marks them.
 
     Args:
         parts: the data itself first, then files of validation and test rows.
@@ -153,7 +153,7 @@ def _columns(
     for reason, names in useless.items():
         notes.append(f"Skipped, {reason}: {', '.join(map(repr, names))}.")
     if filled_in:
-        notes.append(f"Missing values, which the model is told of: {', '.join(filled_in)}.")
+        notes.append(f"Missing values, which an input of their own marks: {', '.join(filled_in)}.")
     if not columns:
         texts = [name for name in frame.columns if name != chosen.label and looks_like_text(column_of(frame, name))]
         cure = f"--text {texts[0]!r} learns from texts" if texts else "Name columns: --columns NAME"
