@@ -65,19 +65,19 @@ def twin_scores(
     model: nn.Module,
     queries: list[tuple[tuple, dict, Any]],
     ids: list[int],
-    goodness: Callable[[Tensor, Any], Tensor],
+    measure: Callable[[Tensor, Any], Tensor],
     *,
     against: str = "keep",
     flip_only: tuple[str, ...] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return uncentered scores [ids, queries]: goodness with the instance minus goodness without."""
+    """Return uncentered scores [ids, queries]: the measure with the instance minus the measure without."""
     twin = TwinModel(model, dtype)
     scores = torch.empty(len(ids), len(queries), dtype=torch.float64)
     for column, (args, kwargs, target) in enumerate(queries):
         args = tuple(a.to(dtype) if a.is_floating_point() else a for a in args)
         for row, number in enumerate(ids):
-            with_it = goodness(twin.outputs(args, kwargs, number, against), target)
-            without = goodness(twin.outputs(args, kwargs, number, "flip", flip_only), target)
+            with_it = measure(twin.outputs(args, kwargs, number, against), target)
+            without = measure(twin.outputs(args, kwargs, number, "flip", flip_only), target)
             scores[row, column] = float(with_it) - float(without)
     return scores

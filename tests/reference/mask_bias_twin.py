@@ -1,4 +1,4 @@
-"""What masks say by themselves, by its definition: every reference under every id's flipped mask, one at a time."""
+"""The mask-bias correction by its definition: every reference under every id's flipped mask, one at a time."""
 
 import numpy as np
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from tests.reference.influence_twin import TwinModel
 
 
 def twin_without_masks(model: nn.Module, x: Tensor, ids: list[int], references: list[int], *, classes: bool):
-    """Return outputs [rows, outputs] of flipped parts without what their masks say of reference rows, and the share.
+    """Return outputs [rows, outputs] of flipped subnetworks without the bias of their masks, by reference rows, and the share.
 
     All ids are compared with each other.
     """

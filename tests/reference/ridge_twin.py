@@ -1,4 +1,4 @@
-"""Ridge denoising by its definition: whole gradients row by row, one linear system a query and strength."""
+"""Ridge denoising by its definition: whole gradients row by row, one linear system per query and strength."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -32,7 +32,7 @@ class Measure:
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        """Reject what is no measure."""
+        """Reject unknown measures."""
         if not callable(self.kind) and self.kind not in get_args(MeasureName):
             raise InfluenceError(
                 f"measure={self.kind!r} is unknown. Give 'loss', 'probability', 'margin', or a function "
