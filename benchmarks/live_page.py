@@ -109,11 +109,11 @@ def _together(run: Run, server: LiveServer, sentences: list[str]) -> None:
 
 
 def _library(run: Run, sentence: str) -> dict[str, Any]:
-    found = explain(run.influence, run.inputs([sentence]), k=10, same_label="pushed")[0]
+    found = explain(run.influence, run.inputs([sentence]), k=10, same_label="supporting")[0]
     return {
         "predicted": run.label_names[found.predicted],
-        "toward": [(reason.id, reason.score) for reason in found.pushed],
-        "against": [(reason.id, reason.score) for reason in found.against],
+        "supporting": [(example.id, example.score) for example in found.supporting],
+        "opposing": [(example.id, example.score) for example in found.opposing],
     }
 
 
@@ -121,8 +121,8 @@ def _same(answer: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Tell whether an answer has the label, rows and scores of the library's."""
     if answer["predicted"] != wanted["predicted"]:
         return False
-    for side in ("toward", "against"):
-        found = [(one["row"]["row"], one["score"]) for one in answer[side]]
+    for side in ("supporting", "opposing"):
+        found = [(one["row"], one["score"]) for one in answer[side]]
         scale = max((abs(score) for _, score in wanted[side]), default=0.0)
         if [row for row, _ in found] != [row for row, _ in wanted[side]] or any(
             abs(one - other) > _TOLERANCE * scale for (_, one), (_, other) in zip(found, wanted[side], strict=True)

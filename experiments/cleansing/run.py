@@ -14,7 +14,7 @@ import turnover
 from experiments.datasets.electronics import split_reviews
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
-from turnover.applications import Proof, cleanse
+from turnover.applications import RetrainingCheck, cleanse
 from turnover.influence import Ridge
 
 from .config import Config
@@ -135,8 +135,8 @@ def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: 
         [seed["arms"][name][str(share)] for seed in seeds],
     ]
     accuracy, loss = (np.array([[one["test"][what] for one in runs] for runs in arms]) for what in MEASURES)
-    proof = Proof(accuracy, loss, config.seeds, arms[2][0]["removed"], len(domains.labels), seeds[0]["test_rows"])
-    return proof.as_dict()
+    sizes = arms[2][0]["removed"], len(domains.labels), seeds[0]["test_rows"]
+    return RetrainingCheck(accuracy, loss, config.seeds, *sizes).as_dict()
 
 
 def _shown(proof: dict[str, Any]) -> dict[str, float]:

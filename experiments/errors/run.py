@@ -142,13 +142,14 @@ def _shown_errors(run: Run, config: Config, errors: Errors) -> list[dict[str, An
     for row, explanation in zip(rows, found, strict=True):
         query = _shown(run, int(row))
         supporting = []
-        for reason in explanation.pushed:
+        for reason in explanation.supporting:
             one = _shown(run, int(train[reason.position]))
             if tokenizer is not None:
                 shared = shared_tokens(query["text"], one["text"], tokenizer=tokenizer)
                 one["marks"] = [(span.start, span.end) for span in shared.example]
                 query.setdefault("marks", []).extend((span.start, span.end) for span in shared.query)
-            supporting.append({**one, "score": reason.score, "stderr": reason.stderr, "significant": reason.stands_out})
+            scored = {"score": reason.score, "stderr": reason.stderr, "significant": reason.significant}
+            supporting.append({**one, **scored})
         query["marks"] = sorted(set(query.get("marks", [])))
         shown.append(
             {

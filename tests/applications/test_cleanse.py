@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnover
-from turnover.applications import cleanse
-from turnover.applications.drop_amount import drop_amount
+from turnover.applications import cleanse, drop_amount
 from turnover.errors import ApplicationError
 
 
@@ -21,7 +20,7 @@ def unseen(digits):
 
 @pytest.fixture(scope="module")
 def tenth(digits, unseen):
-    return cleanse(digits.influence, digits.validation, drop="10%", unseen=unseen)
+    return cleanse(digits.influence, digits.validation, drop="10%", out_of_sample=unseen)
 
 
 def test_the_most_harmful_rows_go_in_their_order(tenth, digits):
@@ -39,14 +38,14 @@ def test_wrong_labels_are_among_them_far_more_often_than_by_chance(tenth, digits
 
 def test_reasons_say_what_is_known(tenth, unseen):
     row = tenth.dropped[0]
-    assert row.unseen_label == unseen.probs[row.position].argmax()
-    assert row.label_probability == pytest.approx(unseen.label_quality[row.position])
-    for part in (f"{row.score:.3g} ± {row.stderr:.2g}", "200 validation rows", "p = ", f"says {row.unseen_label}"):
-        assert part in row.reason
+    assert row.held_out_label == unseen.probs[row.position].argmax()
+    assert row.label_quality == pytest.approx(unseen.label_quality[row.position])
+    for part in (f"{row.score:.3g} ± {row.stderr:.2g}", "p = ", f"held-out prediction {row.held_out_label}"):
+        assert part in str(row)
 
 
 def test_significantly_harmful_rows_are_those_that_scores_mark(digits, unseen):
-    found = cleanse(digits.influence, digits.validation, drop="significant", unseen=unseen)
+    found = cleanse(digits.influence, digits.validation, drop="significant", out_of_sample=unseen)
     mean = digits.influence.mean(digits.validation, progress=False)
     assert sorted(row.id for row in found.dropped) == np.flatnonzero(mean.significant() & (mean.values < 0)).tolist()
     assert found.significant == len(found.dropped) > 0
@@ -59,39 +58,40 @@ def test_where_nothing_is_significant_nothing_goes_and_it_says_so(digits):
     found = cleanse(inf, digits.validation, drop="significant", level=0.001)
     assert not found.dropped
     assert found.kept.all()
-    assert "no row is significantly harmful" in found.notes[0]
+    assert found.significant == 0
+    assert found.requested is None
 
 
 def test_protected_rows_stay_and_others_take_their_place(tenth, digits, unseen):
     worst = tenth.dropped_ids[:3]
-    found = cleanse(digits.influence, digits.validation, drop=50, protect=worst, unseen=unseen)
+    found = cleanse(digits.influence, digits.validation, drop=50, protect=worst, out_of_sample=unseen)
     assert len(found.dropped) == 50
     assert not set(worst.tolist()) & set(found.dropped_ids.tolist())
-    assert any("3 harmful rows are protected" in note or "protected" in note for note in found.notes)
+    assert found.protected == 3
 
 
 def test_no_class_loses_its_last_row_and_it_says_so(tenth, digits, unseen):
     labels = np.zeros(500, np.int64)
     rare = [tenth.dropped[0].position, tenth.dropped[4].position]
     labels[rare] = 1
-    found = cleanse(digits.influence, digits.validation, drop=20, train_labels=labels, unseen=unseen)
+    found = cleanse(digits.influence, digits.validation, drop=20, train_labels=labels, out_of_sample=unseen)
     assert found.kept[rare].sum() == 1
     assert found.kept[rare[1]]  # the less harmful of the two
     assert len(found.dropped) == 20
-    assert "last row of class 1" in found.notes[0]
+    assert found.spared_classes == (1,)
 
 
 def test_more_than_the_harmful_rows_are_never_dropped(digits, unseen):
-    found = cleanse(digits.influence, digits.validation, drop="99%", unseen=unseen)
+    found = cleanse(digits.influence, digits.validation, drop="99%", out_of_sample=unseen)
     mean = digits.influence.mean(digits.validation, progress=False).values
     assert len(found.dropped) == (mean < 0).sum() < 495
-    assert any("were asked for (99%)" in note for note in found.notes)
+    assert (found.drop, found.requested) == ("99%", 495)
 
 
 def test_a_cleansing_becomes_json_and_a_table(tenth):
     data = json.loads(json.dumps(tenth.as_dict(), allow_nan=False))
-    assert data["dropped_rows"] == 50 == len(tenth.table())
-    assert data["dropped"][0]["reason"] == tenth.dropped[0].reason
+    assert len(data["dropped"]) == 50 == len(tenth.table())
+    assert data["dropped"][0]["score"] == tenth.dropped[0].score
 
 
 def test_a_regression_is_cleansed_without_classes(digits):
@@ -105,23 +105,23 @@ def test_a_regression_is_cleansed_without_classes(digits):
     inf = turnover.Influence(model, train=(digits.x[:40], target, torch.arange(40)))
     found = cleanse(inf, (digits.x[40:60], digits.y[40:60, None].float()), drop=2)
     assert len(found.dropped) == 2
-    assert found.dropped[0].unseen_label is None
+    assert found.dropped[0].held_out_label is None
 
 
 @pytest.mark.parametrize(
     ("drop", "told"),
     [
         ("1 percent", 'such as "1%"'),
-        ("a few", "is no amount of rows"),
-        ("0%", "not between 0% and 100%"),
-        ("150%", "not between 0% and 100%"),
-        (0.0, "not between 0% and 100%"),
-        (1.5, "not between 0% and 100%"),
-        (500, "from 1 to 499 can be dropped"),
-        (-3, "from 1 to 499 can be dropped"),
-        (True, "is no amount of rows"),
-        (float("nan"), "is no amount of rows"),
-        (None, "is no amount of rows"),
+        ("a few", "must be an amount of rows"),
+        ("0%", "must be between 0% and 100%"),
+        ("150%", "must be between 0% and 100%"),
+        (0.0, "must be between 0% and 100%"),
+        (1.5, "must be between 0% and 100%"),
+        (500, "must be from 1 to 499 of 500"),
+        (-3, "must be from 1 to 499 of 500"),
+        (True, "must be an amount of rows"),
+        (float("nan"), "must be an amount of rows"),
+        (None, "must be an amount of rows"),
     ],
 )
 def test_an_amount_that_is_none_says_what_to_type(digits, drop, told):
@@ -146,11 +146,11 @@ def test_amounts_as_text_are_numbers_too():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"protect": [10**6]}, "which is no training instance"),
-        ({"protect": ["a"]}, "Give instance ids"),
+        ({"protect": [10**6]}, "ids of training instances, got 1000000"),
+        ({"protect": ["a"]}, "must hold instance ids"),
         ({"train_labels": np.zeros(500, int)}, "two classes or more"),
         ({"train_labels": [0, 1]}, "Give one label for each"),
-        ({"level": -1}, "level=-1"),
+        ({"level": -1}, "level must be a share"),
     ],
 )
 def test_what_does_not_fit_is_refused(digits, options, told):

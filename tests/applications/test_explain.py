@@ -25,20 +25,20 @@ def explained(digits, queries):
 
 def test_reasons_have_the_predicted_label_and_push_the_way_they_are_listed(explained, digits):
     for one in explained:
-        assert one.pushed
-        assert {reason.label for reason in one.pushed + one.against} == {one.predicted}
-        assert all(reason.score > 0 for reason in one.pushed)
-        assert all(reason.score < 0 for reason in one.against)
-        assert all(int(digits.y[reason.position]) == reason.label for reason in one.pushed)
-        assert [r.score for r in one.pushed] == sorted((r.score for r in one.pushed), reverse=True)
+        assert one.supporting
+        assert {reason.label for reason in one.supporting + one.opposing} == {one.predicted}
+        assert all(reason.score > 0 for reason in one.supporting)
+        assert all(reason.score < 0 for reason in one.opposing)
+        assert all(int(digits.y[reason.position]) == reason.label for reason in one.supporting)
+        assert [r.score for r in one.supporting] == sorted((r.score for r in one.supporting), reverse=True)
 
 
 def test_scores_are_those_of_all_pairs_at_the_predicted_label(explained, digits, queries):
     scores = digits.influence.pairwise(queries, at_label="predicted", progress=False)
     for column, one in enumerate(explained):
         own = np.where(digits.y.numpy() == one.predicted, scores.values[:, column], -np.inf)
-        assert one.pushed[0].id == own.argmax()
-        assert one.pushed[0].score == pytest.approx(own.max(), rel=1e-4)
+        assert one.supporting[0].id == own.argmax()
+        assert one.supporting[0].score == pytest.approx(own.max(), rel=1e-4)
 
 
 def test_the_prediction_is_that_of_the_whole_network(explained, digits, queries):
@@ -46,52 +46,53 @@ def test_the_prediction_is_that_of_the_whole_network(explained, digits, queries)
         probs = digits.model(queries[0]).softmax(1)
     assert [one.predicted for one in explained] == probs.argmax(1).tolist()
     assert np.allclose([one.probability for one in explained], probs.max(1).values, atol=1e-5)
-    assert [one.given for one in explained] == queries[1].tolist()
-    assert sum(one.wrong for one in explained) == int((probs.argmax(1) != queries[1]).sum())
+    assert [one.label for one in explained] == queries[1].tolist()
+    assert sum(one.error for one in explained) == int((probs.argmax(1) != queries[1]).sum())
 
 
 def test_rows_that_stand_out_come_first_and_p_values_are_those_of_all_pairs(explained, digits, queries):
     every = digits.influence.pairwise(queries, at_label="predicted", progress=False).p_values()
     for column, one in enumerate(explained):
-        assert all(reason.stands_out for reason in one.pushed[: one.meaningful])
-        assert not any(reason.stands_out for reason in one.pushed[one.meaningful :])
+        assert all(reason.significant for reason in one.supporting[: one.significant_supporting])
+        assert not any(reason.significant for reason in one.supporting[one.significant_supporting :])
         p = every[:, column]
-        assert all(reason.p_value == pytest.approx(p[reason.position], rel=0.05, abs=1e-6) for reason in one.pushed)
+        assert all(reason.p_value == pytest.approx(p[reason.position], rel=0.05, abs=1e-6) for reason in one.supporting)
 
 
 def test_something_stands_out_for_many_queries(explained):
-    assert np.mean([one.meaningful > 0 for one in explained]) > 0.3
+    assert np.mean([one.significant_supporting > 0 for one in explained]) > 0.3
 
 
 def test_noise_alone_hardly_ever_stands_out(digits, queries):
     never = torch.arange(2**61, 2**61 + 500)
     strangers = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
     found = explain(strangers, queries, k=5)
-    assert np.mean([one.meaningful + one.meaningful_against > 0 for one in found]) < 0.1
+    assert np.mean([one.significant_supporting + one.significant_opposing > 0 for one in found]) < 0.1
 
 
 def test_rows_of_all_labels_are_listed_on_request(digits, queries):
     found = explain(digits.influence, queries, k=5, same_label=False)
-    assert any({reason.label for reason in one.pushed + one.against} != {one.predicted} for one in found)
+    assert any({reason.label for reason in one.supporting + one.opposing} != {one.predicted} for one in found)
     assert not found.same_label
 
 
 def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have_its_own(digits, queries):
-    found = explain(digits.influence, queries, k=5, same_label="pushed")
+    found = explain(digits.influence, queries, k=5, same_label="supporting")
     own, every = (explain(digits.influence, queries, k=5, same_label=same) for same in (True, False))
-    assert any(one.against and {reason.label for reason in one.against} != {one.predicted} for one in found)
+    assert any(one.opposing and {reason.label for reason in one.opposing} != {one.predicted} for one in found)
     for both, toward, against in zip(found, own, every, strict=True):
-        assert [reason.id for reason in both.pushed] == [reason.id for reason in toward.pushed]
-        assert [reason.id for reason in both.against] == [reason.id for reason in against.against]
-        assert (both.meaningful, both.meaningful_against) == (toward.meaningful, against.meaningful_against)
+        assert [reason.id for reason in both.supporting] == [reason.id for reason in toward.supporting]
+        assert [reason.id for reason in both.opposing] == [reason.id for reason in against.opposing]
+        assert both.significant_supporting == toward.significant_supporting
+        assert both.significant_opposing == against.significant_opposing
 
 
 def test_relative_explanations_are_topped_by_one_row_less_often(explained, digits, queries):
     relative = explain(digits.influence, queries, k=5, relative=True)
     assert relative.relative
     assert relative.repetition < explained.repetition - 0.05
-    first = {one.pushed[0].id for one in relative}
-    assert len(first) > len({one.pushed[0].id for one in explained})
+    first = {one.supporting[0].id for one in relative}
+    assert len(first) > len({one.supporting[0].id for one in explained})
 
 
 def test_relative_scores_are_scores_over_magnitudes_and_p_values_stay(digits, queries):
@@ -100,7 +101,7 @@ def test_relative_scores_are_scores_over_magnitudes_and_p_values_stay(digits, qu
     scores = digits.influence.pairwise(queries, at_label="predicted", progress=False)
     p = scores.p_values()
     for column, one in enumerate(found):
-        for reason in one.pushed:
+        for reason in one.supporting:
             assert reason.score == pytest.approx(
                 scores.values[reason.position, column] / scale[reason.position], rel=1e-4
             )
@@ -119,8 +120,8 @@ def test_magnitudes_are_roots_of_self_influence_above_the_noise(digits):
 def test_queries_in_any_form_are_explained_alike(digits, queries, form):
     x, y = queries[0][:20], queries[1][:20]
     one, other = explain(digits.influence, (x, y), k=3), explain(digits.influence, form(x, y), k=3)
-    assert [[r.id for r in item.pushed] for item in one] == [[r.id for r in item.pushed] for item in other]
-    assert [item.given for item in one] == [item.given for item in other] == y.tolist()
+    assert [[r.id for r in item.supporting] for item in one] == [[r.id for r in item.supporting] for item in other]
+    assert [item.label for item in one] == [item.label for item in other] == y.tolist()
 
 
 def test_an_ensemble_predicts_by_the_mean_of_all_its_replicas(digits, queries):
@@ -143,52 +144,52 @@ def test_denoised_scores_explain_too(digits, queries):
     calm = turnover.Influence(digits.model, train=(digits.x, digits.y, torch.arange(500)), denoise="ridge")
     found = explain(calm, (queries[0][:10], queries[1][:10]), k=3)
     assert "ridge" in found.path
-    assert all(one.pushed and one.pushed[0].stderr > 0 for one in found)
+    assert all(one.supporting and one.supporting[0].stderr > 0 for one in found)
 
 
 def test_queries_without_labels_are_explained(digits, queries):
     found = explain(digits.influence, queries[0][:3], k=2)
-    assert [one.given for one in found] == [None] * 3
-    assert not any(one.wrong for one in found)
+    assert [one.label for one in found] == [None] * 3
+    assert not any(one.error for one in found)
 
 
 def test_errors_are_found_the_surest_first(digits, queries):
     said = predictions(digits.influence, queries)
     with torch.no_grad():
         wrong = digits.model(queries[0]).argmax(1) != queries[1]
-    assert sorted(said.wrong.tolist()) == wrong.nonzero()[:, 0].tolist()
-    sure = said.probs[said.wrong].max(1)
+    assert sorted(said.errors.tolist()) == wrong.nonzero()[:, 0].tolist()
+    sure = said.probs[said.errors].max(1)
     assert (np.diff(sure) <= 0).all()
     with pytest.raises(ApplicationError, match="no labels"):
-        _ = predictions(digits.influence, queries[0]).wrong
+        _ = predictions(digits.influence, queries[0]).errors
 
 
 def test_explanations_become_json_and_a_table(explained):
     data = json.loads(json.dumps(explained.as_dict(), allow_nan=False))
-    assert data["items"][0]["pushed"][0]["id"] == explained[0].pushed[0].id
-    assert data["items"][0]["meaningful"] == explained[0].meaningful
+    assert data["items"][0]["supporting"][0]["id"] == explained[0].supporting[0].id
+    assert data["items"][0]["significant_supporting"] == explained[0].significant_supporting
     table = explained.table()
-    assert len(table) == sum(len(one.pushed) + len(one.against) for one in explained)
-    assert list(table.columns[:6]) == ["query", "predicted", "probability", "given", "side", "place"]
+    assert len(table) == sum(len(one.supporting) + len(one.opposing) for one in explained)
+    assert list(table.columns[:6]) == ["query", "predicted", "probability", "query_label", "side", "place"]
 
 
 def test_groups_as_instances_are_explained_by_group(digits):
     ids = digits.y  # all rows of a label are one instance
     inf = turnover.Influence(digits.model, train=(digits.x, digits.y, ids))
     one = explain(inf, digits.test[0][:1], k=2, same_label=False)[0]
-    assert {reason.id for reason in one.pushed + one.against} <= set(range(10))
-    assert all(int(reason.id) == reason.label for reason in one.pushed)
+    assert {reason.id for reason in one.supporting + one.opposing} <= set(range(10))
+    assert all(int(reason.id) == reason.label for reason in one.supporting)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"same_label": "all"}, "Give True, False or 'pushed'"),
-        ({"k": 0}, "k=0 is no number of rows"),
-        ({"k": True}, "Give an integer of at least 1"),
+        ({"same_label": "all"}, "True, False or 'supporting', got 'all'"),
+        ({"k": 0}, "k must be an integer >= 1, got 0"),
+        ({"k": True}, "Give k=10"),
         ({"train_labels": [1, 2, 3]}, r"shape \[3\] for 500 training instances"),
         ({"magnitudes": [1.0, 2.0]}, r"row_magnitudes\(influence\)"),
-        ({"level": 2}, "level=2"),
+        ({"level": 2}, "level must be a share"),
     ],
 )
 def test_what_does_not_fit_is_refused(digits, queries, options, told):

@@ -45,9 +45,9 @@ def test_the_annotator_who_is_wrong_harms_most(annotated, digits):
     found = groups(influence, digits.test, names=names)
     assert found.as_instances
     assert {item.group for item in found.items} == set(NAMES)
-    assert found.items[-1].group == "Bob"
-    assert found.items[-1].score < 0
-    assert [item.score for item in found.items] == sorted((item.score for item in found.items), reverse=True)
+    assert found.items[0].group == "Bob"
+    assert found.items[0].score < 0
+    assert [item.score for item in found.items] == sorted(item.score for item in found.items)
 
 
 def test_without_the_wrong_annotator_predictions_believe_his_labels_less(annotated, digits):
@@ -78,10 +78,10 @@ def test_groups_of_rows_are_sums_with_the_errors_of_independent_masks(digits):
     assert by_name["wrong"].stderr >= np.sqrt(np.square(mean.stderr[digits.wrong]).sum()) * 0.999
     assert by_name["wrong"].rows == 50
     assert by_name["wrong"].score < 0 < by_name["right"].score
-    assert by_name["wrong"].stands_out
+    assert by_name["wrong"].significant
 
 
-def test_random_groups_of_never_trained_rows_rarely_stand_out(digits):
+def test_random_groups_of_null_ids_are_rarely_significant(digits):
     never = torch.arange(2**61, 2**61 + 500)
     inf = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
     p = [
@@ -107,5 +107,5 @@ def test_what_does_not_fit_is_refused(digits, annotated):
         without_group(annotated[0], 5, digits.x[:1])
     with pytest.raises(ApplicationError, match="instance_id_of"):
         without_group(annotated[0], "Ann", digits.x[:1])
-    with pytest.raises(ApplicationError, match="others=1"):
+    with pytest.raises(ApplicationError, match="others must be an integer >= 2"):
         without_group(annotated[0], instance_id_of("Ann"), digits.x[:1], others=1)

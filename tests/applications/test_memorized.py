@@ -9,7 +9,7 @@ from torch import nn
 
 import turnover
 from turnover.applications import memorized, near_duplicates
-from turnover.applications.label_margins import label_margins
+from turnover.applications.label_errors import confident_label_errors, label_margins
 from turnover.errors import ApplicationError
 from turnover.evaluation import mislabel_detection
 from turnover.scores import OutOfSample
@@ -33,28 +33,28 @@ def test_most_changed_labels_are_at_the_head_of_the_list(found, digits):
 
 
 def test_the_suggested_label_is_the_true_one_for_most_changed_rows(found, digits):
-    rows = [row for row in found.likely_wrong(50) if digits.wrong[row.position]]
-    assert np.mean([row.suggested == int(digits.true[row.position]) for row in rows]) > 0.8
+    rows = [row for row in found.likely_label_errors(50) if digits.wrong[row.position]]
+    assert np.mean([row.held_out_label == int(digits.true[row.position]) for row in rows]) > 0.8
 
 
 def test_likely_wrong_rows_are_all_whose_label_is_not_the_most_probable(found):
-    rows = found.likely_wrong()
-    assert len(rows) == found.disbelieved
-    assert all(row.suggested != row.label and row.margin < 0 for row in rows)
-    assert [row.label_probability for row in rows] == sorted(row.label_probability for row in rows)
-    assert all(found.row(int(place)).margin >= 0 for place in found.order[len(rows) :])
+    rows = found.likely_label_errors()
+    assert len(rows) == found.disagreements
+    assert all(row.likely_label_error for row in rows)
+    assert [row.label_quality for row in rows] == sorted(row.label_quality for row in rows)
+    assert (found.margins[found.order[len(rows) :]] >= 0).all()
 
 
 def test_a_row_holds_what_scores_and_predictions_hold(found):
-    row = found.row(7)
+    row = found.memorized_example(7)
     assert row.self_influence == pytest.approx(float(found.self_influence.values[7]))
     assert row.stderr == pytest.approx(float(found.self_influence.stderr[7]))
-    assert row.label_probability == pytest.approx(float(found.unseen.label_quality[7]))
+    assert row.label_quality == pytest.approx(float(found.out_of_sample.label_quality[7]))
 
 
 def test_the_histogram_holds_every_row(found):
     histogram = found.histogram(20)
-    assert histogram.counts.sum() == len(found) == 500
+    assert sum(histogram.counts) == len(found) == 500
     assert len(histogram.edges) == 21
     assert (np.diff(histogram.edges) > 0).all()
 
@@ -71,13 +71,13 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     x[3], y[3] = x[2], (y[2] + 1) % 10  # the same with another
     inf = turnover.Influence(digits.model, train=(x, y, torch.arange(60)))
     found = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999))
-    assert found.row(0).twins == (1,)
-    assert not found.row(0).twins_disagree
-    assert "not truly unseen" in found.row(0).sentence
-    assert found.row(3).twins_disagree
-    assert "a near-duplicate has another label" in found.row(2).sentence
-    assert found.row(5).twins == ()
-    assert "duplicate" not in found.row(5).sentence
+    assert found.label_error(0).duplicates == (1,)
+    assert not found.label_error(0).duplicates_disagree
+    assert "not truly held out" in str(found.label_error(0))
+    assert found.label_error(3).duplicates_disagree
+    assert "a near-duplicate has another label" in str(found.label_error(2))
+    assert found.label_error(5).duplicates == ()
+    assert "duplicate" not in str(found.label_error(5))
 
 
 def test_a_trained_twin_makes_a_row_seem_less_memorized(digits):
@@ -100,19 +100,19 @@ def _self_influence_of_first_row(x, y, twins):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return memorized(turnover.Influence(model, train=(x, y, torch.arange(len(x))))).row(0).self_influence
+    return memorized(turnover.Influence(model, train=(x, y, torch.arange(len(x))))).memorized_example(0).self_influence
 
 
 def test_what_was_computed_before_is_taken(found, digits):
-    again = memorized(digits.influence, self_influence=found.self_influence, unseen=found.unseen)
+    again = memorized(digits.influence, self_influence=found.self_influence, out_of_sample=found.out_of_sample)
     assert np.array_equal(again.order, found.order)
 
 
 def test_it_becomes_json_and_a_table(found):
-    data = json.loads(json.dumps(found.as_dict(5), allow_nan=False))
-    assert len(data["likely_wrong"]) == 5
-    assert data["likely_wrong"][0]["sentence"].startswith("given ")
-    assert sum(data["histogram"]["counts"]) == 500
+    data = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert len(data["likely_label_errors"]["items"]) == data["likely_label_errors"]["count"] == found.disagreements
+    assert data["memorized"]["count"] == found.count
+    assert sum(data["memorized"]["histogram"]["counts"]) == 500
     table = found.table()
     assert table["position"].tolist() == found.order.tolist()
 
@@ -126,16 +126,39 @@ def test_margins_compare_the_label_with_the_best_other_one():
     ("options", "told"),
     [
         ({"labels": [1, 2]}, "one label for each"),
-        ({"labels": np.full(500, 3)}, "two classes or more"),
+        ({"labels": np.full(500, 3)}, "Give two classes or more"),
         ({"labels": np.arange(500)}, "from 0 to 9"),
         ({"duplicates": near_duplicates(["a", "b"])}, "among 2 rows, and there are 500"),
     ],
 )
 def test_what_does_not_fit_is_refused(digits, found, options, told):
     with pytest.raises(ApplicationError, match=told):
-        memorized(digits.influence, self_influence=found.self_influence, unseen=found.unseen, **options)
+        memorized(digits.influence, self_influence=found.self_influence, out_of_sample=found.out_of_sample, **options)
 
 
 def test_scores_and_predictions_of_other_rows_are_refused(digits, found):
+    two = found.self_influence.select(ids=[1, 2])
     with pytest.raises(ApplicationError, match="different rows"):
-        memorized(digits.influence, self_influence=found.self_influence.select(ids=[1, 2]), unseen=found.unseen)
+        memorized(digits.influence, self_influence=two, out_of_sample=found.out_of_sample)
+
+
+def test_memorized_rows_have_a_positive_and_significant_self_influence(found):
+    own = found.self_influence
+    assert found.count == int((own.significant(0.05) & (own.values > 0)).sum())
+    finding = found.find_memorized(most=20)
+    assert finding.share == found.count / 500 <= finding.share_positive == found.share_positive
+    assert [one.row for one in finding.items] == [one.row for one in found.most_memorized(20)]
+
+
+@pytest.mark.parametrize(
+    ("probs", "labels", "confident"),
+    [
+        # Rows with label 0 are usually sure of it by 0.8.
+        ([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.79, 0.21], [0.81, 0.19]], [0, 0, 1, 1, 1], [0, 0, 0, 0, 1]),
+        # A class without rows is never more probable than usual.
+        ([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]], [0, 0], [0, 0]),
+    ],
+)
+def test_a_label_error_is_confident_where_another_label_is_as_probable_as_usual_for_it(probs, labels, confident):
+    held_out = OutOfSample(probs, ids=range(len(labels)))
+    assert confident_label_errors(held_out, np.array(labels)).tolist() == [bool(one) for one in confident]

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnover.applications import near_duplicates
-from turnover.applications.components import Components
-from turnover.applications.near_texts import normalized
+from turnover.applications._similarity import Components, normalized
 from turnover.errors import ApplicationError
 
 SENTENCE = "the quick brown fox jumps over the lazy dog while nobody is looking at it from the other side"

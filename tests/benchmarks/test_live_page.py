@@ -35,19 +35,19 @@ def test_another_row_score_or_label_counts_as_wrong(run):
         "predicted": wanted["predicted"],
         **{
             side: [{"row": {"row": row}, "score": score} for row, score in wanted[side]]
-            for side in ("toward", "against")
+            for side in ("supporting", "opposing")
         },
     }
-    assert wanted["toward"]
+    assert wanted["supporting"]
     assert live_page._same(answer, wanted)
     for change in ("predicted", "row", "score", "fewer"):
         other = copy.deepcopy(answer)
         if change == "predicted":
             other["predicted"] = "another"
         elif change == "row":
-            other["toward"][0]["row"]["row"] += 1
+            other["supporting"][0]["row"] += 1
         elif change == "score":
-            other["toward"][0]["score"] *= 1.1
+            other["supporting"][0]["score"] *= 1.1
         else:
-            other["toward"].pop()
+            other["supporting"].pop()
         assert not live_page._same(other, wanted), change

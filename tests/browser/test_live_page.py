@@ -79,10 +79,10 @@ def test_a_typed_sentence_shows_a_prediction_and_the_rows_behind_it(browser, liv
         {"Content-Type": "application/json"},
     )
     wanted = json.load(urllib.request.urlopen(answer))
-    assert _rows(browser, "toward") == [example["row"]["row"] for example in wanted["toward"]]
-    assert _rows(browser, "against") == [example["row"]["row"] for example in wanted["against"]]
-    first = browser.one("section[aria-labelledby=toward] li.example")
-    assert run.rows.values[wanted["toward"][0]["row"]["row"]] in first.text
+    assert _rows(browser, "supporting") == [example["row"] for example in wanted["supporting"]]
+    assert _rows(browser, "opposing") == [example["row"] for example in wanted["opposing"]]
+    first = browser.one("section[aria-labelledby=supporting] li.example")
+    assert run.rows.values[wanted["supporting"][0]["row"]] in first.text
     assert "±" in first.text
     assert {mark.text for mark in browser.all("#answer mark")} <= {"bright", "moving", "film"}
     assert browser.all("#answer mark")
@@ -119,10 +119,10 @@ def test_a_row_is_marked_and_the_corrected_csv_is_downloaded(browser, live):
     run, server = live["text"]
     browser.open(server.address)
     _ask(browser, "a bright and moving film")
-    row = _rows(browser, "toward")[0]
+    row = _rows(browser, "supporting")[0]
     given = run.label_names[run.rows.labels[row]]
     right = run.label_names[1 - run.rows.labels[row]]
-    box = f"section[aria-labelledby=toward] .mark-state[data-row='{row}']"
+    box = f"section[aria-labelledby=supporting] .mark-state[data-row='{row}']"
     browser.one(f"{box} summary").click()
     form = browser.one(f"{box} form.mark")
     assert form.find_element("css selector", "select").get_attribute("value") == right  # it is suggested
@@ -223,8 +223,8 @@ def test_without_scripts_plain_forms_do_the_same(browser, live):
     browser.one("#text").send_keys("a bright and moving film")
     browser.one("#ask button.main").click()
     assert browser.one(".predicted").text == GOOD
-    row = _rows(browser, "toward")[0]
-    box = f"section[aria-labelledby=toward] .mark-state[data-row='{row}']"
+    row = _rows(browser, "supporting")[0]
+    box = f"section[aria-labelledby=supporting] .mark-state[data-row='{row}']"
     browser.one(f"{box} summary").click()
     browser.one(f"{box} button[value=mark]").click()
     browser.until(lambda: "Marked" in browser.one(box).text, "the mark")

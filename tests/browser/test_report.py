@@ -80,15 +80,15 @@ def test_a_click_on_a_head_sorts_and_the_next_one_turns_round(report):
 
 
 def test_sorting_works_by_keyboard_and_moves_the_mark(report):
-    head = head_of(report, "doubtful", 0)
+    head = head_of(report, "label-errors", 0)
     report.run("arguments[0].querySelector('button').focus()", head)
     report.driver.switch_to.active_element.send_keys("\n")
     assert head.get_attribute("aria-sort") == "ascending"
-    assert rows_of(report, "doubtful") == list(range(10))
+    assert rows_of(report, "label-errors") == list(range(10))
     report.driver.switch_to.active_element.send_keys(" ")
     assert head.get_attribute("aria-sort") == "descending"
-    assert rows_of(report, "doubtful") == list(range(35, 25, -1))
-    assert head_of(report, "doubtful", 4).get_attribute("aria-sort") == "none"
+    assert rows_of(report, "label-errors") == list(range(35, 25, -1))
+    assert head_of(report, "label-errors", 4).get_attribute("aria-sort") == "none"
 
 
 def test_words_and_labels_filter_together(report):
@@ -119,28 +119,28 @@ def test_numbers_on_the_page_are_those_of_the_twin(report):
     for caption, name, column in (
         ("harmful", "harmful", 3),
         ("memorized", "memorized", 3),
-        ("doubtful", "doubtful", 4),
+        ("label-errors", "likely_label_errors", 4),
     ):
         script = """
             const table = document.getElementById(arguments[0] + "-caption").closest("table");
             const value = (row) => Number(row.children[arguments[1]].dataset.value);
             return Array.from(table.tBodies[0].rows).map((row) => [Number(row.dataset.row), value(row)]);
         """
-        key = "given_probability" if name == "doubtful" else "score"
-        assert report.run(script, caption, column) == [[one["row"], one[key]] for one in twin[name]]
+        key = {"harmful": "score", "memorized": "self_influence", "likely_label_errors": "label_quality"}[name]
+        assert report.run(script, caption, column) == [[one["row"], one[key]] for one in twin[name]["items"]]
 
 
 @pytest.mark.parametrize("report", KINDS, indirect=True)
 def test_a_phone_needs_no_sideways_scrolling(report):
     report.resize(360, 740)
     assert report.run("return document.documentElement.scrollWidth") <= 360
-    if report.all("#doubtful-order"):
-        assert report.one("#doubtful-order").is_displayed()
+    if report.all("#label-errors-order"):
+        assert report.one("#label-errors-order").is_displayed()
         report.run(
             "const s = arguments[0]; s.value = '0 descending'; s.dispatchEvent(new Event('change'))",
-            report.one("#doubtful-order"),
+            report.one("#label-errors-order"),
         )
-        assert rows_of(report, "doubtful")[0] == 35
+        assert rows_of(report, "label-errors")[0] == 35
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,73 +1,151 @@
-"""What people came for: explain predictions, cleanse data, find what was memorized, ask about groups.
+"""What people came for: explain predictions, cleanse data, find label errors and what was memorized, ask about groups.
 
-Owns: functions that take an `Influence`, data and plain arrays and return small frozen results (`as_dict`, `table`).
-Must not know: run folders, terminals, servers, or which task the data come from.
+Owns: every finding, computed once, as a small frozen result whose `as_dict` is its one JSON schema. Offers: functions
+that take an `Influence`, data and plain arrays, and `find_all` and `find_in_text` for all findings about a trained
+model with its `Examples`. Must not know: run folders, terminals, pages, servers.
 
 | file | one idea |
-|---|---|
-| `explain.py`, `explanations.py` | the rows behind a prediction; the results |
-| `magnitudes.py` | how strongly each row acts at all |
-| `shared_tokens.py` | what a query and an example have in common, to be marked |
-| `cleanse.py`, `drop_amount.py` | rows that harm a validation set; how many of them to drop |
-| `proof.py` | retraining without them |
-| `memorized.py`, `label_margins.py` | self-influence and doubtful labels; the order of these |
-| `unseen.py` | what the part that never saw a row says of it |
-| `near_duplicates.py`, `near_texts.py`, `near_features.py`, `components.py` | rows that are nearly the same |
+| --- | --- |
+| `examples.py` | rows that findings speak of, their names, and what two of them have in common |
+| `predictions.py` | predictions of the full network, and the most confident errors |
+| `explain.py` | supporting and opposing examples of a prediction; magnitudes of training rows |
+| `shared_tokens.py` | words that two texts share |
+| `label_errors.py` | held-out predictions against given labels: order and confidence of label errors |
+| `memorized.py` | self-influence of training rows, and their likely label errors |
+| `near_duplicates.py`, `_similarity.py` | rows that are nearly the same; how they are found |
+| `cleanse.py` | rows that harm a validation set, and how many to drop |
+| `retraining_check.py` | retraining without them |
+| `groups.py` | influence of annotators and sources; predictions without one |
+| `trust.py` | noise, histograms and leaks |
+| `findings.py`, `language.py` | all findings about a classifier; about a language model |
 | `colored_text.py` | tokens colored by a number, for pages and terminals |
-| `groups.py`, `without_group.py` | influence of annotators and sources; predictions without one |
-| `predictions.py` | what the whole network says, and where it is wrong |
-| `train_instances.py`, `plain_data.py` | ids, labels and places of training instances; results as JSON and tables |
+| `_results.py` | JSON, tables, significance and checks that all of them share |
 """
 
-from .cleanse import Cleansing, HarmfulRow, cleanse
+from ._results import plain
+from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
 from .colored_text import TINTS, ColoredText, colored_text
-from .drop_amount import drop_amount
-from .explain import explain
-from .explanations import Explanation, Explanations, Reason
-from .groups import GroupScore, GroupScores, groups
-from .label_margins import doubtful_first, label_margins
-from .magnitudes import row_magnitudes
-from .memorized import Memorized, MemorizedRow, memorized
-from .near_duplicates import Duplicates, near_duplicates
-from .plain_data import plain
+from .examples import Examples
+from .explain import (
+    Explanation,
+    Explanations,
+    InfluentialExample,
+    Queries,
+    explain,
+    explain_examples,
+    row_magnitudes,
+)
+from .findings import (
+    ClassSummary,
+    Confusion,
+    Errors,
+    Findings,
+    ScoredExamples,
+    examine_memorized,
+    find_all,
+    find_errors,
+    find_label_errors,
+    row_queries,
+    unseen_predictions,
+)
+from .groups import GroupScore, GroupScores, WithoutGroup, groups, without_group
+from .label_errors import LabelError, LabelErrors, label_error_order, label_margins
+from .language import (
+    FrequencyBand,
+    LanguageFindings,
+    MemorizedWord,
+    MemorizedWords,
+    Passage,
+    ScoredText,
+    TrainingText,
+    find_in_text,
+    find_memorized_words,
+    find_passages,
+    position_in,
+)
+from .memorized import Memorized, MemorizedExample, MemorizedExamples, memorized
+from .near_duplicates import (
+    DuplicateGroup,
+    Duplicates,
+    NearDuplicates,
+    example_duplicates,
+    find_near_duplicates,
+    near_duplicates,
+)
 from .predictions import Predictions, predictions
-from .proof import ARMS, Proof, prove
+from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
-from .without_group import WithoutGroup, without_group
+from .trust import Histogram, ScoreNoise, Trust
 
 __all__ = [
     "ARMS",
     "TINTS",
+    "ClassSummary",
     "Cleansing",
     "ColoredText",
+    "Confusion",
+    "DuplicateGroup",
     "Duplicates",
+    "Errors",
+    "Examples",
     "Explanation",
     "Explanations",
+    "Findings",
+    "FrequencyBand",
     "GroupScore",
     "GroupScores",
-    "HarmfulRow",
+    "HarmfulExample",
+    "HarmfulExamples",
+    "Histogram",
+    "InfluentialExample",
+    "LabelError",
+    "LabelErrors",
+    "LanguageFindings",
     "Memorized",
-    "MemorizedRow",
+    "MemorizedExample",
+    "MemorizedExamples",
+    "MemorizedWord",
+    "MemorizedWords",
+    "NearDuplicates",
+    "Passage",
     "Predictions",
-    "Proof",
-    "Reason",
+    "Queries",
+    "RetrainingCheck",
+    "ScoreNoise",
+    "ScoredExamples",
+    "ScoredText",
     "SharedTokens",
     "Span",
     "Tokenizer",
+    "TrainingText",
+    "Trust",
     "WithoutGroup",
+    "check_by_retraining",
     "cleanse",
     "colored_text",
-    "doubtful_first",
     "drop_amount",
+    "examine_memorized",
+    "example_duplicates",
     "explain",
+    "explain_examples",
+    "find_all",
+    "find_errors",
+    "find_in_text",
+    "find_label_errors",
+    "find_memorized_words",
+    "find_near_duplicates",
+    "find_passages",
     "groups",
+    "label_error_order",
     "label_margins",
     "memorized",
     "near_duplicates",
     "plain",
+    "position_in",
     "predictions",
-    "prove",
     "row_magnitudes",
+    "row_queries",
     "shared_tokens",
+    "unseen_predictions",
     "without_group",
 ]

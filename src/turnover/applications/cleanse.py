@@ -1,7 +1,8 @@
-"""Cleanse training data: the rows whose mean influence on a validation set is most harmful (§4.4)."""
+"""Cleanse training data: the instances whose mean influence on a validation set is most harmful (§4.4)."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,92 +13,120 @@ from turnover.batches import batches_of
 from turnover.errors import ApplicationError
 from turnover.scores import OutOfSample, Scores
 
-from .drop_amount import DropAmount, drop_amount
-from .plain_data import plain, table_of
-from .train_instances import TrainInstances, train_instances
-from .unseen import UnseenRow, unseen_rows
+from ._results import Result, entry, significance, table_of
+from .examples import Examples, TrainInstances, train_instances
+from .label_errors import HeldOutExample, held_out_fields, held_out_places
 
 if TYPE_CHECKING:
     import pandas
 
+# In words that suit a function and an option of a command alike.
+_HOW = 'Give a percentage such as "1%", a share such as 0.01, a number of rows such as 25, or "significant".'
+
 
 @dataclass(frozen=True)
-class HarmfulRow:
-    """A row that should go.
+class HarmfulExample(HeldOutExample):
+    """A training example, or group of them, with its mean influence on a validation set.
 
     Attributes:
-        id: its instance id.
-        position: its place among the training instances, counted from 0.
-        label: its given label; None: not known.
-        score: its mean influence on the validation set; negative: it harms.
-        stderr: its standard error; None: not known.
-        p_value: how probable such a mean is for an id that was never trained; None: not known.
-        significant: whether it stands out from noise among all rows.
-        unseen_label: what the part of the network that never saw the row says; None: not known.
-        unseen_probability: how sure that part is.
-        label_probability: the probability that it gives to the given label.
-        reason: all this as a sentence.
+        score: its mean influence; negative: it is harmful.
+        stderr: standard error; None: not known.
+        p_value: probability of such a mean for a null id; None: not known.
+        significant: whether it differs from the null ids, corrected for all examples.
     """
 
-    id: int
-    position: int
-    label: Any
     score: float
     stderr: float | None
     p_value: float | None
     significant: bool
-    unseen_label: int | None
-    unseen_probability: float | None
-    label_probability: float | None
-    reason: str
+
+    def __str__(self) -> str:
+        """Return why it is harmful, in words."""
+        words = "" if self.group is None else f"group {self.group}: "
+        words += f"mean influence {self.score:.3g}" + ("" if self.stderr is None else f" ± {self.stderr:.2g}")
+        if self.p_value is not None:
+            words += f" (p = {self.p_value:.1g}, {'' if self.significant else 'not '}significant)"
+        return f"{words}; {self.prediction_words}." if self.prediction_words else f"{words}."
 
 
 @dataclass(frozen=True)
-class Cleansing:
-    """Which rows to drop, and why.
+class HarmfulExamples(Result):
+    """Training examples by mean influence on the validation set, the most harmful first.
+
+    Attributes:
+        count: how many are harmful and significant.
+        helpful: how many are helpful and significant.
+        scored: how many there are.
+        unit: of mean influence.
+        standardized: scores are relative to what training rows usually do to each validation row.
+        items: the first of them, significant or not.
+    """
+
+    count: int
+    helpful: int
+    scored: int
+    unit: str
+    standardized: bool
+    items: tuple[HarmfulExample, ...]
+
+
+@dataclass(frozen=True)
+class Cleansing(Result):
+    """Which training instances to drop, and why.
 
     Attributes:
         mean: mean influence of every training instance on the validation set.
-        dropped: the rows to drop, the most harmful first.
+        dropped: the instances to drop, the most harmful first.
         kept: bool for every training instance, in the order of the data.
-        asked: how many were asked for, as a person would write it.
-        level: share of the significant rows that may be noise.
-        significant: how many rows are significantly harmful.
-        validation_rows: on how many rows the mean was taken.
-        notes: what did not go as asked.
+        drop: how many were asked for, as a person would write it.
+        requested: the same as a number; None: all that are significantly harmful.
+        level: false discovery rate of the significant ones.
+        significant: how many are significantly harmful.
+        protected: how many harmful ones are protected, and so kept.
+        spared_classes: classes of which the last row was kept.
+        validation_rows: number of rows that the mean was taken over.
     """
 
+    _hidden = ("mean", "kept")
+    _also = ("unit", "instances")
+
     mean: Scores
-    dropped: tuple[HarmfulRow, ...]
+    dropped: tuple[HarmfulExample, ...]
     kept: NDArray[np.bool_]
-    asked: str
+    drop: str
+    requested: int | None
     level: float
     significant: int
+    protected: int
+    spared_classes: tuple[Any, ...]
     validation_rows: int
-    notes: tuple[str, ...]
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of mean influence."""
+        return self.mean.unit
+
+    @property
+    def instances(self) -> int:
+        """Return the number of training instances."""
+        return len(self.kept)
 
     @property
     def dropped_ids(self) -> NDArray[np.int64]:
-        """Return the ids of the rows to drop, the most harmful first."""
-        return np.array([row.id for row in self.dropped], np.int64)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything but the scores of the rows that stay, as JSON could hold it."""
-        return {
-            "asked": self.asked,
-            "level": self.level,
-            "unit": self.mean.unit,
-            "rows": len(self.kept),
-            "dropped_rows": len(self.dropped),
-            "significant": self.significant,
-            "validation_rows": self.validation_rows,
-            "notes": list(self.notes),
-            "dropped": plain(self.dropped),
-        }
+        """Return the ids of the instances to drop, the most harmful first."""
+        return np.array([one.id for one in self.dropped], np.int64)
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row for each that is dropped: what `HarmfulRow` has."""
-        return table_of([vars(row) for row in self.dropped], [field.name for field in fields(HarmfulRow)])
+        """Return one row per dropped instance: what `HarmfulExample` has."""
+        return table_of(self.dropped, HarmfulExample)
+
+
+@dataclass(frozen=True)
+class DropAmount:
+    """How many instances to drop: as a person would write it, and as a number; None: all significantly harmful."""
+
+    text: str
+    rows: int | None
 
 
 def cleanse(
@@ -108,22 +137,26 @@ def cleanse(
     level: float = 0.05,
     protect: ArrayLike | None = None,
     train_labels: Any = None,
-    unseen: OutOfSample | None = None,
+    mean: Scores | None = None,
+    out_of_sample: OutOfSample | None = None,
+    examples: Examples | None = None,
     progress: bool | None = False,
 ) -> Cleansing:
-    """Return the training rows that harm a validation set most, as many as asked for, with a reason for each.
+    """Return the training instances that harm a validation set most, as many as asked for.
 
-    Only rows with a negative mean influence are dropped, none that is protected, and never the last row of a class.
+    Only instances of negative mean influence are dropped, none that is protected, and never the last row of a class.
 
     Args:
         influence: with its training data.
         validation: labeled rows that were not trained on and stand for what the model is for.
-        drop: "1%" or 0.01, a share of all rows; 25, a number of rows; "significant", all that stand out as harmful
-            against ids that were never trained.
-        level: share of the significant rows that may be noise.
+        drop: "1%" or 0.01, a share of all rows; 25, a number of rows; "significant", all that are significantly
+            harmful.
+        level: false discovery rate of the significant ones.
         protect: ids that are never dropped.
         train_labels: the label of every training instance, in the order of the data; None: those of the data.
-        unseen: `influence.out_of_sample()` where it is known already; None: it is computed.
+        mean: `influence.mean(validation)` where it is known already; None: it is computed.
+        out_of_sample: `influence.out_of_sample()` where it is known already; None: it is computed.
+        examples: the training rows with their names; None: results have positions and class numbers.
         progress: show a bar; None: on a terminal.
 
     Raises:
@@ -141,37 +174,132 @@ def cleanse(
         >>> len(found.dropped), int(found.kept.sum())
         (2, 38)
     """
-    known = train_instances(influence, train_labels, needed=False)
+    known = train_instances(influence, train_labels, examples, needed=False)
     amount = drop_amount(drop, len(known))
     classes = None if known.labels is None or known.labels.dtype.kind == "f" else known.labels
-    _refuse_one_class(classes)
+    _check_classes(classes)
     protected = _protected(protect, known)
-    mean = influence.mean(validation, at_label="given", progress=progress)
-    harmful = np.nan_to_num(mean.values, nan=0.0) < 0
-    significant = mean.significant(level) & harmful
-    order = np.lexsort((mean.ids, mean.values))
-    wanted = [int(place) for place in order if harmful[place] and not protected[place]]
+    if mean is None:
+        mean = influence.mean(validation, at_label="given", progress=progress)
+    significant, p_values = significance(mean, level)
+    harmful = _harmful_first(mean)
+    candidates = [int(position) for position in harmful if not protected[position]]
     if amount.rows is None:
-        wanted = [place for place in wanted if significant[place]]
-    chosen, spared = _sparing_classes(wanted, amount.rows, classes)
-    told = unseen_rows(influence, unseen, known.ids[chosen], progress=progress)
+        candidates = [position for position in candidates if significant[position]]
+    chosen, spared = _sparing_classes(candidates, amount.rows, classes)
+    held_out, places = held_out_places(influence, out_of_sample, known.ids[chosen], progress=progress)
     kept = np.ones(len(known), bool)
     kept[chosen] = False
-    rows = _validation_rows(influence, validation)
-    p = mean.p_values()
     return Cleansing(
         mean=mean,
-        dropped=tuple(_row(place, mean, p, significant, known, told, rows) for place in chosen),
+        dropped=_harmful_examples(known, chosen, mean, significant, p_values, held_out, places),
         kept=kept,
-        asked=amount.text,
+        drop=amount.text,
+        requested=amount.rows,
         level=level,
-        significant=int(significant.sum()),
-        validation_rows=rows,
-        notes=tuple(_notes(amount, len(chosen), protected & harmful, spared, known)),
+        significant=int(significant[harmful].sum()),
+        protected=int(protected[harmful].sum()),
+        spared_classes=tuple(spared if examples is None else (examples.label_names[label] for label in spared)),
+        validation_rows=sum(
+            batch.rows for batch in batches_of(validation, targets=influence.targets, training_rows=False)
+        ),
     )
 
 
-def _refuse_one_class(labels: NDArray[Any] | None) -> None:
+def find_harmful(
+    mean: Scores, out_of_sample: OutOfSample, examples: Examples, *, level: float, most: int = 200
+) -> HarmfulExamples:
+    """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence.
+
+    Args:
+        mean: mean influence of every training instance on the validation rows.
+        out_of_sample: held-out predictions of the training rows.
+        examples: the rows.
+        level: false discovery rate.
+        most: examples.
+    """
+    significant, p_values = significance(mean, level)
+    harmful = _harmful_first(mean)
+    known = TrainInstances(mean.ids, None, examples)
+    first = harmful[:most]
+    held_out, places = held_out_places(None, out_of_sample, mean.ids[first])
+    return HarmfulExamples(
+        count=int(significant[harmful].sum()),
+        helpful=int((significant & (mean.values > 0)).sum()),
+        scored=len(mean),
+        unit=mean.unit,
+        standardized=mean.standardized,
+        items=_harmful_examples(known, first, mean, significant, p_values, held_out, places),
+    )
+
+
+def drop_amount(drop: Any, count: int) -> DropAmount:
+    """Return how many of `count` rows to drop; of a share at least one row.
+
+    Example:
+        >>> drop_amount("1%", 500).rows, drop_amount(0.5, 3).rows, drop_amount(7, 500).rows
+        (5, 2, 7)
+        >>> drop_amount("significant", 500).rows is None
+        True
+    """
+    if isinstance(drop, str):
+        text = drop.strip()
+        if text.lower() == "significant":
+            return DropAmount("significant", None)
+        number = text[:-1].strip() if text.endswith("%") else text
+        try:
+            value = float(number)
+        except ValueError:
+            raise ApplicationError(f"drop: must be an amount of rows, got {drop!r}. {_HOW}") from None
+        if text.endswith("%"):
+            return _share(value / 100, f"{number}%", count)
+        drop = int(value) if value >= 1 and value.is_integer() and "." not in number else value
+    if isinstance(drop, bool) or not isinstance(drop, int | float) or not math.isfinite(drop):
+        raise ApplicationError(f"drop: must be an amount of rows, got {drop!r}. {_HOW}")
+    if isinstance(drop, float):
+        return _share(drop, f"{100 * drop:g}%", count)
+    if not 1 <= drop < count:
+        raise ApplicationError(f"drop: must be from 1 to {count - 1} of {count} rows, got {drop}. {_HOW}")
+    return DropAmount(f"{drop} rows", drop)
+
+
+def _share(share: float, text: str, count: int) -> DropAmount:
+    if not 0 < share < 1:
+        raise ApplicationError(f"drop: must be between 0% and 100% of the rows, got {text}. {_HOW}")
+    return DropAmount(text, min(max(1, round(share * count)), count - 1))
+
+
+def _harmful_first(mean: Scores) -> NDArray[np.int64]:
+    """Return the positions of all instances of negative mean influence, the most harmful first."""
+    order = np.lexsort((mean.ids, mean.values))
+    return order[np.nan_to_num(mean.values[order], nan=0.0) < 0]
+
+
+def _harmful_examples(
+    known: TrainInstances,
+    positions: Sequence[int] | NDArray[np.int64],
+    mean: Scores,
+    significant: NDArray[np.bool_],
+    p_values: NDArray[np.float32] | None,
+    held_out: OutOfSample | None,
+    places: NDArray[np.int64],
+) -> tuple[HarmfulExample, ...]:
+    names = None if known.examples is None else known.examples.label_names
+    labels = None if held_out is None else held_out.labels
+    return tuple(
+        HarmfulExample(
+            **known.instance(position),
+            **held_out_fields(held_out, int(place), None if labels is None else int(labels[place]), names),
+            score=float(mean.values[position]),
+            stderr=entry(mean.stderr, position),
+            p_value=entry(p_values, position),
+            significant=bool(significant[position]),
+        )
+        for position, place in zip(positions, places, strict=True)
+    )
+
+
+def _check_classes(labels: NDArray[Any] | None) -> None:
     if labels is not None and len(labels) > 0 and (labels == labels[0]).all():
         raise ApplicationError(
             f"all {len(labels)} training rows have the label {labels[0].item()!r}, so no row can be harmful to another "
@@ -185,85 +313,32 @@ def _protected(protect: ArrayLike | None, known: TrainInstances) -> NDArray[np.b
         return result
     ids = np.asarray(protect).reshape(-1)
     if ids.size and ids.dtype.kind not in "iu":
-        raise ApplicationError(f"protect holds {ids.dtype}. Give instance ids, as in protect=[3, 17].")
-    places = known.places(ids.astype(np.int64))
-    if (places < 0).any():
+        raise ApplicationError(f"protect must hold instance ids, as in protect=[3, 17], got {ids.dtype}.")
+    positions = known.positions(ids.astype(np.int64))
+    if (positions < 0).any():
         raise ApplicationError(
-            f"protect holds the id {ids[places < 0][0]}, which is no training instance. Give ids of training rows."
+            f"protect must hold ids of training instances, got {ids[positions < 0][0]}. Give ids of training rows."
         )
-    result[places] = True
+    result[positions] = True
     return result
 
 
 def _sparing_classes(
-    wanted: Sequence[int], count: int | None, labels: NDArray[Any] | None
+    candidates: Sequence[int], count: int | None, labels: NDArray[Any] | None
 ) -> tuple[list[int], list[Any]]:
-    """Return the first `count` places that leave every class a row, and the classes for whose sake one was passed."""
+    """Return the first `count` positions that leave every class a row, and the classes of which one was spared."""
     if labels is None:
-        return list(wanted[:count]), []
+        return list(candidates[:count]), []
     left = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
     chosen: list[int] = []
     spared: dict[Any, None] = {}
-    for place in wanted:
+    for position in candidates:
         if count is not None and len(chosen) == count:
             break
-        label = labels[place].item()
+        label = labels[position].item()
         if left[label] == 1:
             spared[label] = None
             continue
         left[label] -= 1
-        chosen.append(place)
+        chosen.append(position)
     return chosen, list(spared)
-
-
-def _validation_rows(influence: turnover.Influence, validation: Any) -> int:
-    return sum(batch.rows for batch in batches_of(validation, targets=influence.targets, training_rows=False))
-
-
-def _notes(
-    amount: DropAmount, dropped: int, protected: NDArray[np.bool_], spared: Sequence[Any], known: TrainInstances
-) -> list[str]:
-    notes: list[str] = []
-    if spared:
-        names = ", ".join(repr(label) for label in spared)
-        notes.append(f"the last row of class {names} was kept: a class without rows cannot be learned.")
-    if protected.any():
-        notes.append(f"{int(protected.sum())} harmful rows are protected and were kept.")
-    if amount.rows is not None and dropped < amount.rows:
-        notes.append(
-            f"{amount.rows} of {len(known)} rows were asked for ({amount.text}), but only {dropped} that may go have a "
-            "negative mean influence."
-        )
-    if amount.rows is None and not dropped:
-        notes.append("no row is significantly harmful, so none was dropped.")
-    return notes
-
-
-def _row(
-    place: int,
-    mean: Scores,
-    p: NDArray[np.float32],
-    significant: NDArray[np.bool_],
-    known: TrainInstances,
-    told: dict[int, UnseenRow],
-    rows: int,
-) -> HarmfulRow:
-    id, label, stderr = int(mean.ids[place]), known.label(place), mean.stderr
-    unseen = told.get(id)
-    score, error = float(mean.values[place]), None if stderr is None else float(stderr[place])
-    sentence = f"mean influence {score:.3g}" + ("" if error is None else f" ± {error:.2g}")
-    sentence += f" on {rows} validation rows (p = {p[place]:.1g}"
-    sentence += ", stands out from noise)" if significant[place] else ", could be noise)"
-    return HarmfulRow(
-        id=id,
-        position=place,
-        label=label,
-        score=score,
-        stderr=error,
-        p_value=float(p[place]),
-        significant=bool(significant[place]),
-        unseen_label=None if unseen is None else unseen.label,
-        unseen_probability=None if unseen is None else unseen.probability,
-        label_probability=None if unseen is None else unseen.given_probability,
-        reason=f"{sentence}." if unseen is None else f"{sentence}; {unseen.sentence(label)}.",
-    )

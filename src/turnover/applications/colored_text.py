@@ -8,14 +8,14 @@ read the same on light and on dark pages, and the strongest are underlined too, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ApplicationError, MissingExtraError
 
-from .plain_data import plain
+from ._results import Result
 
 if TYPE_CHECKING:
     import rich.text
@@ -40,7 +40,7 @@ STYLE = "\n".join(
 
 
 @dataclass(frozen=True)
-class ColoredText:
+class ColoredText(Result):
     """Tokens with a number and a shade each.
 
     Attributes:
@@ -51,6 +51,8 @@ class ColoredText:
         joiner: what stands between two tokens.
         unit: what the values are, for the titles.
     """
+
+    _also = ("steps",)
 
     tokens: tuple[str, ...]
     values: NDArray[np.float64]
@@ -90,10 +92,6 @@ class ColoredText:
             text.append(token, style=_terminal_style(int(step)))
         return text
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it."""
-        return {**plain(self), "steps": self.steps.tolist()}
-
     def _span(self, token: str, step: int, value: float, inline: bool) -> str:
         said = "" if np.isnan(value) else f' title="{escape(f"{self.unit} {value:.3g}".strip())}"'
         if step == 0:
@@ -123,7 +121,7 @@ def colored_text(
         unit: what the values are, for the titles: "self-influence".
 
     Raises:
-        ApplicationError: not one value a token, or limits out of order.
+        ApplicationError: not one value per token, or limits out of order.
 
     Example:
         >>> text = colored_text(["John", "Worthing", ":"], [[0.0, 8.0, 0.0], [0.0, 10.0, 0.5]], unit="self-influence")
@@ -133,12 +131,12 @@ def colored_text(
         True
     """
     if isinstance(tokens, str):
-        raise ApplicationError("tokens is one string. Give a list of tokens: text.split().")
+        raise ApplicationError("tokens must be a list, got one string. Give text.split().")
     words = tuple(str(token) for token in tokens)
     array = np.asarray(values, np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != len(words) or 0 in array.shape:
         raise ApplicationError(
-            f"values have shape {list(array.shape)} for {len(words)} tokens. Give one value a token, [tokens] or "
+            f"values have shape {list(array.shape)} for {len(words)} tokens. Give one value per token, [tokens] or "
             "[models, tokens]."
         )
     mean = array if array.ndim == 1 else array.mean(0)
@@ -153,7 +151,9 @@ def colored_text(
 def _limits(values: NDArray[np.float64], percentiles: tuple[float, float]) -> tuple[float, float]:
     lower, upper = percentiles
     if not 0 <= lower < upper <= 100:
-        raise ApplicationError(f"percentiles={percentiles}: give two from 0 to 100, the lower first: (70, 95).")
+        raise ApplicationError(
+            f"percentiles must be two numbers from 0 to 100, the lower first, got {percentiles}. Give (70, 95)."
+        )
     known = values[np.isfinite(values)]
     if not known.size:
         raise ApplicationError("no token has a value. Give at least one number.")

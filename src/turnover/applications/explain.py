@@ -1,10 +1,12 @@
-"""Explain predictions: the training rows that pushed a prediction where it is, and those that pushed against it (§4.3).
+"""Explain a prediction: the training examples that support it, and those that oppose it (§4.3).
 
-A row pushes toward a prediction where it lowers the loss at the predicted label, whether that label is right or not.
+An example supports a prediction where it lowers the loss at the predicted label, whether that label is right or not.
 """
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +15,165 @@ import turnover
 from turnover.errors import ApplicationError
 from turnover.scores import Scores, Top, checked_level, discoveries
 
-from .explanations import Explanation, Explanations, Reason
-from .magnitudes import row_magnitudes
+from ._results import Result, checked_count, entry, table_of
+from .examples import Examples, Instance, TrainInstances, train_instances
 from .predictions import Predictions, predictions
-from .train_instances import TrainInstances, checked_count, train_instances
 
-SameLabel = bool | Literal["pushed"]
+if TYPE_CHECKING:
+    import pandas
+
+SameLabel = bool | Literal["supporting"]
+_Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class InfluentialExample(Instance):
+    """A training example that supports or opposes a prediction.
+
+    Attributes:
+        score: its influence on the loss at the predicted label; positive: it supports the prediction. Relative
+            explanations give it divided by the example's magnitude.
+        stderr: its standard error; None: not known.
+        p_value: probability of such a score for a null id; None: not known.
+        significant: whether it differs from the null ids, corrected for all examples that it was chosen from.
+        shared_spans: words of its text that the query has too, as (start, end).
+        near_columns: columns of a table in which it has the value of the query, or nearly.
+    """
+
+    score: float
+    stderr: float | None
+    p_value: float | None
+    significant: bool
+    shared_spans: _Spans = ()
+    near_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation(Result):
+    """A prediction and the training examples behind it. Labels are names where `Examples` are known, else numbers.
+
+    Attributes:
+        query: the query's id where it has one, else its place.
+        predicted: the label that the full network predicts.
+        probability: of that label.
+        label: the query's own label; None: it has none.
+        supporting: training examples that support the prediction, the strongest first.
+        opposing: training examples that oppose it, the strongest first.
+        row: row number of the query in the data; None: it is new.
+        name: what to call the query; None: not known.
+        shared_spans: words of the query's text that one of these examples has too, as (start, end).
+    """
+
+    _also = ("error", "significant_supporting", "significant_opposing")
+
+    query: int | str
+    predicted: Any
+    probability: float
+    label: Any
+    supporting: tuple[InfluentialExample, ...]
+    opposing: tuple[InfluentialExample, ...]
+    row: int | None = None
+    name: str | None = None
+    shared_spans: _Spans = ()
+
+    @property
+    def error(self) -> bool:
+        """Tell whether the prediction differs from the label."""
+        return self.label is not None and self.label != self.predicted
+
+    @property
+    def significant_supporting(self) -> int:
+        """Return how many of the first supporting examples are significant; from there on the order is noise."""
+        return _leading(self.supporting)
+
+    @property
+    def significant_opposing(self) -> int:
+        """Return how many of the first opposing examples are significant."""
+        return _leading(self.opposing)
+
+
+@dataclass(frozen=True)
+class Explanations(Result):
+    """Explanations of several predictions.
+
+    Attributes:
+        items: one per query, in their order.
+        same_label: only examples of the predicted label were looked at; "supporting": among the supporting ones.
+        relative: scores are divided by the examples' magnitudes.
+        level: false discovery rate of the significant examples.
+        unit: what scores are differences of.
+        replicas: over how many networks they are averaged.
+        path: how they were computed.
+    """
+
+    items: tuple[Explanation, ...]
+    same_label: SameLabel
+    relative: bool
+    level: float
+    unit: str
+    replicas: int
+    path: str
+
+    def __len__(self) -> int:
+        """Return the number of queries."""
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        """Iterate over the queries."""
+        return iter(self.items)
+
+    def __getitem__(self, place: int) -> Explanation:
+        """Return the explanation of one query."""
+        return self.items[place]
+
+    @property
+    def repetition(self) -> float:
+        """Return the share of queries that are topped by the example which tops most queries of their predicted label.
+
+        Near 1 a few examples explain everything, and so nothing; `relative=True` lowers it.
+        """
+        first = Counter(
+            (one.predicted if self.same_label else None, one.supporting[0].id) for one in self if one.supporting
+        )
+        most: dict[Any, int] = {}
+        for (label, _), count in first.items():
+            most[label] = max(count, most.get(label, 0))
+        return sum(most.values()) / max(1, sum(first.values()))
+
+    def table(self) -> "pandas.DataFrame":
+        """Return one row per example: query, predicted, probability, label, side, place, and its own fields."""
+        entries = [
+            (one, side, place, example)
+            for one in self.items
+            for side in ("supporting", "opposing")
+            for place, example in enumerate(getattr(one, side))
+        ]
+        before: Mapping[str, Sequence[Any]] = {
+            "query": [one.query for one, *_ in entries],
+            "predicted": [one.predicted for one, *_ in entries],
+            "probability": [one.probability for one, *_ in entries],
+            "query_label": [one.label for one, *_ in entries],
+            "side": [side for _, side, *_ in entries],
+            "place": [place for _, _, place, _ in entries],
+        }
+        return table_of([example for *_, example in entries], InfluentialExample, before)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Predictions to explain, with what people see of them.
+
+    Attributes:
+        inputs: as `Influence.pairwise` takes them: x, or (x, y).
+        values: a text, pixels or the cells of a table, per query.
+        names: what to call each.
+        rows: row number of each in the data; None: it is new.
+    """
+
+    inputs: Any
+    values: Sequence[Any]
+    names: Sequence[str]
+    rows: Sequence[int | None]
 
 
 def explain(
@@ -28,26 +183,30 @@ def explain(
     train_labels: Any = None,
     k: int = 10,
     same_label: SameLabel = True,
+    only_label: int | None = None,
     relative: bool = False,
     magnitudes: ArrayLike | None = None,
     level: float = 0.05,
+    examples: Examples | None = None,
     progress: bool | None = False,
 ) -> Explanations:
-    """Return, for each query, the training rows that pushed its prediction there and those that pushed against it.
+    """Return, for each query, the training examples that support its prediction and those that oppose it.
 
     Args:
         influence: of a classifier, with its training data.
         queries: tensors, a tuple (x, y), a dict, a Dataset or a DataLoader; labels are not needed.
         train_labels: the label of every training instance, in the order of the data; None: those of the data.
-        k: rows of each kind.
-        same_label: only training rows of the predicted label, as in the paper; False: rows of all labels; "pushed": of
-            the predicted label where they pushed toward it, of any label where they pushed against it. That one holds
-            all scores of the queries in memory.
-        relative: divide each row's scores by its magnitude (see `row_magnitudes`), so that a few rows that act strongly
-            on everything do not top every explanation. Which rows stand out is judged by the scores as they were. This
+        k: examples of each kind.
+        same_label: only training examples of the predicted label, as in the paper; False: of all labels; "supporting":
+            of the predicted label where they support it, of any label where they oppose it. That one holds all scores
+            of the queries in memory.
+        only_label: only training examples of this class; None: by `same_label`.
+        relative: divide each example's scores by its magnitude (see `row_magnitudes`), so that a few examples that act
+            strongly on everything do not top every explanation. Significance is that of the scores as they were. This
             too holds all scores of the queries.
         magnitudes: those of `row_magnitudes`, where many calls share them; None: they are computed.
-        level: share of the rows that stand out which may be noise.
+        level: false discovery rate of the significant examples.
+        examples: the training rows with their names; None: results have positions and class numbers.
         progress: show a bar; None: on a terminal.
 
     Raises:
@@ -61,46 +220,42 @@ def explain(
         >>> with turnover.instances(range(40)):
         ...     _ = net(x)  # training goes here
         >>> found = explain(turnover.Influence(net, train=data), torch.randn(3, 4), k=2)
-        >>> len(found), found[0].given, {reason.label for reason in found[0].pushed} <= {found[0].predicted}
+        >>> len(found), found[0].label, {one.label for one in found[0].supporting} <= {found[0].predicted}
         (3, None, True)
     """
     k = checked_count(k, "k")
-    if same_label not in (True, False, "pushed"):
-        raise ApplicationError(f"same_label={same_label!r} is unknown. Give True, False or 'pushed'.")
-    known = train_instances(influence, train_labels, needed=same_label is not False)
-    said = predictions(influence, queries)
-    if said.one_output:
+    if same_label not in (True, False, "supporting"):
+        raise ApplicationError(f"same_label must be True, False or 'supporting', got {same_label!r}.")
+    known = train_instances(influence, train_labels, examples, needed=same_label is not False or only_label is not None)
+    predicted = predictions(influence, queries)
+    if predicted.one_output:
         raise ApplicationError(
-            "the model has one output, so there is no predicted label to explain. Give it one output a class; for a "
+            "the model has one output, so there is no predicted label to explain. Give it one output per class; for a "
             "regression ask influence.top(queries)."
         )
     relative = relative or magnitudes is not None
-    if relative or same_label == "pushed":
+    if only_label is not None:
+        same_label = False
+    if relative or same_label == "supporting":
         scores = influence.pairwise(queries, at_label="predicted", progress=progress)
-        each = [_of_label(scores, known, said, only) for only in _by_side(same_label)]
+        sides = [True, False] if same_label == "supporting" else [bool(same_label)]
+        each = [_of_label(scores, known, predicted.predicted if same else only_label) for same in sides]
         scale = _checked_magnitudes(influence, magnitudes, len(known)) if relative else None
         tops = [
             _relative_top(one, scale, k, level) if scale is not None else _marked(one.top(k), level) for one in each
         ]
     else:
-        label = "predicted" if same_label else None
+        label = "predicted" if same_label else only_label
         top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
         tops = [_marked(top, level)]
     (top, (marks, _)), (other, (_, other_marks)) = tops[0], tops[-1]
-    sides = (
-        _Side(1, known.places(top.helpful_ids), top.helpful_scores, top.helpful_stderr, top.helpful_p, marks),
-        _Side(
-            -1,
-            known.places(other.harmful_ids),
-            other.harmful_scores,
-            other.harmful_stderr,
-            other.harmful_p,
-            other_marks,
-        ),
+    supporting = _Side(1, known, top.helpful_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
+    opposing = _Side(
+        -1, known, other.harmful_ids, other.harmful_scores, other.harmful_stderr, other.harmful_p, other_marks
     )
-    names = top.queries or tuple(range(len(said.probs)))
+    names = top.queries or tuple(range(len(predicted.probs)))
     return Explanations(
-        items=tuple(_explanation(place, name, sides, said, known) for place, name in enumerate(names)),
+        items=tuple(_explanation(place, name, supporting, opposing, predicted) for place, name in enumerate(names)),
         same_label=same_label,
         relative=relative,
         level=level,
@@ -110,46 +265,122 @@ def explain(
     )
 
 
+def explain_examples(
+    influence: turnover.Influence, queries: Queries, examples: Examples, *, same_label: SameLabel, **options: Any
+) -> Explanations:
+    """Return explanations with rows, names and what each query has in common with the examples behind it.
+
+    Args:
+        influence: of a classifier that was trained on the training rows of `examples`.
+        queries: predictions to explain.
+        examples: rows of the data.
+        same_label: as for `explain`; groups have no label of their own, so that there it is always False.
+        **options: of `explain`.
+    """
+    same_label = False if examples.groups else same_label
+    explained = explain(influence, queries.inputs, examples=examples, same_label=same_label, **options)
+    described = zip(explained, queries.values, queries.names, queries.rows, strict=True)
+    return replace(explained, items=tuple(_described(*one, examples) for one in described))
+
+
+def row_magnitudes(influence: turnover.Influence, self_influence: Scores | None = None) -> NDArray[np.float32]:
+    """Return the magnitude of every training instance, in the order of `influence.train_ids`.
+
+    It is the root of the row's influence on itself. To first order a row's influence on a query is the product of two
+    gradients, and its influence on itself the square of its own: divided by the root, what is left is how well the two
+    go together (the relative influence of Barshan, Brunet and Dziugaite 2020). Outliers and wrong labels, whose
+    gradient is large whatever the query, lose their advantage. Self-influence is the one score whose signal is far
+    above its noise, and it takes one pass over the data however many queries are explained. Below the noise of null
+    ids it cannot be told from 0; there, the noise takes its place.
+
+    Args:
+        influence: with its training data.
+        self_influence: that of the training data, where it is known already; None: it is computed.
+
+    Example:
+        >>> x, y = torch.randn(20, 4), torch.randint(2, (20,))
+        >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> with turnover.instances(range(20)):
+        ...     _ = net(x)  # training goes here
+        >>> row_magnitudes(turnover.Influence(net, train=data)).shape
+        (20,)
+    """
+    own = influence.self_influence(progress=False) if self_influence is None else self_influence
+    known = TrainInstances(influence.train_ids, None)
+    positions = known.positions(own.ids)
+    if (positions < 0).any() or len(np.unique(positions)) < len(known):
+        raise ApplicationError("self_influence is not that of the training data. Give influence.self_influence().")
+    # Rows of one group share an id; the group's magnitude is that of its mean row.
+    values = np.nan_to_num(own.values.astype(np.float64), nan=0.0)
+    mean = np.bincount(positions, values) / np.bincount(positions)
+    spread = own.null_spread
+    floor = float(np.max(spread)) if spread is not None else float(np.median(np.abs(mean)))
+    return np.sqrt(np.maximum(mean, max(floor, 1e-12))).astype(np.float32)
+
+
 @dataclass(frozen=True)
 class _Side:
-    """One list of all queries, [queries, k] each: rows that push one way (sign 1) or the other (−1)."""
+    """Supporting (sign 1) or opposing (−1) examples of all queries, [queries, k] each."""
 
     sign: int
-    places: NDArray[np.int64]
+    known: TrainInstances
+    ids: NDArray[np.int64]
     scores: NDArray[np.float32]
     stderr: NDArray[np.float32] | None
     p: NDArray[np.float32] | None
     marked: NDArray[np.bool_]
 
-    def reasons(self, query: int, known: TrainInstances) -> tuple[Reason, ...]:
-        """Return the entries that do push this way; the list of a query with few rows may end with others."""
+    def of(self, query: int) -> tuple[InfluentialExample, ...]:
+        """Return the examples that do act this way; the list of a query with few of them may end with others."""
         return tuple(
-            Reason(
-                id=int(known.ids[place]),
-                position=int(place),
-                label=known.label(place),
-                score=float(self.scores[query, entry]),
-                stderr=None if self.stderr is None else float(self.stderr[query, entry]),
-                p_value=None if self.p is None else float(self.p[query, entry]),
-                stands_out=bool(self.marked[query, entry]),
+            InfluentialExample(
+                **self.known.instance(position),
+                score=float(self.scores[query, place]),
+                stderr=entry(self.stderr, (query, place)),
+                p_value=entry(self.p, (query, place)),
+                significant=bool(self.marked[query, place]),
             )
-            for entry, place in enumerate(self.places[query])
-            if place >= 0 and self.sign * self.scores[query, entry] > 0
+            for place, position in enumerate(self.known.positions(self.ids[query]))
+            if position >= 0 and self.sign * self.scores[query, place] > 0
         )
 
 
 def _explanation(
-    place: int, name: int | str, sides: tuple[_Side, _Side], said: Predictions, known: TrainInstances
+    place: int, query: int | str, supporting: _Side, opposing: _Side, predicted: Predictions
 ) -> Explanation:
-    label = int(said.predicted[place])
+    number, labels = int(predicted.predicted[place]), predicted.labels
+    names = supporting.known.examples.label_names if supporting.known.examples is not None else None
+    label = None if labels is None or (names and labels[place] < 0) else int(labels[place])
     return Explanation(
-        query=name,
-        predicted=label,
-        probability=float(said.probs[place, label]),
-        given=None if said.given is None else int(said.given[place]),
-        pushed=sides[0].reasons(place, known),
-        against=sides[1].reasons(place, known),
+        query=query,
+        predicted=names[number] if names else number,
+        probability=float(predicted.probs[place, number]),
+        label=names[label] if names and label is not None else label,
+        supporting=supporting.of(place),
+        opposing=opposing.of(place),
     )
+
+
+def _described(one: Explanation, value: Any, name: str, row: int | None, examples: Examples) -> Explanation:
+    """Return an explanation with what its query has in common with the examples."""
+    spans: set[tuple[int, int]] = set()
+    sides: list[tuple[InfluentialExample, ...]] = []
+    for side in (one.supporting, one.opposing):
+        common = [examples.in_common(value, example.row) for example in side]
+        spans.update(span for each in common for span in each.query_spans)
+        sides.append(
+            tuple(
+                replace(example, shared_spans=each.example_spans, near_columns=each.columns)
+                for example, each in zip(side, common, strict=True)
+            )
+        )
+    return replace(one, name=name, row=row, supporting=sides[0], opposing=sides[1], shared_spans=tuple(sorted(spans)))
+
+
+def _leading(side: tuple[InfluentialExample, ...]) -> int:
+    return next((place for place, example in enumerate(side) if not example.significant), len(side))
 
 
 def _checked_magnitudes(influence: turnover.Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:
@@ -158,7 +389,7 @@ def _checked_magnitudes(influence: turnover.Influence, given: ArrayLike | None, 
     scale = np.asarray(given, np.float32)
     if scale.shape != (count,) or not bool((scale > 0).all()):
         raise ApplicationError(
-            f"magnitudes have shape {list(scale.shape)} for {count} training instances, or are not all above 0. Give "
+            f"magnitudes must be {count} numbers above 0, one per instance, got shape {list(scale.shape)}. Give "
             "those of row_magnitudes(influence)."
         )
     return scale
@@ -167,23 +398,18 @@ def _checked_magnitudes(influence: turnover.Influence, given: ArrayLike | None, 
 _Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
-def _by_side(same_label: SameLabel) -> list[bool]:
-    """Tell whether only rows of the predicted label count: toward it and against it, once if both are alike."""
-    return [True, False] if same_label == "pushed" else [bool(same_label)]
-
-
 def _marked(top: Top, level: float) -> tuple[Top, _Marks]:
-    """Return lists, and which entries of both [queries, k] stand out; none where noise is not known."""
+    """Return lists, and which entries of both [queries, k] are significant; none where noise is not known."""
     counts = top.distinguishable(level) if top.knows_noise else np.zeros((len(top.counts), 2), np.int64)
     places = np.arange(top.k)
     return top, (places < counts[:, :1], places < counts[:, 1:])
 
 
-def _of_label(scores: Scores, known: TrainInstances, said: Predictions, same_label: bool) -> Scores:
-    """Return scores in which rows of other labels than the predicted do not count."""
-    if not same_label or known.labels is None:
+def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | int | None) -> Scores:
+    """Return scores in which examples of other labels, one for all queries or one per query, do not count."""
+    if label is None or known.labels is None:
         return scores
-    return _changed(scores, np.where(known.labels[:, None] == said.predicted, scores.values, np.float32(np.nan)))
+    return _changed(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
 
 
 def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: float) -> tuple[Top, _Marks]:
@@ -194,7 +420,7 @@ def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: flo
     top = _changed(scores, scores.values / own, own).top(k)
     rows = TrainInstances(scores.ids, None)
     queries = np.arange(len(top.counts))[:, None]
-    places = [rows.places(ids) for ids in (top.helpful_ids, top.harmful_ids)]
+    places = [rows.positions(ids) for ids in (top.helpful_ids, top.harmful_ids)]
     helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
     helpful, harmful = ((place >= 0) & marked[place, queries] for place in places)
     path = f"{scores.path}; relative to each row's magnitude"
@@ -202,7 +428,7 @@ def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: flo
 
 
 def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.float32] | None = None) -> Scores:
-    """Return scores with other values; with a scale, standard errors are divided by it and never-trained ids let go."""
+    """Return scores with other values; with a scale, standard errors are divided by it and null ids let go."""
     stderr = scores.stderr
     return Scores(
         values,
@@ -213,4 +439,5 @@ def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.floa
         unit=scores.unit,
         path=scores.path,
         replicas=scores.replicas,
+        standardized=scores.standardized,
     )

@@ -1,34 +1,41 @@
-"""Annotators, sources, users: what a whole group of training rows does to predictions."""
+"""Annotators, sources, users: influence of whole groups of training rows, and predictions without one of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 import turnover
+from turnover.batches import Batch, batches_of, logits_of
+from turnover.errors import ApplicationError
+from turnover.influence import Member, evaluating, null_ids
 from turnover.scores import Scores, discoveries, normal_tail
 
-from .plain_data import plain, table_of
-from .train_instances import checked_labels
+from ._results import Result, checked_labels, entry, significance, table_of
+from .examples import Examples, TrainInstances
+from .predictions import class_probabilities, predictions
 
 if TYPE_CHECKING:
     import pandas
 
 
 @dataclass(frozen=True)
-class GroupScore:
-    """What one group does to the queries.
+class GroupScore(Result):
+    """The influence of one group on the queries.
 
     Attributes:
         group: its name; its id where it has none.
-        rows: how many training instances it has; 1 where the group itself was the instance.
+        rows: how many training rows it has; 1 where that is not known of a group that was the instance.
         score: mean influence on the queries of the whole group; positive: it helps.
-        per_row: the same for each of its rows.
+        per_row: the same divided by its rows.
         stderr: standard error of `score`; None: not known.
-        p_value: how probable such a score is without any influence; None: not known.
-        stands_out: whether it is distinguishable from noise among all groups.
+        p_value: probability of such a score without any influence; None: not known.
+        significant: whether it differs from noise, corrected for all groups.
+        likely_label_errors: its labels that disagree with their held-out prediction; None: not looked for.
     """
 
     group: Any
@@ -37,17 +44,18 @@ class GroupScore:
     per_row: float
     stderr: float | None
     p_value: float | None
-    stands_out: bool
+    significant: bool
+    likely_label_errors: int | None = None
 
 
 @dataclass(frozen=True)
-class GroupScores:
-    """What groups do, the most helpful first.
+class GroupScores(Result):
+    """The influence of groups, the most harmful first.
 
     Attributes:
-        items: one a group.
+        items: one per group.
         as_instances: whether groups were the instances of the training; else scores are sums over their rows.
-        level: share of the groups that stand out which may be noise.
+        level: false discovery rate of the significant groups.
         unit: what scores are differences of.
     """
 
@@ -56,13 +64,40 @@ class GroupScores:
     level: float
     unit: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it."""
-        return plain(self)
-
     def table(self) -> "pandas.DataFrame":
-        """Return one row a group: what `GroupScore` has."""
-        return table_of([vars(item) for item in self.items], [field.name for field in fields(GroupScore)])
+        """Return one row per group: what `GroupScore` has."""
+        return table_of(self.items, GroupScore)
+
+
+@dataclass(frozen=True)
+class WithoutGroup(Result):
+    """Predictions with one group switched off.
+
+    Attributes:
+        full: probabilities of the full network [rows, classes].
+        without: those of the flipped subnetwork of the group, which was not trained on it.
+        usual: the mean of those of flipped subnetworks of null ids: what being smaller alone changes.
+        spread: how much these differ from each other [rows, classes].
+    """
+
+    _also = ("changed", "distance")
+
+    full: NDArray[np.float32]
+    without: NDArray[np.float32]
+    usual: NDArray[np.float32]
+    spread: NDArray[np.float32]
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Tell for each row whether the most probable class is another one without the group."""
+        return self.without.argmax(1) != self.full.argmax(1)
+
+    @property
+    def distance(self) -> NDArray[np.float32]:
+        """Return how far the full network's class moved from `usual` without the group, in spreads [rows]."""
+        rows, label = np.arange(len(self.full)), self.full.argmax(1)
+        moved = self.without[rows, label] - self.usual[rows, label]
+        return (moved / np.maximum(self.spread[rows, label], 1e-6)).astype(np.float32)
 
 
 def groups(
@@ -74,11 +109,11 @@ def groups(
     level: float = 0.05,
     progress: bool | None = False,
 ) -> GroupScores:
-    """Return what each group of training rows does to a set of queries.
+    """Return the influence of each group of training rows on a set of queries.
 
     Where groups were the instances of the training (`turnover.with_instance_ids(data, groups="annotator")`), a group
-    has one mask and its score is that of its id: the part of the network that never saw any of its rows against the
-    part that did. Where rows were the instances, a group's score is the sum of its rows'. That leaves out what rows
+    has one mask and its score is that of its id: its flipped subnetwork, which was trained on none of its rows, against
+    its kept one. Where rows were the instances, a group's score is the sum of its rows'. That leaves out what rows
     teach together, and the other rows of the group stay in play; prefer groups as instances when the question is known
     before training.
 
@@ -87,11 +122,11 @@ def groups(
         queries: labeled rows, as for `Influence.mean`.
         members: the group of every training instance, in the order of the data; None: instances are groups.
         names: of groups that are instances, by id, as `data.names` has them; None: ids.
-        level: share of the groups that stand out which may be noise.
+        level: false discovery rate of the significant groups.
         progress: show a bar; None: on a terminal.
 
     Raises:
-        ApplicationError: not one group an instance.
+        ApplicationError: not one group per instance.
 
     Example:
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
@@ -100,33 +135,101 @@ def groups(
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(40)):
         ...     _ = net(x)  # training goes here
-        >>> found = groups(turnover.Influence(net, train=data), (x, y), members=["Ann", "Bob"] * 20)
-        >>> sorted(item.group for item in found.items), found.items[0].rows
+        >>> scores = groups(turnover.Influence(net, train=data), (x, y), members=["Ann", "Bob"] * 20)
+        >>> sorted(item.group for item in scores.items), scores.items[0].rows
         (['Ann', 'Bob'], 20)
     """
     mean = influence.mean(queries, progress=progress)
     if members is None:
         every = [(names or {}).get(int(id), int(id)) for id in mean.ids]
-        stderr, p = mean.stderr, mean.p_values()
-        values, sizes = mean.values.astype(np.float64), np.ones(len(mean), np.int64)
+        significant, p_values = significance(mean, level)
+        values, stderr, sizes = mean.values.astype(np.float64), mean.stderr, np.ones(len(mean), np.int64)
     else:
-        given = checked_labels(members, len(mean))
-        every, values, stderr, sizes = _summed(mean, given)
-        p = None if stderr is None else normal_tail(values / np.maximum(stderr, 1e-30))
-    marked = np.zeros(len(values), bool) if p is None else discoveries(np.asarray(p, np.float32)[:, None], level)[:, 0]
+        every, values, stderr, sizes = _summed(mean, checked_labels(members, len(mean)))
+        p_values = None if stderr is None else normal_tail(values / np.maximum(stderr, 1e-30)).astype(np.float32)
+        significant = np.zeros(len(values), bool) if p_values is None else discoveries(p_values[:, None], level)[:, 0]
     items = [
         GroupScore(
             group=every[place],
             rows=int(sizes[place]),
             score=float(values[place]),
             per_row=float(values[place] / sizes[place]),
-            stderr=None if stderr is None else float(stderr[place]),
-            p_value=None if p is None else float(p[place]),
-            stands_out=bool(marked[place]),
+            stderr=entry(stderr, place),
+            p_value=entry(p_values, place),
+            significant=bool(significant[place]),
         )
-        for place in np.argsort(-values, kind="stable")
+        for place in np.argsort(values, kind="stable")
     ]
     return GroupScores(tuple(items), members is None, level, mean.unit)
+
+
+def find_groups(
+    mean: Scores, examples: Examples, label_errors: NDArray[np.bool_], *, level: float, most: int = 200
+) -> GroupScores:
+    """Return groups that were the instances of the training as a finding, the most harmful first; empty without groups.
+
+    Args:
+        mean: mean influence of every group on the validation rows.
+        examples: the rows.
+        label_errors: training rows whose label disagrees with their held-out prediction.
+        level: false discovery rate.
+        most: groups.
+    """
+    if not examples.groups:
+        return GroupScores((), True, level, mean.unit)
+    significant, p_values = significance(mean, level)
+    ids = examples.ids[examples.train_rows]
+    items = []
+    for place in np.argsort(np.nan_to_num(mean.values, nan=np.inf), kind="stable")[:most]:
+        if np.isfinite(mean.values[place]):
+            about = examples.instance_of(int(mean.ids[place]))
+            items.append(
+                GroupScore(
+                    group=about["group"],
+                    rows=about["rows"],
+                    score=float(mean.values[place]),
+                    per_row=float(mean.values[place]) / about["rows"],
+                    stderr=entry(mean.stderr, place),
+                    p_value=entry(p_values, place),
+                    significant=bool(significant[place]),
+                    likely_label_errors=int(label_errors[ids == mean.ids[place]].sum()),
+                )
+            )
+    return GroupScores(tuple(items), True, level, mean.unit)
+
+
+def without_group(influence: turnover.Influence, group: int, inputs: Any, *, others: int = 32) -> WithoutGroup:
+    """Return predictions by the flipped subnetwork of a group, beside those of the full network.
+
+    Half of a network predicts a little differently from the whole of it, whatever the half. So the same is done with
+    null ids: only what goes beyond them is due to the group.
+
+    Args:
+        influence: of a classifier whose instances are groups.
+        group: the group's instance id; `turnover.batches.instance_id_of("Ann")` for a name.
+        inputs: rows, as for `Influence.pairwise`.
+        others: how many null ids to compare with.
+
+    Raises:
+        ApplicationError: the group was never trained, or others is less than 2.
+
+    Example:
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        >>> net = turnover.wrap(net, at=["1"])
+        >>> with turnover.instances([7] * 20):
+        ...     _ = net(torch.randn(20, 4))  # training goes here
+        >>> without_group(turnover.Influence(net), 7, torch.randn(3, 4)).changed.shape
+        (3,)
+    """
+    if isinstance(others, bool) or not isinstance(others, int) or others < 2:
+        raise ApplicationError(
+            f"others must be an integer >= 2, for a spread of null ids, got {others!r}. Give others=32."
+        )
+    _check_trained(influence, group)
+    full = predictions(influence, inputs).probs
+    ids = [int(group), *null_ids(others).tolist()]
+    flipped = np.stack([_flipped(influence, inputs, id) for id in ids])
+    return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
 
 
 def _summed(
@@ -135,7 +238,7 @@ def _summed(
     """Return names, sums of scores, their standard errors and sizes of groups.
 
     Masks of different rows are independent, so variances add up. What was subtracted from all of them was estimated on
-    never-trained ids; its error is common to the rows of a group and adds up as it is.
+    null ids; its error is common to the rows of a group and adds up as it is.
     """
     every, place, sizes = np.unique(members, return_inverse=True, return_counts=True)
     finite = np.nan_to_num(mean.values.astype(np.float64), nan=0.0)
@@ -146,3 +249,37 @@ def _summed(
     if mean.null is not None and mean.offset is not None:
         variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)
     return every.tolist(), values, np.sqrt(variance), sizes.astype(np.int64)
+
+
+def _check_trained(influence: turnover.Influence, group: int) -> None:
+    if isinstance(group, bool) or not isinstance(group, int | np.integer) or group < 0:
+        raise ApplicationError(
+            f"group must be an instance id, an integer >= 0, got {group!r}. The id of a name: "
+            "turnover.batches.instance_id_of('Ann')."
+        )
+    try:
+        ids = influence.train_ids
+    except turnover.TurnOverError:
+        return  # without training data any id may be meant
+    if TrainInstances(ids, None).positions([group])[0] < 0:
+        raise ApplicationError(
+            f"no training instance has the id {group}. Give ids to groups: turnover.with_instance_ids(data, "
+            "groups='column')."
+        )
+
+
+def _flipped(influence: turnover.Influence, inputs: Any, id: int) -> NDArray[np.float32]:
+    models = influence.models
+    with evaluating([Member(model) for model in models]):
+        batches = batches_of(inputs, targets=influence.targets, training_rows=False)
+        return np.concatenate([_flipped_batch(models, batch, id) for batch in batches])
+
+
+def _flipped_batch(models: Sequence[nn.Module], batch: Batch, id: int) -> NDArray[np.float32]:
+    outputs = []
+    for model in models:
+        moved = batch.to(next(iter(model.parameters())).device)
+        with turnover.instances([id] * batch.rows, view="flip"):
+            rows = logits_of(model(*moved.args, **moved.kwargs)).float().cpu()
+        outputs.append(rows.unflatten(0, (-1, batch.rows)))  # one replica after the other
+    return class_probabilities(torch.cat(outputs).mean(0)).numpy()

@@ -1,8 +1,7 @@
-"""What the network memorized: self-influence, and labels that the part which never saw a row does not believe."""
+"""What the network memorized: self-influence of the training rows, and likely label errors among them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,172 +10,205 @@ import turnover
 from turnover.errors import ApplicationError
 from turnover.scores import OutOfSample, Scores
 
-from .label_margins import doubtful_first, label_margins
+from ._results import Result, checked_count, checked_labels, entry, significance, table_of
+from .examples import Examples
+from .label_errors import (
+    HeldOutExample,
+    LabelError,
+    LabelErrors,
+    confident_label_errors,
+    held_out_fields,
+    label_error_order,
+    label_margins,
+)
 from .near_duplicates import Duplicates
-from .plain_data import plain, table_of
-from .train_instances import checked_count, checked_labels
+from .trust import Histogram, histogram
 
 if TYPE_CHECKING:
     import pandas
 
+_MOST_DUPLICATES = 4
+
 
 @dataclass(frozen=True)
-class MemorizedRow:
-    """One training row, as far as it was memorized.
+class MemorizedExample(HeldOutExample):
+    """A training example with its self-influence.
 
     Attributes:
-        id: its instance id.
-        position: its row number in the data.
-        label: its given label.
-        suggested: the label that the part of the network which never saw it holds for most probable.
-        label_probability: what that part gives the given label.
-        suggested_probability: and what it gives the suggested one.
-        margin: how much more it believes in the given label than in any other, −1 to 1; see `label_margins`.
-        self_influence: how much having seen the row helps on it; high: memorized.
-        stderr: standard error of the self-influence; None: not known.
-        twins: positions of its near-duplicates, with which it was not truly unseen.
-        twins_disagree: whether one of them has another label.
+        self_influence: how much training on the example improves its own prediction; high: memorized.
+        stderr: standard error; None: not known.
+        significant: whether it differs from the null ids.
     """
 
-    id: int
-    position: int
-    label: int
-    suggested: int
-    label_probability: float
-    suggested_probability: float
-    margin: float
     self_influence: float
     stderr: float | None
-    twins: tuple[int, ...]
-    twins_disagree: bool
-
-    @property
-    def sentence(self) -> str:
-        """Return it in words."""
-        said = f"given {self.label} ({self.label_probability:.0%}), "
-        if self.suggested == self.label:
-            said += "and the part that never saw it agrees"
-        else:
-            said += f"but the part that never saw it says {self.suggested} ({self.suggested_probability:.0%})"
-        if self.twins_disagree:
-            said += "; a near-duplicate has another label"
-        elif self.twins:
-            said += "; not truly unseen, as it has a near-duplicate"
-        return said + "."
+    significant: bool
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """How often values fall between edges: counts [bins], edges [bins + 1]."""
+class MemorizedExamples(Result):
+    """Training examples by self-influence, the largest first.
 
-    counts: NDArray[np.int64]
-    edges: NDArray[np.float64]
+    Attributes:
+        rows: training rows.
+        count: how many are memorized: their self-influence is positive and significant.
+        share_positive: share of rows whose self-influence is positive, significant or not.
+        level: false discovery rate.
+        unit: of self-influence.
+        histogram: of all rows.
+        items: the first of them.
+    """
+
+    _also = ("share",)
+    noun: ClassVar[str] = "row"
+
+    rows: int
+    count: int
+    share_positive: float
+    level: float
+    unit: str
+    histogram: Histogram | None
+    items: tuple[MemorizedExample, ...]
+
+    @property
+    def share(self) -> float:
+        """Return the share of training rows that are memorized."""
+        return self.count / max(self.rows, 1)
 
 
 @dataclass(frozen=True)
 class Memorized:
-    """How far each training row was memorized.
+    """How far each training row was memorized, and how far its label agrees with its held-out prediction.
 
     Attributes:
         self_influence: of every row.
-        unseen: predictions of every row by the part that never saw it.
+        out_of_sample: held-out predictions of every row.
         labels: the given labels [n].
-        margins: of every row's given label [n], see `label_margins`; negative: not the most probable.
-        order: places of all rows, the likeliest wrong label first; see `doubtful_first`.
-        duplicates: rows that are nearly the same; None: not looked for.
+        margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable.
+        order: places of all rows, the likeliest label error first; see `label_error_order`.
+        confident: whether each row's held-out prediction confidently disagrees with its label [n].
+        significant: whether each row's self-influence is significant [n].
+        level: false discovery rate.
+        duplicates: near-duplicates among the rows; None: not looked for.
+        examples: the rows with their names; None: results have positions and class numbers.
     """
 
     self_influence: Scores
-    unseen: OutOfSample
+    out_of_sample: OutOfSample
     labels: NDArray[np.int64]
     margins: NDArray[np.float32]
     order: NDArray[np.int64]
-    duplicates: Duplicates | None
+    confident: NDArray[np.bool_]
+    significant: NDArray[np.bool_]
+    level: float
+    duplicates: Duplicates | None = None
+    examples: Examples | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.labels)
 
     @property
+    def count(self) -> int:
+        """Return how many rows are memorized: their self-influence is positive and significant."""
+        return int((self.significant & (self.self_influence.values > 0)).sum())
+
+    @property
     def share_positive(self) -> float:
-        """Return the share of rows whose self-influence is positive."""
+        """Return the share of rows whose self-influence is positive, significant or not."""
         values = self.self_influence.values
         return float((values[np.isfinite(values)] > 0).mean())
 
     @property
-    def disbelieved(self) -> int:
-        """Return how many rows have a label that is not the most probable to the part which never saw them."""
+    def disagreements(self) -> int:
+        """Return how many labels disagree with their held-out prediction."""
         return int((self.margins < 0).sum())
 
-    def histogram(self, bins: int = 50) -> Histogram:
-        """Return the histogram of self-influence between its 0.5th and 99.5th percentile; outermost bins hold the rest.
+    def histogram(self, bins: int = 50, *, tails: float = 0.5) -> Histogram | None:
+        """Return the histogram of self-influence.
 
         Args:
-            bins: how many.
+            bins: number of bins.
+            tails: percent of the rows on either side that the outermost bins hold.
         """
-        bins = checked_count(bins, "bins")
-        values = self.self_influence.values[np.isfinite(self.self_influence.values)].astype(np.float64)
-        low, high = np.percentile(values, [0.5, 99.5])
-        if not high > low:
-            low, high = low - 0.5, high + 0.5
-        counts, edges = np.histogram(np.clip(values, low, high), bins, (low, high))
-        return Histogram(counts, edges)
+        return histogram(self.self_influence, bins=checked_count(bins, "bins"), tails=tails)
 
-    def row(self, place: int) -> MemorizedRow:
-        """Return what is known of one row."""
-        probs, stderr = self.unseen.probs[place], self.self_influence.stderr
-        label, suggested = int(self.labels[place]), int(probs.argmax())
-        twins = () if self.duplicates is None else self.duplicates.twins(place)
-        return MemorizedRow(
-            id=int(self.unseen.ids[place]),
-            position=int(place),
-            label=label,
-            suggested=suggested,
-            label_probability=float(probs[label]),
-            suggested_probability=float(probs[suggested]),
-            margin=float(self.margins[place]),
-            self_influence=float(self.self_influence.values[place]),
-            stderr=None if stderr is None else float(stderr[place]),
-            twins=twins,
-            twins_disagree=bool((self.labels[list(twins)] != label).any()),
+    def memorized_example(self, position: int) -> MemorizedExample:
+        """Return one row with its self-influence."""
+        own = self.self_influence
+        return MemorizedExample(
+            **self._held_out(position),
+            self_influence=float(own.values[position]),
+            stderr=entry(own.stderr, position),
+            significant=bool(self.significant[position]),
         )
 
-    def likely_wrong(self, k: int | None = None) -> tuple[MemorizedRow, ...]:
-        """Return the rows whose label looks wrong, the likeliest first.
+    def label_error(self, position: int) -> LabelError:
+        """Return one row with its label and its held-out prediction."""
+        others = [] if self.duplicates is None else list(self.duplicates.twins(int(position)))
+        rows = others if self.examples is None else self.examples.train_rows[others].tolist()
+        return LabelError(
+            **self._held_out(position),
+            confident=bool(self.confident[position]),
+            self_influence=entry(self.self_influence.values, position),
+            stderr=entry(self.self_influence.stderr, position),
+            duplicates=tuple(rows[:_MOST_DUPLICATES]),
+            duplicates_disagree=bool((self.labels[others] != self.labels[position]).any()),
+        )
+
+    def likely_label_errors(self, k: int | None = None) -> tuple[LabelError, ...]:
+        """Return the likeliest label errors, the likeliest first.
 
         Args:
-            k: that many rows, whatever their margin; None: all whose label is not the most probable.
+            k: that many rows, whether or not their label disagrees; None: all whose label disagrees.
         """
-        count = self.disbelieved if k is None else checked_count(k, "k")
-        return tuple(self.row(int(place)) for place in self.order[:count])
+        count = self.disagreements if k is None else checked_count(k, "k")
+        return tuple(self.label_error(int(position)) for position in self.order[:count])
 
-    def most_memorized(self, k: int = 10) -> tuple[MemorizedRow, ...]:
+    def most_memorized(self, k: int = 10) -> tuple[MemorizedExample, ...]:
         """Return the k rows of the highest self-influence, the highest first."""
         values = np.nan_to_num(self.self_influence.values, nan=-np.inf)
-        order = np.lexsort((np.arange(len(values)), -values))
-        return tuple(self.row(int(place)) for place in order[: checked_count(k, "k")])
+        order = np.argsort(-values, kind="stable")
+        return tuple(self.memorized_example(int(position)) for position in order[: checked_count(k, "k")])
 
-    def as_dict(self, k: int | None = None) -> dict[str, Any]:
-        """Return a summary and the rows whose label looks wrong, as JSON could hold it.
+    def find_memorized(self, most: int = 200) -> MemorizedExamples:
+        """Return the memorized rows as a finding: its counts, and at most so many rows of positive self-influence."""
+        items = tuple(one for one in self.most_memorized(most) if one.self_influence > 0)
+        about = self.self_influence.unit, self.histogram(40, tails=0.0)
+        return MemorizedExamples(len(self), self.count, self.share_positive, self.level, *about, items)
+
+    def find_label_errors(self, most: int = 500, *, unseen: tuple[int, int] = (0, 0)) -> LabelErrors:
+        """Return the likely label errors as a finding: its counts, and at most so many rows.
 
         Args:
-            k: as for `likely_wrong`.
+            most: rows.
+            unseen: rows that were not trained on and were predicted in the same way, and disagreements among them.
         """
+        count = self.disagreements
+        items = self.likely_label_errors(min(most, count)) if count else ()
+        return LabelErrors(len(self), count, int(self.confident.sum()), *unseen, items)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return memorized rows and likely label errors as JSON could hold them."""
         return {
-            "rows": len(self),
-            "unit": self.self_influence.unit,
-            "share_positive": self.share_positive,
-            "disbelieved": self.disbelieved,
-            "histogram": plain(self.histogram()),
-            "duplicate_groups": None if self.duplicates is None else len(self.duplicates.groups),
-            "likely_wrong": _as_rows(self.likely_wrong(k)),
-            "most_memorized": _as_rows(self.most_memorized()),
+            "memorized": self.find_memorized().as_dict(),
+            "likely_label_errors": self.find_label_errors().as_dict(),
         }
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row for each training row, the likeliest wrong label first: what `MemorizedRow` has."""
-        rows = [vars(self.row(int(place))) for place in self.order]
-        return table_of(rows, [field.name for field in fields(MemorizedRow)])
+        """Return one row per training row, the likeliest label error first: what `LabelError` has."""
+        return table_of([self.label_error(int(position)) for position in self.order], LabelError)
+
+    def _held_out(self, position: int) -> dict[str, Any]:
+        """Return the fields of `HeldOutExample`."""
+        label = int(self.labels[position])
+        if self.examples is None:
+            about = {"row": int(position), "name": None, "label": label, "group": None, "rows": 1}
+            instance = {"id": int(self.out_of_sample.ids[position]), "position": int(position), **about}
+        else:
+            instance = self.examples.training_row(position)
+        names = None if self.examples is None else self.examples.label_names
+        return {**instance, **held_out_fields(self.out_of_sample, int(position), label, names)}
 
 
 def memorized(
@@ -186,15 +218,17 @@ def memorized(
     labels: Any = None,
     duplicates: Duplicates | None = None,
     self_influence: Scores | None = None,
-    unseen: OutOfSample | None = None,
+    out_of_sample: OutOfSample | None = None,
+    level: float = 0.05,
+    examples: Examples | None = None,
     progress: bool | None = False,
 ) -> Memorized:
-    """Return how far each training row was memorized, and which labels are doubtful.
+    """Return how far each training row was memorized, and which labels are likely errors.
 
-    A label is suspicious where the part of the network that never saw the row does not believe it. Rows are ordered by
-    `doubtful_first`; self-influence is reported beside it. A near-duplicate that was trained makes a row less unseen
-    than it seems: where both have one label, self-influence is too low and the margin too good. Rows that have one say
-    so.
+    A row is memorized where its self-influence is positive and significant. Its label is a likely error where it
+    disagrees with the held-out prediction; rows are ordered by `label_error_order`. A near-duplicate that was trained
+    makes a row less held out than it seems: where both have one label, self-influence is too low and the margin too
+    good. Rows that have one name it.
 
     Args:
         influence: of a classifier, with its training data.
@@ -202,7 +236,9 @@ def memorized(
         labels: the label of every row, from 0 to classes − 1; None: those of the data.
         duplicates: of `near_duplicates` on the same rows; None: not looked for.
         self_influence: `influence.self_influence(train)` where it is known already; None: it is computed.
-        unseen: `influence.out_of_sample(train)` where it is known already; None: it is computed.
+        out_of_sample: `influence.out_of_sample(train)` where it is known already; None: it is computed.
+        level: false discovery rate of the significant rows.
+        examples: the rows with their names; None: results have positions and class numbers.
         progress: show a bar; None: on a terminal.
 
     Raises:
@@ -215,39 +251,44 @@ def memorized(
         >>> from turnover.training import TrainingRecipe
         >>> trained = TrainingRecipe(lambda: turnover.wrap(net, at=["1"]), x, y, epochs=40).fit()
         >>> found = memorized(turnover.Influence(trained, train=data))
-        >>> len(found), len(found.likely_wrong(3)), 0 <= found.share_positive <= 1
+        >>> len(found), len(found.likely_label_errors(3)), 0 <= found.share_positive <= 1
         (40, 3, True)
     """
     own = influence.self_influence(train, progress=progress) if self_influence is None else self_influence
-    seen = influence.out_of_sample(train, progress=progress) if unseen is None else unseen
-    if not np.array_equal(own.ids, seen.ids):
-        raise ApplicationError("self_influence and unseen are of different rows. Compute both on the same data.")
-    given = _labels(labels, seen)
+    held_out = influence.out_of_sample(train, progress=progress) if out_of_sample is None else out_of_sample
+    if not np.array_equal(own.ids, held_out.ids):
+        raise ApplicationError("self_influence and out_of_sample are of different rows. Compute both on the same data.")
+    given = _class_labels(labels, held_out)
     if duplicates is not None and len(duplicates) != len(given):
         raise ApplicationError(
             f"duplicates were looked for among {len(duplicates)} rows, and there are {len(given)}. Give those of the "
             "same rows: near_duplicates(texts)."
         )
-    margins, order = label_margins(seen, given), doubtful_first(seen, given)
-    return Memorized(own, seen, given, margins, order, duplicates)
+    return Memorized(
+        self_influence=own,
+        out_of_sample=held_out,
+        labels=given,
+        margins=label_margins(held_out, given),
+        order=label_error_order(held_out, given),
+        confident=confident_label_errors(held_out, given),
+        significant=significance(own, level)[0],
+        level=level,
+        duplicates=duplicates,
+        examples=examples,
+    )
 
 
-def _labels(labels: Any, seen: OutOfSample) -> NDArray[np.int64]:
-    if labels is None and seen.labels is None:
+def _class_labels(labels: Any, held_out: OutOfSample) -> NDArray[np.int64]:
+    if labels is None and held_out.labels is None:
         raise ApplicationError(
-            "the labels of the rows are not known as classes. Give labels=[...], one a row, from 0 to classes − 1."
+            "the labels of the rows are not known as classes. Give labels=[...], one per row, from 0 to classes − 1."
         )
-    given = checked_labels(seen.labels if labels is None else labels, len(seen))
-    classes = seen.probs.shape[1]
+    given = checked_labels(held_out.labels if labels is None else labels, len(held_out))
+    classes = held_out.probs.shape[1]
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= classes:
-        raise ApplicationError(f"labels must be class numbers from 0 to {classes - 1}, one a row.")
+        raise ApplicationError(f"labels must be class numbers from 0 to {classes - 1}, one per row.")
     if (given == given[0]).all():
         raise ApplicationError(
-            f"all {len(given)} rows have the label {given[0]}, so none can be told to be wrong. Give rows of two "
-            "classes or more."
+            f"all {len(given)} rows have the label {given[0]}, so none can be an error. Give two classes or more."
         )
     return given.astype(np.int64)
-
-
-def _as_rows(rows: Sequence[MemorizedRow]) -> list[dict[str, Any]]:
-    return [{**plain(row), "sentence": row.sentence} for row in rows]

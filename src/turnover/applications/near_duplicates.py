@@ -1,7 +1,7 @@
 """Rows that are the same or nearly the same: by their text, or by features that are given.
 
-Duplicates matter twice: a row whose twin was trained is not truly unseen by the part that never saw it, and a twin on
-both sides of a split makes a test set easier than the world.
+Duplicates matter twice: a row whose twin was trained is not truly held out, and a twin on both sides of a split makes a
+test set easier than the world.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from turnover.errors import ApplicationError
+from turnover.scores import load_pandas
 
-from .components import Components
-from .near_features import join_near_features
-from .near_texts import join_near_texts, normalized
-from .plain_data import table_of
+from ._results import Result
+from ._similarity import Components, join_near_features, join_near_texts, normalized
+from .examples import Examples
 
 if TYPE_CHECKING:
     import pandas
+
+# Pixels and cells of different rows are alike by nature: only what is practically the same counts.
+_SAME_FEATURES = 0.999
+# All pairs of features are compared, so that time grows with the square of the rows; of more, only the same count.
+_MOST_COMPARED = 20_000
+_SHOWN_OF_A_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -50,21 +56,65 @@ class Duplicates:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the groups as JSON could hold them."""
-        groups = zip(self.groups, self.exact, strict=True)
-        return {
-            "threshold": self.threshold,
-            "rows": len(self),
-            "groups": [{"rows": list(rows), "exact": exact} for rows, exact in groups],
-        }
+        groups = [{"rows": list(rows), "exact": exact} for rows, exact in self._groups()]
+        return {"threshold": self.threshold, "rows": len(self), "groups": groups}
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row for each that has a duplicate: group, row and whether the whole group is exactly the same."""
-        rows = [
-            {"group": number, "row": row, "exact": self.exact[number]}
-            for number, group in enumerate(self.groups)
-            for row in group
-        ]
-        return table_of(rows, ["group", "row", "exact"])
+        """Return one line per row that has a duplicate: group, row and whether the whole group is exactly the same."""
+        rows = [(number, row, self.exact[number]) for number, group in enumerate(self.groups) for row in group]
+        return load_pandas().DataFrame(rows, columns=["group", "row", "exact"])
+
+    def among(self, rows: NDArray[np.int64]) -> "Duplicates":
+        """Return the duplicates among some of the rows, counted from 0 in their order."""
+        places = {int(row): place for place, row in enumerate(rows)}
+        kept = [(tuple(places[row] for row in group if row in places), exact) for group, exact in self._groups()]
+        kept = sorted((tuple(sorted(group)), exact) for group, exact in kept if len(group) > 1)
+        group_of = np.full(len(rows), -1, np.int64)
+        for number, (group, _) in enumerate(kept):
+            group_of[list(group)] = number
+        return Duplicates(
+            tuple(group for group, _ in kept), tuple(exact for _, exact in kept), group_of, self.threshold
+        )
+
+    def _groups(self) -> "zip[tuple[tuple[int, ...], bool]]":
+        return zip(self.groups, self.exact, strict=True)
+
+
+@dataclass(frozen=True)
+class DuplicateGroup(Result):
+    """Rows that are nearly the same.
+
+    Attributes:
+        rows: numbers of the first of them.
+        size: how many there are.
+        exact: all are the same, but for case, punctuation and spaces.
+        labels_agree: whether all have one label.
+        across_splits: at least one is for training and one for validation or test, so that the network is tested on
+            what it was trained on.
+    """
+
+    rows: tuple[int, ...]
+    size: int
+    exact: bool
+    labels_agree: bool
+    across_splits: bool
+
+
+@dataclass(frozen=True)
+class NearDuplicates(Result):
+    """Groups of near-duplicates: first those whose labels disagree, then those across splits, then by size.
+
+    Attributes:
+        count: number of groups.
+        contradictions: groups whose labels disagree.
+        across_splits: groups with training rows and validation or test rows.
+        items: the first groups.
+    """
+
+    count: int
+    contradictions: int
+    across_splits: int
+    items: tuple[DuplicateGroup, ...]
 
 
 def near_duplicates(
@@ -93,17 +143,17 @@ def near_duplicates(
     if (texts is None) == (features is None):
         raise ApplicationError("give either texts or features=, to compare rows by.")
     if not 0 < threshold <= 1:
-        raise ApplicationError(f"threshold={threshold!r}: give a similarity within (0, 1], such as 0.9.")
+        raise ApplicationError(f"threshold must be a similarity within (0, 1], such as 0.9, got {threshold!r}.")
     if texts is not None:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise ApplicationError("texts must be a list of strings, one a row.")
-        plain = [normalized(text) for text in texts]
+            raise ApplicationError("texts must be a list of strings, one per row.")
+        normal = [normalized(text) for text in texts]
         first, same = (
-            np.unique(np.array(plain, object), return_index=True, return_inverse=True)[1:] if plain else ([], [])
+            np.unique(np.array(normal, object), return_index=True, return_inverse=True)[1:] if normal else ([], [])
         )
         components = Components(len(first))
         if threshold < 1:
-            join_near_texts([plain[place] for place in first], threshold, components)
+            join_near_texts([normal[place] for place in first], threshold, components)
     else:
         rows = _rows(features)
         first, same = _same_rows(rows)
@@ -111,6 +161,40 @@ def near_duplicates(
         if threshold < 1:
             join_near_features(rows[first], threshold, components)
     return _duplicates(np.asarray(same, np.int64).reshape(-1), components, threshold)
+
+
+def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
+    """Return which rows are nearly the same, of all splits.
+
+    Args:
+        examples: the rows; texts are compared as texts.
+        features: inputs of all rows, [rows, ...]; images and tables are compared by them.
+    """
+    if examples.kind == "text":
+        return near_duplicates(list(examples.values))
+    threshold = _SAME_FEATURES if len(examples) <= _MOST_COMPARED else 1.0
+    return near_duplicates(features=features.flatten(1), threshold=threshold)
+
+
+def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: int = 100) -> NearDuplicates:
+    """Return near-duplicates as a finding: its counts, and at most so many groups."""
+    groups = [
+        DuplicateGroup(
+            rows=rows[:_SHOWN_OF_A_GROUP],
+            size=len(rows),
+            exact=exact,
+            labels_agree=len(set(examples.labels[list(rows)].tolist())) == 1,
+            across_splits=len(set((examples.splits[list(rows)] == "train").tolist())) == 2,
+        )
+        for rows, exact in zip(duplicates.groups, duplicates.exact, strict=True)
+    ]
+    groups.sort(key=lambda group: (group.labels_agree, not group.across_splits, -group.size, group.rows))
+    return NearDuplicates(
+        count=len(groups),
+        contradictions=sum(not group.labels_agree for group in groups),
+        across_splits=sum(group.across_splits for group in groups),
+        items=tuple(groups[:most]),
+    )
 
 
 def _rows(features: Any) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What the whole network predicts: probabilities, averaged over replicas and models, and where they are wrong."""
+"""Predictions of the full network, averaged over replicas and models, and the most confident errors among them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class Predictions:
 
     Attributes:
         probs: [rows, classes]; softmax of the outputs' mean over replicas and models.
-        given: the rows' own labels [rows]; None: they have none.
+        labels: of the rows [rows]; None: they have none.
         one_output: the model has one number for two classes.
     """
 
     probs: NDArray[np.float32]
-    given: NDArray[np.int64] | None
+    labels: NDArray[np.int64] | None
     one_output: bool = False
 
     @property
@@ -39,16 +39,16 @@ class Predictions:
         return self.probs.argmax(1)
 
     @property
-    def wrong(self) -> NDArray[np.int64]:
-        """Return the places of the rows that are predicted wrongly, the surest first."""
-        if self.given is None:
-            raise ApplicationError("the rows have no labels, so no prediction is wrong. Give (x, y).")
-        places = np.flatnonzero(self.predicted != self.given)
+    def errors(self) -> NDArray[np.int64]:
+        """Return the places of the rows whose prediction is not their label, the most confident errors first."""
+        if self.labels is None:
+            raise ApplicationError("the rows have no labels, so no prediction is an error. Give (x, y).")
+        places = np.flatnonzero(self.predicted != self.labels)
         return places[np.argsort(-self.probs[places].max(1), kind="stable")]
 
 
 def predictions(influence: turnover.Influence, rows: Any) -> Predictions:
-    """Return what the whole network predicts for rows, with the labels that they have.
+    """Return the predictions of the full network for rows, with the labels that they have.
 
     Args:
         influence: of a classifier.
@@ -64,16 +64,16 @@ def predictions(influence: turnover.Influence, rows: Any) -> Predictions:
     """
     models = influence.models
     outputs: list[Tensor] = []
-    given: list[Any] = []
+    labels: list[Any] = []
     with evaluating([Member(model) for model in models]):
         for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
             for part in _parts(batch):
                 outputs.append(_mean_outputs(models, part))
-            given.append(batch.target)
+            labels.append(batch.target)
     if not outputs:
         raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")
     probs = torch.cat([class_probabilities(part) for part in outputs]).numpy()
-    return Predictions(probs, _labels(given), one_output=outputs[0].shape[1] == 1)
+    return Predictions(probs, _labels(labels), one_output=outputs[0].shape[1] == 1)
 
 
 def class_probabilities(outputs: Tensor) -> Tensor:
@@ -108,6 +108,6 @@ def _mean_outputs(models: Sequence[nn.Module], batch: Batch) -> Tensor:
     return total / count
 
 
-def _labels(given: Sequence[Any]) -> NDArray[np.int64] | None:
-    whole = all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in given)
-    return torch.cat([part.cpu() for part in given]).numpy().astype(np.int64) if whole and given else None
+def _labels(parts: Sequence[Any]) -> NDArray[np.int64] | None:
+    whole = all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in parts)
+    return torch.cat([part.cpu() for part in parts]).numpy().astype(np.int64) if whole and parts else None

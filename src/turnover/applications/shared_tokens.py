@@ -7,7 +7,7 @@ from typing import Any
 
 from turnover.errors import ApplicationError
 
-from .plain_data import plain
+from ._results import Result
 
 STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before being but by can could did do does doing don
@@ -35,7 +35,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class SharedTokens:
+class SharedTokens(Result):
     """What two texts share.
 
     Attributes:
@@ -47,10 +47,6 @@ class SharedTokens:
     query: tuple[Span, ...]
     example: tuple[Span, ...]
     tokens: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it."""
-        return plain(self)
 
 
 def shared_tokens(

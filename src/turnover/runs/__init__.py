@@ -52,15 +52,14 @@ from .run import Run, open_run, start_run
 from .run_cleanse import (
     REMOVED,
     RemovedRow,
+    check_cleansing,
     cleaned_path,
-    prove_cleansing,
     refuse_cleansing,
     refuse_to_overwrite,
     removed_rows,
     run_cleansing,
     write_cleansing,
 )
-from .run_memorized import run_duplicates, run_memorized
 from .training import Curves
 
 __all__ = [
@@ -89,6 +88,7 @@ __all__ = [
     "Table",
     "Vocabulary",
     "Watch",
+    "check_cleansing",
     "checked_cells",
     "cleaned_path",
     "estimated_seconds",
@@ -99,7 +99,6 @@ __all__ = [
     "nearest",
     "need_pillow",
     "open_run",
-    "prove_cleansing",
     "quotes_are_text",
     "read_image",
     "refuse_cleansing",
@@ -107,8 +106,6 @@ __all__ = [
     "removed_rows",
     "run_cleansing",
     "run_digits",
-    "run_duplicates",
-    "run_memorized",
     "run_recipe",
     "same_table",
     "separator_of",

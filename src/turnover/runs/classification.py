@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from turnover.applications import Examples, TrainingText
+from turnover.errors import RunError
 from turnover.integrations import TextEncoder
 from turnover.scores import Scores
 from turnover.storage import atomic_file
@@ -67,6 +69,18 @@ class Classification:
     def rows(self) -> Rows:
         """Return all rows, in the order of their file."""
         return Rows.open(self._folder)
+
+    @cached_property
+    def examples(self) -> Examples:
+        """Return the rows as findings speak of them."""
+        rows = self.rows
+        about = rows.kind, rows.values, rows.names, rows.labels, rows.label_names
+        return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups)
+
+    @property
+    def text(self) -> TrainingText:
+        """Raise: rows are no text."""
+        raise RunError("a run of labeled rows has no training text. Its rows are run.rows.")
 
     @cached_property
     def splits(self) -> np.ndarray:

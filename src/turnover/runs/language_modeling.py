@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.applications import ColoredText, colored_text
+from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError
 from turnover.scores import Scores
 
@@ -23,8 +23,6 @@ from .rows import SPLITS, Rows
 from .training import loss_and_accuracy
 
 _DEFAULTS = {"hidden": 128, "epochs": 3, "learning_rate": 1e-3, "replicas": 3}
-# Words that are shown together.
-_PASSAGE = 80
 
 
 class LanguageModeling:
@@ -62,6 +60,17 @@ class LanguageModeling:
     def rows(self) -> Rows:
         """Raise: a text has no rows."""
         raise RunError("a run of a language model has a text and no labeled rows. Its text is run.task.corpus.")
+
+    @property
+    def examples(self) -> Examples:
+        """Raise: a text has no rows."""
+        raise RunError("a run of a language model has a text and no labeled rows. Its text is run.text.")
+
+    @cached_property
+    def text(self) -> TrainingText:
+        """Return the training text."""
+        words = (self.words[number] for number in self.corpus.tokens("train").tolist())
+        return TrainingText(tuple("\n" if word == END else word for word in words), self._config.context)
 
     @property
     def preparation(self) -> Inputs:
@@ -181,43 +190,3 @@ class LanguageModeling:
         """
         places = np.argsort(-probabilities, kind="stable")[:k]
         return [(self.words[place], float(probabilities[place])) for place in places]
-
-    def around(self, position: int, *, before: int = 8, after: int = 3) -> dict[str, Any]:
-        """Return the words around a training position, for people to read."""
-        place = position + self._config.context
-        numbers = self.corpus.tokens("train")[max(0, place - before) : place + 1 + after].tolist()
-        words = [self.words[number] for number in numbers]
-        at = min(place, before)
-        return {"before": " ".join(words[:at]), "word": words[at], "after": " ".join(words[at + 1 :])}
-
-    def passage(self, self_influence: Scores, start: int, length: int = _PASSAGE) -> ColoredText:
-        """Return words of the training text, colored by their self-influence.
-
-        Shades are those of the whole text, so that passages can be compared.
-
-        Args:
-            self_influence: of all training positions.
-            start: number of the first word.
-            length: how many words.
-        """
-        context = self._config.context
-        numbers = self.corpus.tokens("train")[start : start + length].tolist()
-        values = np.full(len(numbers), np.nan)
-        known = np.arange(max(start, context), start + len(numbers))
-        values[known - start] = self_influence.values[known - context]
-        words = ["↵\n" if self.words[number] == END else self.words[number] for number in numbers]
-        low, high = np.percentile(self_influence.values, (70, 95))
-        return colored_text(words, values, limits=(float(low), float(high)), unit="self-influence")
-
-    def most_memorized(self, self_influence: Scores, k: int = 5, *, length: int = _PASSAGE) -> list[int]:
-        """Return where the most memorized passages begin, by the sum of self-influence; none of them overlap."""
-        values = np.concatenate([np.zeros(self._config.context), self_influence.values])
-        length = min(length, len(values))
-        sums = np.convolve(values, np.ones(length), mode="valid")
-        starts: list[int] = []
-        for start in np.argsort(-sums).tolist():
-            if all(abs(start - other) >= length for other in starts):
-                starts.append(int(start))
-            if len(starts) == k:
-                break
-        return starts

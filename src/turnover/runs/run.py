@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
+from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
 from turnover.influence import Ridge
 from turnover.layers import find_root, masking_of
@@ -88,6 +89,16 @@ class Run(Generic[_TaskT]):
     def rows(self) -> Rows:
         """Return all rows, in the order of their file."""
         return self.task.rows
+
+    @property
+    def examples(self) -> Examples:
+        """Return the rows as findings speak of them."""
+        return self.task.examples
+
+    @property
+    def text(self) -> TrainingText:
+        """Return the training text of a language model."""
+        return self.task.text
 
     @property
     def preparation(self) -> Inputs:

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from turnover.applications import Cleansing, HarmfulRow, Proof, cleanse, drop_amount, prove
+from turnover.applications import (
+    Cleansing,
+    HarmfulExample,
+    RetrainingCheck,
+    check_by_retraining,
+    cleanse,
+    drop_amount,
+)
 from turnover.errors import ApplicationError
 from turnover.influence import fingerprint_of
 
@@ -17,7 +24,8 @@ from .run import MOST_VALIDATION, Run
 
 REMOVED = "removed.csv"
 _NO_TEST_ROWS = (
-    "the proof needs test rows, which had no part in choosing, and this run has none. Run again with --test 0.1."
+    "the retraining check needs test rows, which had no part in choosing, and this run has none. Run again with --test "
+    "0.1."
 )
 
 
@@ -29,36 +37,34 @@ class RemovedRow:
         row: its number.
         name: its line, or the file of an image.
         label: its label, by name.
-        why: what the scores say of it, or of its group.
-        reason: the same as a sentence, with labels by name.
+        why: the scores of it, or of its group.
     """
 
     row: int
     name: str
     label: str
-    why: HarmfulRow
-    reason: str
+    why: HarmfulExample
 
 
-def refuse_cleansing(run: Run, *, drop: str, level: float, proof: bool) -> None:
+def refuse_cleansing(run: Run, *, drop: str, level: float, retrain: bool) -> None:
     """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written.
 
     Args:
         run: a finished run.
         drop: how many to drop, as it was written.
         level: share of the significant ones that may be noise.
-        proof: whether retraining is asked for.
+        retrain: whether the retraining check is asked for.
 
     Raises:
-        ApplicationError: an amount or level that does not fit, or a proof without test rows.
+        ApplicationError: an amount or level that does not fit, or a retraining check without test rows.
     """
     try:
         drop_amount(drop, len(np.unique(run.train_data[2])))
     except ApplicationError as error:
         raise ApplicationError(f"--{error}") from error
     if not 0 < level < 1:
-        raise ApplicationError(f"--level: {level:g} is no share between 0 and 1. Give one such as 0.05.")
-    if proof and not len(run.places("test")):
+        raise ApplicationError(f"--level must be between 0 and 1, got {level:g}. Give one such as 0.05.")
+    if retrain and not len(run.places("test")):
         raise ApplicationError(_NO_TEST_ROWS)
 
 
@@ -71,11 +77,18 @@ def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansi
         level: share of the significant ones that may be noise.
     """
     queries = run.data("validation", most=MOST_VALIDATION)
-    unseen = None if run.rows.groups else run.out_of_sample
-    return cleanse(run.influence_on_sets, queries, drop=drop, level=level, unseen=unseen)
+    return cleanse(
+        run.influence_on_sets,
+        queries,
+        drop=drop,
+        level=level,
+        mean=run.mean_influence,
+        out_of_sample=run.out_of_sample,
+        examples=run.examples,
+    )
 
 
-def prove_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = False) -> Proof:
+def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = False) -> RetrainingCheck:
     """Return whether the plain network is better without the dropped rows, on the test rows of the run.
 
     Finished trainings are kept in the folder of the run.
@@ -93,9 +106,9 @@ def prove_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = 
     if not len(test[1]):
         raise ApplicationError(_NO_TEST_ROWS)
     dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
-    name = f"proof-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
+    name = f"check-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
     cache = run.folder.path / "evaluation" / name
-    return prove(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
+    return check_by_retraining(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
 
 
 def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
@@ -105,9 +118,7 @@ def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
     result: list[RemovedRow] = []
     for harmful in found.dropped:
         for row in places[ids == harmful.id]:
-            label = run.label_names[run.rows.labels[row]]
-            sentence = _reason(harmful, run, found.validation_rows, label)
-            result.append(RemovedRow(int(row), run.rows.names[row], label, harmful, sentence))
+            result.append(RemovedRow(int(row), run.rows.names[row], run.label_names[run.rows.labels[row]], harmful))
     return result
 
 
@@ -151,20 +162,5 @@ def _line_names() -> tuple[str, ...]:
 
 def _line(row: RemovedRow) -> dict[str, Any]:
     why = row.why
-    values = (row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, row.reason)
+    values = (row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, str(why))
     return dict(zip(_line_names(), values, strict=True))
-
-
-def _reason(harmful: HarmfulRow, run: Run, validation_rows: int, label: str) -> str:
-    error = "" if harmful.stderr is None else f" ± {harmful.stderr:.2g}"
-    said = f"mean influence {harmful.score:.3g}{error} on {validation_rows} validation rows"
-    said += "" if harmful.p_value is None else f" (p = {harmful.p_value:.1g}"
-    said += ", stands out from noise)" if harmful.significant else ", could be noise)"
-    if run.rows.groups:
-        group = sorted(set(run.rows.groups))[harmful.id]
-        return f"group {group}: {said}."
-    if harmful.unseen_label is None or harmful.unseen_probability is None:
-        return f"{said}."
-    other = run.label_names[harmful.unseen_label]
-    said += f"; the part that never saw it says {other} ({harmful.unseen_probability:.0%})"
-    return f"{said}, as its label does." if other == label else f"{said}, its label is {label}."

@@ -4,61 +4,170 @@ import base64
 import io
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from turnover.ui.html.data import Counts, Finding, Making, Overview, ReportData
-from turnover.ui.html.data_measures import (
-    ColoredPassage,
+from turnover.applications import (
+    ClassSummary,
     Confusion,
-    FrequencyBand,
-    Histogram,
-    LabelSummary,
-    LeakedPart,
-    Leaks,
-    LearningCurves,
-    MemorizedWord,
-    Token,
-    Trust,
-    TrustOf,
-)
-from turnover.ui.html.data_rows import (
-    Behind,
-    DoubtfulLabel,
     DuplicateGroup,
-    GroupInfluence,
-    HarmfulRow,
-    MemorizedRow,
-    Mistake,
-    ShownRow,
+    Errors,
+    Explanation,
+    Findings,
+    FrequencyBand,
+    GroupScore,
+    GroupScores,
+    HarmfulExample,
+    HarmfulExamples,
+    Histogram,
+    InfluentialExample,
+    LabelError,
+    LabelErrors,
+    LanguageFindings,
+    MemorizedExample,
+    MemorizedExamples,
+    MemorizedWord,
+    MemorizedWords,
+    NearDuplicates,
+    Passage,
+    ScoreNoise,
+    Trust,
+    colored_text,
 )
+from turnover.runs import Curves
+from turnover.ui.html.data import Making, Overview, ReportData
+from turnover.ui.html.sentences import Headline
+from turnover.ui.html.shown_rows import ShownRow
+from turnover.wrapping import AuditReport
+from turnover.wrapping._leaks import Leak
 
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\"> & more"
 TEXTS = ["a gorgeous film that never bores", "flat, tired and far too long", "the plot is a mess", HOSTILE]
 LABELS = ("negative", "positive")
 
 
+def named(row: int, label: str | None = None) -> dict[str, Any]:
+    """Return what a finding knows of a row."""
+    about = {"name": f"line {row + 2}", "label": label or LABELS[row % 2], "group": None, "rows": 1}
+    return {"id": row, "position": row, "row": row, **about}
+
+
+def label_error(row: int, **changed: Any) -> LabelError:
+    """Return a likely label error."""
+    held_out = {"held_out_label": LABELS[1 - row % 2], "held_out_probability": 0.9, "label_quality": 0.1}
+    about = {"confident": True, "self_influence": 0.1, "stderr": 0.02, "duplicates": (), "duplicates_disagree": False}
+    return LabelError(**{**named(row), **held_out, **about, **changed})
+
+
+def made_findings(rows: int = 40) -> Findings:
+    """Return findings in which every part has something."""
+    places = range(rows - 4)
+    held_out = {"held_out_label": "positive", "held_out_probability": 0.9, "label_quality": 0.1}
+    first = replace(_influential(0, 0.02, significant=True), shared_spans=((2, 10),), near_columns=("color",))
+    errors = tuple(
+        Explanation(
+            query=row,
+            predicted=LABELS[1 - row % 2],
+            probability=0.9,
+            label=LABELS[row % 2],
+            supporting=(first, _influential(3, 0.01)),
+            opposing=(_influential(1, -0.02),),
+            row=row,
+            name=f"line {row + 2}",
+            shared_spans=((2, 10),),
+        )
+        for row in range(rows - 2, rows)
+    )
+    return Findings(
+        majority_class_baseline=0.5,
+        errors=Errors(errors, "supporting", False, 0.05, "loss", 8, "generic", count=2, unseen_rows=4),
+        likely_label_errors=LabelErrors(
+            rows - 4,
+            rows - 4,
+            rows - 8,
+            0,
+            0,
+            tuple(label_error(row, duplicates=(0,), confident=row < rows - 8) for row in places),
+        ),
+        harmful=HarmfulExamples(
+            3,
+            5,
+            rows - 4,
+            "loss",
+            False,
+            tuple(
+                HarmfulExample(
+                    **named(row),
+                    **(held_out if row == 0 else {**held_out, "held_out_label": None}),
+                    score=-0.003 + row * 1e-4,
+                    stderr=1e-4,
+                    p_value=0.001 * row,
+                    significant=row < 3,
+                )
+                for row in places
+            ),
+        ),
+        memorized=MemorizedExamples(
+            rows - 4,
+            7,
+            0.8,
+            0.05,
+            "loss",
+            Histogram((-0.5, 0.0, 0.5, 1.0, 2.0), (3, 20, 9, 4)),
+            tuple(
+                MemorizedExample(
+                    **named(row),
+                    **(held_out if row == 0 else {**held_out, "held_out_label": None}),
+                    self_influence=2.0 - row / 50,
+                    stderr=0.1,
+                    significant=row < 7,
+                )
+                for row in places
+            ),
+        ),
+        near_duplicates=NearDuplicates(
+            2, 1, 1, (DuplicateGroup((1, 3), 5, False, False, True), DuplicateGroup((0, 4), 2, True, True, False))
+        ),
+        groups=GroupScores(
+            (
+                GroupScore("anna", 20, -0.01, -0.0005, 0.002, 0.001, True, 3),
+                GroupScore(HOSTILE, 16, 0.01, 0.0006, None, None, False, 0),
+            ),
+            True,
+            0.05,
+            "loss",
+        ),
+        classes=(ClassSummary("negative", 18, 2, 1, 2, 3), ClassSummary("positive", 18, 2, 1, 2)),
+        confusions=tuple(Confusion(label, predicted, 1) for label in LABELS for predicted in LABELS),
+        trust=Trust(
+            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss"),),
+            8,
+            0.05,
+            None,
+            Histogram((-0.01, 0.0, 0.01), (16, 20), (18.0, 18.0)),
+        ),
+        leaks=AuditReport((Leak("0.weight", "no mask near", 0.5, 0.01),), 0.01, 0.01, 8, 1234),
+    )
+
+
 def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) -> ReportData:
     """Return a report on rows of a kind."""
-    shown = tuple(_row(kind, number) for number in range(rows))
-    places = range(rows - 4)
     return ReportData(
         overview=Overview(
             title="reviews.csv",
+            task="classification",
             kind=kind,
             rows={"train": rows - 4, "validation": 2, "test": 2},
             labels=LABELS,
             facts=(("data", "reviews.csv"), ("model", "hashed n-grams, one masked layer of 512 units")),
-            notes=("3 rows without a text were left out.",),
+            notes=("3 rows without a text were skipped.",),
             results={"validation_accuracy": 0.5},
-            baseline=0.5,
         ),
-        findings=(
-            Finding("50 %", "of 4 validation and test rows are predicted rightly.", "classes"),
-            Finding(str(rows - 4), f"labels are doubtful, among them {HOSTILE}.", "doubtful", "look"),
+        headlines=(
+            Headline("50 %", "accuracy on 4 validation and test rows.", "classes"),
+            Headline(str(rows - 4), f"likely label errors, among them {HOSTILE}.", "label-errors", "look"),
         ),
-        counts=Counts(2, 4, rows - 8, rows - 4, 3, 5, 7, 2),
         making=Making(
             "2026-11-16 08:00 UTC",
             "turnover run --config RUN/config.toml --out NEW",
@@ -67,70 +176,43 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
             {"training": 75.0},
             "RUN",
         ),
-        rows=shown,
-        mistakes=tuple(
-            Mistake(
-                row,
-                LABELS[1 - row % 2],
-                0.9,
-                LABELS[row % 2],
-                (Behind(0, 0.02, 0.004, 1e-6, True, ((2, 10),), ("color",)), Behind(3, 0.01, 0.004, 0.2, False)),
-                (Behind(1, -0.02, 0.004, 0.3, False),),
-                1,
-                0,
-                ((2, 10),),
-            )
-            for row in range(rows - 2, rows)
-        ),
-        doubtful=tuple(
-            DoubtfulLabel(
-                row, LABELS[row % 2], LABELS[1 - row % 2], 0.01 + row / 100, 0.99 - row / 100, row < rows - 8, 0.1, (0,)
-            )
-            for row in places
-        ),
-        harmful=tuple(HarmfulRow(row, -0.003 + row * 1e-4, 1e-4, 0.001 * row, row < 3, row == 0) for row in places),
-        memorized=tuple(MemorizedRow(row, 2.0 - row / 50, 0.1, row / rows, row == 0) for row in places),
-        self_influence=Histogram((-0.5, 0.0, 0.5, 1.0, 2.0), (3, 20, 9, 4)),
-        duplicates=(DuplicateGroup((1, 3), 5, False, False, True), DuplicateGroup((0, 4), 2, True, True, False)),
-        groups=(
-            GroupInfluence("anna", 20, -0.01, 0.002, 0.001, True, 3),
-            GroupInfluence(HOSTILE, 16, 0.01, None, None, False),
-        ),
-        classes=(LabelSummary("negative", 18, 2, 1, 2, 3), LabelSummary("positive", 18, 2, 1, 2)),
-        confusions=tuple(Confusion(given, said, 1) for given in LABELS for said in LABELS),
-        curves=LearningCurves((0.6, 0.4, 0.3), (0.65, 0.5, 0.48), (0.64, 0.52, 0.47), (0.6, 0.7, 0.75)),
-        leaks=Leaks(
-            "Clean.", 0.0, 0.0, 8, 1234, (LeakedPart("0.weight", "outside the masks", 0.5, 0.01, "put it inside"),)
-        ),
-        trust=Trust(
-            (TrustOf("mean influence", rows - 4, 0.5, 0.75, 1e-4, 3, "The first 3 rows can be believed."),),
-            8,
-            0.2,
-            "About a fifth.",
-            "Believe lists, not single scores.",
-            0.05,
-            Histogram((-0.01, 0.0, 0.01), (16, 20), (18.0, 18.0)),
-        ),
+        findings=made_findings(rows),
+        curves=Curves([0.6, 0.4, 0.3], [0.65, 0.5, 0.48], [0.64, 0.52, 0.47], [0.6, 0.7, 0.75]),
+        rows=tuple(_row(kind, number) for number in range(rows)),
     )
 
 
 def language_data() -> ReportData:
     """Return a report on a corpus: no labels, no rows, colored passages."""
-    text = made_data()
-    return ReportData(
-        overview=replace(text.overview, kind="lm", labels=(), title="corpus.txt"),
-        findings=(Finding("12", "passages were learned by heart.", "colored"),),
-        counts=Counts(),
-        making=text.making,
-        colored=(ColoredPassage("passage 1", (Token("one", 0, 0.01), Token(" <b>two</b>", 5, 2.5))),),
-        words=(
-            MemorizedWord(7, "it is", "<b>two</b>", "again", 2.5, 0.1, 1),
-            MemorizedWord(2, "it", "is", "two", 0.5, None, 9),
+    text, classifier = made_data(), made_findings()
+    return replace(
+        text,
+        overview=replace(text.overview, task="lm", kind="lm", labels=(), title="corpus.txt"),
+        headlines=(Headline("12 %", "of the training words are memorized.", "passages"),),
+        findings=LanguageFindings(
+            memorized=MemorizedWords(
+                60,
+                20,
+                0.8,
+                0.05,
+                "loss",
+                classifier.memorized.histogram,
+                (
+                    MemorizedWord(7, "it is", "<b>two</b>", "again", 2.5, 0.1, True, 1),
+                    MemorizedWord(2, "it", "is", "two", 0.5, None, False, 9),
+                ),
+            ),
+            passages=(Passage(0, colored_text(["one", "<b>two</b>"], [0.01, 2.5])),),
+            frequencies=(FrequencyBand(1, 1, 20, 2.0, 15), FrequencyBand(2, 5, 40, 1.0, 5)),
+            trust=Trust((ScoreNoise("self_influence", 60, 0.5, 0.75, 1e-4, 20, "loss"),), 3, 0.05),
+            leaks=classifier.leaks,
         ),
-        frequencies=(FrequencyBand(1, 1, 20, 2.0, 15), FrequencyBand(2, 5, 40, 1.0, 5)),
-        self_influence=text.self_influence,
-        curves=text.curves,
+        rows=(),
     )
+
+
+def _influential(row: int, score: float, *, significant: bool = False) -> InfluentialExample:
+    return InfluentialExample(**named(row), score=score, stderr=0.004, p_value=0.2, significant=significant)
 
 
 def _row(kind: str, number: int) -> ShownRow:

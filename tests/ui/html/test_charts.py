@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnover.applications import Histogram
 from turnover.ui.html.charts import HEIGHT, WIDTH, bar_chart, line_chart, nice_ticks
-from turnover.ui.html.data_measures import Histogram
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))

@@ -126,8 +126,8 @@ def test_tables_have_captions_and_header_cells_say_what_they_head(page):
 
 def test_sections_without_anything_to_say_are_left_out():
     text = render(language_data())
-    assert 'id="colored"' in text
-    for section in ("mistakes", "doubtful", "harmful", "groups", "classes", "trust", "leaks"):
+    assert 'id="passages"' in text
+    for section in ("errors", "label-errors", "harmful", "groups", "classes", "duplicates"):
         assert f'id="{section}"' not in text
 
 
@@ -155,20 +155,26 @@ def test_many_labels_are_listed_by_pairs_and_not_as_a_square():
 
 
 def test_the_longest_report_stays_below_five_megabytes():
-    from turnover.ui.html import row_lists
-
-    data = made_data("text", rows=row_lists.MOST_DOUBTFUL + 4)
+    data = made_data("text", rows=504)
     long = tuple(replace(row, text="häßliche Wörter & more " * 18) for row in data.rows)
-    lists = {"harmful": data.harmful[: row_lists.MOST], "memorized": data.memorized[: row_lists.MOST]}
-    report = replace(data, rows=long, duplicates=data.duplicates * 50, mistakes=data.mistakes * 12, **lists)
+    found = data.findings
+    found = replace(
+        found,
+        harmful=replace(found.harmful, items=found.harmful.items[:200]),
+        memorized=replace(found.memorized, items=found.memorized.items[:200]),
+        near_duplicates=replace(found.near_duplicates, items=found.near_duplicates.items * 50),
+        errors=replace(found.errors, items=found.errors.items * 12),
+    )
+    report = replace(data, rows=long, findings=found)
     assert len(render(report).encode()) < 5_000_000
     assert len(report.as_json().encode()) < 5_000_000
 
 
 def test_label_errors_are_called_likely_with_how_many_to_expect_of_correct_labels():
     data = made_data("text")
-    text = render(replace(data, counts=replace(data.counts, doubtful=20, asked=100, asked_disbelieved=25)))
-    assert '<h2 id="doubtful">Likely label errors</h2>' in text
+    labels = replace(data.findings.likely_label_errors, unseen_rows=100, unseen_disagreements=25)
+    text = render(replace(data, findings=replace(data.findings, likely_label_errors=labels)))
+    assert '<h2 id="label-errors">Likely label errors</h2>' in text
     assert "Held-out predictions err, too, so check the first rows by eye. " in text
     assert "25.0\xa0% of validation and test labels" in text
     assert text.count('<span class="flag">likely label error</span>') == 2
@@ -179,7 +185,9 @@ def test_the_unit_of_mean_influence_is_in_its_column_its_caption_and_the_trust_s
     plain = render(made_data("text"))
     assert plain.count("Mean influence (loss) (×") >= 2
     assert "most harmful first; in units of loss</caption>" in plain
-    scaled = render(replace(made_data("text"), mean_unit="the usual loss of each query"))
+    data = made_data("text")
+    harmful = replace(data.findings.harmful, standardized=True)
+    scaled = render(replace(data, findings=replace(data.findings, harmful=harmful)))
     assert scaled.count("Mean influence (usual = 1) (×") >= 2
     assert "most harmful first; 1 being what a training row usually" in scaled
     assert "for mean influence 1 being what a training row usually" in scaled
@@ -192,20 +200,20 @@ def test_standard_errors_and_p_values_are_said_to_answer_two_questions():
     # Below the list of rows and below that of groups.
     assert text.count("from how far the 8 replicas disagree. The p-value answers another question") == 2
     assert "the smallest p-value must lie below 0.05 / 36 = 0.00139, the second smallest below twice that" in text
-    assert data.trust is not None
-    one = render(replace(data, trust=replace(data.trust, replicas=1)))
-    assert "± and the p-value both come from ids that were never trained" in one
-    unknown = replace(
-        data,
-        harmful=tuple(replace(row, p_value=None) for row in data.harmful),
-        groups=tuple(replace(group, p_value=None) for group in data.groups),
-    )
-    assert "smallest p-value" not in render(unknown)
+    found = data.findings
+    one = render(replace(data, findings=replace(found, trust=replace(found.trust, replicas=1))))
+    assert "± and the p-value both come from null ids" in one
+    unknown = {
+        name: replace(part, items=tuple(replace(row, p_value=None) for row in part.items))
+        for name, part in (("harmful", found.harmful), ("groups", found.groups))
+    }
+    assert "smallest p-value" not in render(replace(data, findings=replace(found, **unknown)))
 
 
 def test_columns_that_are_left_out_are_told():
     data = made_data("table")
-    wide = replace(data, groups=(), rows=tuple(replace(row, more_cells=18) for row in data.rows))
+    found = replace(data.findings, groups=replace(data.findings.groups, items=()))
+    wide = replace(data, findings=found, rows=tuple(replace(row, more_cells=18) for row in data.rows))
     text = render(wide)
     assert "and 18 more columns" in text
     assert "The first 3 of 21 columns; the network was trained on the others, too." in text

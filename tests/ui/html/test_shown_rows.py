@@ -9,7 +9,7 @@ from PIL import Image
 
 from turnover.runs.config import RunConfig
 from turnover.runs.run import start_run
-from turnover.ui.html.shown_rows import ShownRows, picture
+from turnover.ui.html.shown_rows import picture, shown_row
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,8 @@ def test_pictures_are_small_and_keep_their_colors(size, channels, kind):
     assert len(uri) < 4000
 
 
-def test_rows_are_shown_once_with_their_split_and_label(table_run):
-    shown = ShownRows(table_run)
-    assert shown(5) is shown(np.int64(5))
-    shown(3)
-    assert [row.row for row in shown.all] == [3, 5]
-    row = shown(3)
+def test_rows_are_shown_with_their_split_and_label(table_run):
+    row = shown_row(table_run.examples, 3)
     assert dict(row.cells)["weight"] == "missing"
     assert row.label == table_run.rows.frame["kind"].iloc[3]
     assert 3 in table_run.places(row.split)
@@ -43,10 +39,10 @@ def test_columns_that_are_left_out_are_counted(tmp_path):
     lines = [",".join([str(row * 37 % (place + 7)) for place in range(30)] + ["ab"[row % 2]]) for row in range(40)]
     (tmp_path / "wide.csv").write_text("\n".join([",".join([*wide, "kind"]), *lines]), encoding="utf-8")
     config = RunConfig(str(tmp_path / "wide.csv"), label="kind", hidden=16, replicas=1, epochs=1)
-    row = ShownRows(start_run(config, tmp_path / "run"))(0)
+    row = shown_row(start_run(config, tmp_path / "run").examples, 0)
     assert len(row.cells) == 12
     assert row.more_cells == 18
 
 
 def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, text_run):
-    assert ShownRows(table_run)(0).more_cells == ShownRows(text_run)(0).more_cells == 0
+    assert shown_row(table_run.examples, 0).more_cells == shown_row(text_run.examples, 0).more_cells == 0

@@ -1,4 +1,4 @@
-"""`turnover cleanse`: the cleaned file, the list of removed rows, and the proof."""
+"""`turnover cleanse`: the cleaned file, the list of removed rows, and the retraining check."""
 
 import csv
 import shutil
@@ -48,7 +48,7 @@ def test_files_that_are_there_are_not_overwritten_without_force(turnover_, text_
     assert Path("clean.csv").read_text().startswith("text,label,truth\n")
 
 
-AMOUNTS = [("0%", "between 0% and 100%"), ("200%", "between 0% and 100%"), ("many", "no amount"), ("60", "from 1 to")]
+AMOUNTS = [("0%", "between 0% and 100%"), ("200%", "between 0% and 100%"), ("many", "an amount"), ("60", "from 1 to")]
 
 
 @pytest.mark.parametrize(("drop", "part"), AMOUNTS)
@@ -61,10 +61,11 @@ def test_an_amount_that_is_none_is_told_first_and_in_words_of_the_command_line(t
     assert Path("clean.csv").read_text() == "mine"
 
 
-def test_a_level_that_is_no_share_and_a_proof_without_test_rows_are_told_before_anything_is_written(
+def test_a_level_that_is_no_share_and_a_check_without_test_rows_are_told_before_anything_is_written(
     turnover_, text_run, tmp_path
 ):
-    refused(turnover_("cleanse", text_run, "--level", "5", "--out", "clean.csv"), "--level: 5 is no share")
+    said = turnover_("cleanse", text_run, "--level", "5", "--out", "clean.csv")
+    refused(said, "--level must be between 0 and 1, got 5")
     shutil.copytree(text_run, tmp_path / "RUN")
     splits = np.load("RUN/splits.npy")
     np.save("RUN/splits.npy", np.where(splits == 2, 1, splits))
@@ -72,11 +73,11 @@ def test_a_level_that_is_no_share_and_a_proof_without_test_rows_are_told_before_
     assert not Path("clean.csv").exists()
 
 
-def test_the_proof_compares_nothing_random_and_cleansed_on_test_rows(turnover_, text_run, tmp_path):
+def test_the_retraining_check_compares_nothing_random_and_cleansed_on_test_rows(turnover_, text_run, tmp_path):
     shutil.copytree(text_run, tmp_path / "RUN")
     said = turnover_("cleanse", "RUN", "--drop", "2", "--retrain", "--seeds", "2", "--out", "clean.csv")
     assert said.code == 0, said.err
-    assert "6 trainings for the proof" in said.err
+    assert "6 trainings for the retraining check" in said.err
     for part in ("2 random rows", "the 2 harmful rows", "12 test rows", "±"):
         assert part in said.words
 
@@ -97,7 +98,7 @@ def test_a_language_model_has_no_rows_to_drop(turnover_, runs):
 def test_a_group_goes_with_all_its_training_rows(turnover_, group_run):
     found = turnover_("cleanse", group_run, "--drop", "1", "--out", "clean.csv", "--json").data
     assert len(found["removed"]) == 15
-    assert len({entry["score"] for entry in found["removed"]}) == 1
+    assert [entry["rows"] for entry in found["dropped"]] == [15]
     said = turnover_("cleanse", group_run, "--drop", "1", "--out", "clean.csv", "--force")
-    assert "The most harmful groups" in said.words
+    assert "Most harmful groups" in said.words
     assert "Dropped: 15 rows of" in said.words

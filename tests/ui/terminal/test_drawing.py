@@ -37,33 +37,24 @@ def test_long_data_is_cut():
     assert len(draw_value("word " * 100, Console()).plain) <= 402
 
 
-def test_words_that_both_have_are_marked_where_they_stand():
-    drawn = draw_value("a thin, thin plot", Console(), beside="The plot is thin.")
-    assert [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED] == [
-        "thin",
-        "thin",
-        "plot",
-    ]
+def marked(drawn):
+    return [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED]
 
 
-def test_marks_fit_texts_with_signs_that_a_terminal_must_not_see():
-    drawn = draw_value("a\x1b\x1b plot", Console(), beside="plot")
-    assert [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED] == ["plot"]
+@pytest.mark.parametrize("before", ["a thin", "\x1b\x1b thin"])
+def test_spans_are_marked_where_they_stand_also_behind_signs_that_a_terminal_must_not_see(before):
+    text = f"{before}, thin plot"
+    place = text.index("plot")
+    drawn = draw_value(text, Console(), spans=((2, 6), (place, place + 4)))
+    assert marked(drawn) == [visible(text[2:6]), "plot"]
 
 
-def test_equal_cells_come_first_and_are_marked():
+def test_near_cells_come_first_and_are_marked():
     cells = {f"c{number}": number for number in range(12)} | {"same": "x", "missing": float("nan")}
-    drawn = draw_value(cells, Console(), beside={"same": "x", "c1": 5, "missing": 1.0})
-    assert drawn.plain.startswith("same=x, c0=0")
+    drawn = draw_value(cells, Console(), near=("same", "c3"))
+    assert drawn.plain.startswith("c3=3, same=x, c0=0")
     assert drawn.plain.endswith("and 9 more")
-
-
-def test_cells_of_numbers_come_by_their_distance_in_spreads_of_their_column():
-    ours, theirs = {"a": 1.0, "b": 100.0, "c": 5.0}, {"a": 3.0, "b": 101.0, "c": 5.05}
-    drawn = draw_value(theirs, Console(), beside=ours, spreads={"a": 1.0, "b": 100.0, "c": 1.0})
-    assert drawn.plain == "b=101, c=5.05, a=3"
-    marked = [drawn.plain[span.start : span.end] for span in drawn.spans if span.style == SHARED]
-    assert marked == ["101", "5.05"]
+    assert marked(drawn) == ["3", "x"]
 
 
 def test_an_image_takes_two_pixels_a_character_in_color():

@@ -8,26 +8,27 @@ from tests.ui.terminal.test_bad_input import refused
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
     said = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3")
     assert said.code == 0, said.err
-    for part in ("The network says", "What pushed toward", "±", "loss at the predicted label"):
+    for part in ("Prediction: ", "Examples supporting", "±", "loss at the predicted label"):
         assert part in said.words
 
 
 def test_json_has_rows_labels_by_name_and_errors(turnover_, text_run):
-    item = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3", "--json").data["items"][0]
+    data = turnover_("explain", text_run, "--query", "a lovely and warm film", "-k", "3", "--json").data
+    item, texts = data["items"][0], {row["row"]: row["text"] for row in data["rows"]}
     assert item["predicted"] in ("good", "bad")
-    assert item["given"] is None
-    for reason in item["pushed"]:
+    assert item["label"] is None
+    for reason in item["supporting"]:
         assert reason["label"] == item["predicted"]
         assert reason["score"] > 0
         assert reason["stderr"] > 0
         assert reason["name"] == f"line {reason['row'] + 2}"
-        assert reason["value"].endswith(f"film number {reason['row']}")
+        assert texts[reason["row"]].endswith(f"film number {reason['row']}")
 
 
 def test_all_labels_may_give_rows_of_other_labels(turnover_, text_run):
     asked = ("explain", text_run, "--query", "a lovely and warm film", "-k", "12", "--json")
     items = turnover_(*asked, "--all-labels").data["items"][0]
-    assert {reason["label"] for reason in (*items["pushed"], *items["against"])} == {"good", "bad"}
+    assert {reason["label"] for reason in (*items["supporting"], *items["opposing"])} == {"good", "bad"}
 
 
 def test_relative_scores_are_another_order_of_the_same_rows(turnover_, text_run):
@@ -35,28 +36,29 @@ def test_relative_scores_are_another_order_of_the_same_rows(turnover_, text_run)
     plain, relative = turnover_(*asked).data, turnover_(*asked, "--relative").data
     assert relative["relative"] is True
     assert plain["items"][0]["predicted"] == relative["items"][0]["predicted"]
-    assert plain["items"][0]["pushed"][0]["score"] != relative["items"][0]["pushed"][0]["score"]
+    assert plain["items"][0]["supporting"][0]["score"] != relative["items"][0]["supporting"][0]["score"]
 
 
-def test_errors_are_wrong_predictions_the_surest_first(turnover_, text_run):
+def test_errors_come_the_most_confident_first(turnover_, text_run):
     found = turnover_("explain", text_run, "--errors", "--most", "2", "-k", "2", "--json").data
     assert 1 <= len(found["items"]) <= 2
-    assert all(item["wrong"] for item in found["items"])
+    assert all(item["error"] for item in found["items"])
     probabilities = [item["probability"] for item in found["items"]]
     assert probabilities == sorted(probabilities, reverse=True)
-    assert "predicted wrongly" in found["note"]
+    assert found["count"] >= len(found["items"])
+    assert f"{found['count']} error" in found["note"]
 
 
 def test_a_training_row_is_shown_as_itself_among_its_reasons(turnover_, text_run):
     found = turnover_("explain", text_run, "--row", "0", "--json").data["items"][0]
     assert found["row"] == 0
-    assert found["given"] == "good"
+    assert found["label"] == "good"
 
 
 def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_, runs):
     said = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2")
     assert said.code == 0, said.err
-    assert "counted as missing: color" in said.words
+    assert "treated as missing: color" in said.words
     same = turnover_("explain", runs["table"], "--query", '{"size": 2.5}', "-k", "2", "--json").data["items"][0]
     pairs = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2", "--json").data["items"][0]
     assert same["probability"] == pairs["probability"]
@@ -78,11 +80,11 @@ def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
     said = turnover_("explain", runs["table"], "--query", "size=?, color=purple", "-k", "2", "--json")
     assert said.code == 0, said.err
     assert said.data["note"] == (
-        "Not given, and counted as missing: size. Not known from training, and counted as other: 'purple' in color."
+        "Not given, and treated as missing: size. Not seen in training, and treated as other: 'purple' in color."
     )
 
 
-def test_that_nothing_stands_out_beside_small_errors_is_explained(turnover_, text_run):
+def test_that_nothing_is_significant_beside_small_errors_is_explained(turnover_, text_run):
     said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
     assert said.code == 0, said.err
     assert "noise" in said.words
@@ -102,7 +104,7 @@ def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_firs
     said = turnover_("explain", runs["lm"], "--query", "film and dull awful cold grim", "-k", "2", "--json")
     assert said.code == 0, said.err
     assert len(said.data["next_words"]) == 5
-    reasons = said.data["items"][0]["pushed"]
+    reasons = said.data["items"][0]["supporting"]
     assert all(reason["text"]["word"] == said.data["items"][0]["predicted"] for reason in reasons)
 
 
@@ -148,9 +150,9 @@ def test_a_language_model_needs_as_many_words_as_it_reads(turnover_, runs):
     refused(turnover_("explain", runs["lm"], "--errors"), "--query")
 
 
-def test_groups_are_named_as_what_pushed(turnover_, group_run):
+def test_supporting_groups_are_named(turnover_, group_run):
     said = turnover_("explain", group_run, "--query", "a lovely and warm film", "-k", "2")
     assert said.code == 0, said.err
     assert "annotator" in said.words
     found = turnover_("explain", group_run, "--row", "0", "-k", "2", "--json").data["items"][0]
-    assert all(reason["group"].startswith("annotator") for reason in found["pushed"])
+    assert all(reason["group"].startswith("annotator") for reason in found["supporting"])

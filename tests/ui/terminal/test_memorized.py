@@ -1,31 +1,31 @@
-"""`turnover memorized`: the histogram, doubtful labels, near-duplicates; colored text of a language model."""
+"""`turnover memorized`: histogram, likely label errors, near-duplicates; colored text of a language model."""
 
 from tests.ui.terminal.conftest import SMALL_OPTIONS
 
 
-def test_the_histogram_and_likely_wrong_labels_are_shown(turnover_, text_run):
+def test_the_histogram_and_likely_label_errors_are_shown(turnover_, text_run):
     said = turnover_("memorized", text_run, "--most", "3")
     assert said.code == 0, said.err
-    for part in ("Self-influence of the training rows", "█", "better known for having been seen"):
+    for part in ("Self-influence of the training rows", "█", "are memorized: their self-influence is"):
         assert part in said.words
 
 
 def test_json_has_rows_by_number_and_labels_by_name(turnover_, text_run):
     found = turnover_("memorized", text_run, "--json").data
-    assert found["rows"] == 36
-    assert sum(found["histogram"]["counts"]) == 36
-    for row in found["most_memorized"]:
+    assert found["memorized"]["rows"] == 36
+    assert sum(found["memorized"]["histogram"]["counts"]) == 36
+    for row in found["memorized"]["items"]:
         assert row["name"] == f"line {row['row'] + 2}"
         assert row["label"] in ("good", "bad")
 
 
-def test_wrong_labels_are_among_the_rows_that_were_learned_by_heart_most(turnover_, text_run):
+def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
     import numpy as np
 
     found = turnover_("memorized", text_run, "--json").data
     wrong = {row for row in range(9, 60, 10) if np.load(text_run / "splits.npy")[row] == 0}
     assert wrong
-    assert wrong <= {row["row"] for row in found["most_memorized"]}
+    assert wrong <= {row["row"] for row in found["memorized"]["items"][:10]}
 
 
 def test_images_are_drawn_beside_their_labels(turnover_, runs):

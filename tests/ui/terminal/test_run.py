@@ -40,7 +40,7 @@ def finished(tmp_path_factory):
 
 def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(finished):
     folder, said = finished
-    for part in ("ccuracy", "turnover explain RUN --query", "RUN/report.html"):
+    for part in ("Accuracy on test rows", "Findings", "turnover explain RUN --query", "RUN/report.html"):
         assert part in said.words
     assert "not counting the start of Python and its packages" in said.words.rpartition("It took ")[2]
     assert (folder / "RUN" / "report.html").read_text().startswith("<!doctype html>")
@@ -65,7 +65,7 @@ def test_the_same_command_again_resumes_without_training_and_names_all_as_json(f
     assert said.data["labels"] == ["bad", "good"]
     assert said.data["run"] == "RUN"
     assert Path(said.data["report"]).is_file()
-    assert {"figure", "sentence"} <= said.data["findings"][0].keys()
+    assert {"figure", "sentence"} <= said.data["headlines"][0].keys()
     assert {"reading", "training", "scoring", "report"} <= said.data["seconds"].keys()
 
 
@@ -76,7 +76,7 @@ def test_a_repeated_run_goes_beside_the_first_and_has_the_same_scores(finished, 
     first = call_turnover(*SAME, "--json").data
     assert again["run"] == "RUN-2"
     assert again["results"] == first["results"]
-    assert again["findings"] == first["findings"]
+    assert again["headlines"] == first["headlines"]
 
 
 def test_a_folder_with_other_settings_is_left_alone(finished, monkeypatch):
@@ -157,5 +157,5 @@ def test_commands_stay_whole_where_they_do_not_fit_beside_what_they_are_for(text
         print_next(run, narrow)
         assert isinstance(narrow.words.file, io.StringIO)
         text = narrow.words.file.getvalue()
-        assert "rows that harm, and a file without them" in text
+        assert "harmful examples, and a file without them" in text
         assert ("without them:" in text) == (width == 60)

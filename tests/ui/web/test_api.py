@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ui.web.small_runs import BAD, GOOD
-from turnover.applications.explain import explain
+from turnover.applications import explain
 
 SENTENCE = "a bright and funny film with a boring plot"
 
@@ -20,15 +20,16 @@ def _scores(examples):
 
 def test_an_answer_is_that_of_the_library(texts, text_run):
     answer = texts.post("/api/explain", json={"text": SENTENCE, "k": 5}).json()
-    found = explain(text_run.influence, text_run.inputs([SENTENCE]), k=5, same_label="pushed")[0]
+    found = explain(text_run.influence, text_run.inputs([SENTENCE]), k=5, same_label="supporting")[0]
     assert answer["predicted"] == text_run.label_names[found.predicted]
     assert answer["probability"] == pytest.approx(found.probability, abs=1e-5)
-    assert [example["row"]["row"] for example in answer["toward"]] == [reason.id for reason in found.pushed]
-    assert [example["row"]["row"] for example in answer["against"]] == [reason.id for reason in found.against]
-    assert _scores(answer["toward"]) == pytest.approx([reason.score for reason in found.pushed], rel=1e-4)
-    stderr = [example["stderr"] for example in answer["toward"]]
-    assert stderr == pytest.approx([reason.stderr for reason in found.pushed], rel=1e-4)
-    assert (answer["meaningful"], answer["meaningful_against"]) == (found.meaningful, found.meaningful_against)
+    assert [example["row"] for example in answer["supporting"]] == [reason.id for reason in found.supporting]
+    assert [example["row"] for example in answer["opposing"]] == [reason.id for reason in found.opposing]
+    assert _scores(answer["supporting"]) == pytest.approx([reason.score for reason in found.supporting], rel=1e-4)
+    stderr = [example["stderr"] for example in answer["supporting"]]
+    assert stderr == pytest.approx([reason.stderr for reason in found.supporting], rel=1e-4)
+    assert answer["significant_supporting"] == found.significant_supporting
+    assert answer["significant_opposing"] == found.significant_opposing
 
 
 def test_probabilities_of_all_labels_add_up_and_begin_with_the_predicted_one(texts):
@@ -38,40 +39,41 @@ def test_probabilities_of_all_labels_add_up_and_begin_with_the_predicted_one(tex
     assert {one["label"] for one in answer["probabilities"]} == {GOOD, BAD}
 
 
-def test_rows_that_pushed_toward_a_label_have_it_and_shared_words_are_marked(texts, text_run):
+def test_supporting_examples_have_the_predicted_label_and_shared_words_are_marked(texts, text_run):
     answer = texts.post("/api/explain", json={"text": "a bright, moving film"}).json()
     assert answer["predicted"] == GOOD
-    assert {example["row"]["label"] for example in answer["toward"]} == {GOOD}
-    assert min(_scores(answer["toward"])) > 0 > max(_scores(answer["against"]))
-    for example in answer["toward"]:
-        assert "".join(piece["text"] for piece in example["pieces"]) == text_run.rows.values[example["row"]["row"]]
-    shared = {piece["text"] for example in answer["toward"] for piece in example["pieces"] if piece["shared"]}
+    assert {example["label"] for example in answer["supporting"]} == {GOOD}
+    assert min(_scores(answer["supporting"])) > 0 > max(_scores(answer["opposing"]))
+    examples = answer["supporting"]
+    assert all(example["shown"]["text"] == text_run.rows.values[example["row"]] for example in examples)
+    shared = {example["shown"]["text"][slice(*span)] for example in examples for span in example["shared_spans"]}
     assert shared <= {"bright", "moving", "film"}
     assert shared & {"bright", "moving"}
-    assert {piece["text"] for piece in answer["pieces"] if piece["shared"]} >= shared
+    assert {answer["text"][slice(*span)] for span in answer["shared_spans"]} >= shared
 
 
 @pytest.mark.parametrize("label", [GOOD, BAD])
 def test_examples_can_be_filtered_by_label(texts, text_run, label):
     asked = {"text": SENTENCE, "k": 50, "examples_of": label}
     answer = texts.post("/api/explain", json=asked).json()
-    both = [*answer["toward"], *answer["against"]]
+    both = [*answer["supporting"], *answer["opposing"]]
     assert both
-    assert {example["row"]["label"] for example in both} == {label}
+    assert {example["label"] for example in both} == {label}
     every = texts.post("/api/explain", json={**asked, "examples_of": "all"}).json()
-    known = {e["row"]["row"]: e["score"] for e in [*every["toward"], *every["against"]] if e["row"]["label"] == label}
-    found = {example["row"]["row"]: example["score"] for example in both}
+    known = {e["row"]: e["score"] for e in [*every["supporting"], *every["opposing"]] if e["label"] == label}
+    found = {example["row"]: example["score"] for example in both}
     assert known
     assert all(found[row] == pytest.approx(score, rel=1e-4) for row, score in known.items() if row in found)
 
 
-def test_a_row_can_be_asked_about_and_tells_what_the_network_says_unseen(texts, text_run):
+def test_a_row_can_be_asked_about_and_has_its_held_out_prediction(texts, text_run):
     row = int(text_run.places("train")[0])
     answer = texts.post("/api/explain", json={"row": row}).json()
     unseen = text_run.out_of_sample.probs[0]
     label = int(text_run.rows.labels[row])
     assert answer["asked"]["row"] == row
-    assert answer["asked"]["label_probability"] == pytest.approx(float(unseen[label]), abs=1e-5)
+    assert answer["asked"]["label_quality"] == pytest.approx(float(unseen[label]), abs=1e-5)
+    assert answer["asked"]["held_out_label"] == text_run.label_names[unseen.argmax()]
     assert answer["asked"]["suggested"] == text_run.label_names[1 - label]
 
 
@@ -84,11 +86,12 @@ def test_an_image_that_is_sent_is_answered_like_the_row_it_was(images, image_run
     sent = images.post("/api/explain/image?k=4", files={"image": ("bar.png", file.getvalue(), "image/png")}).json()
     known = images.post("/api/explain", json={"row": row, "k": 4}).json()
     assert sent["image"].startswith("data:image/png;base64,")
-    assert (sent["predicted"], _scores(sent["toward"])) == (known["predicted"], pytest.approx(_scores(known["toward"])))
-    picture = images.get(known["toward"][0]["row"]["image"])
+    assert sent["predicted"] == known["predicted"]
+    assert _scores(sent["supporting"]) == pytest.approx(_scores(known["supporting"]))
+    picture = images.get(known["supporting"][0]["shown"]["image"])
     assert picture.headers["content-type"] == "image/png"
     shown = np.asarray(Image.open(io.BytesIO(picture.content)))
-    assert np.array_equal(shown, image_run.rows.values[known["toward"][0]["row"]["row"]][..., 0])
+    assert np.array_equal(shown, image_run.rows.values[known["supporting"][0]["row"]][..., 0])
 
 
 def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
@@ -104,10 +107,10 @@ def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
     alone = tables.post("/api/explain", json={"values": {size: 2.5, "color": "red"}}).json()
     assert alone["predicted"] == "large"
     assert {cell["name"]: cell["value"] for cell in alone["cells"]}["weight"] == ""
-    same = [cell for example in high["toward"] for cell in example["row"]["cells"] if cell["same"]]
-    asked = {cell["name"]: cell["value"] for cell in high["cells"]}
-    assert same
-    assert all(asked[cell["name"]] == cell["value"] for cell in same)
+    deviation = table_run.rows.values[size].iloc[table_run.places("train")].std()
+    for example in high["supporting"]:
+        near = abs(table_run.rows.values[size].iloc[example["row"]] - 2.5) <= 0.1 * deviation
+        assert (size in example["near_columns"]) == near
 
 
 @pytest.mark.parametrize(
@@ -208,7 +211,7 @@ def test_the_description_names_every_route_with_its_answers_and_comes_without_a_
         "/api/marks/{row}", "/api/corrected",
     }  # fmt: skip
     assert {"200", "422", "503", "504"} <= set(openapi["paths"]["/api/explain"]["post"]["responses"])
-    assert openapi["components"]["schemas"]["Answer"]["properties"]["toward"]
+    assert openapi["components"]["schemas"]["Answer"]["properties"]["supporting"]
     page = texts.get("/api").text
     for path in openapi["paths"]:
         assert path in page
@@ -216,10 +219,10 @@ def test_the_description_names_every_route_with_its_answers_and_comes_without_a_
     assert "//cdn" not in page
 
 
-def test_rows_come_doubtful_labels_first_and_can_be_filtered(texts, text_run):
+def test_rows_come_likely_label_errors_first_and_can_be_filtered(texts, text_run):
     found = texts.get("/api/rows", params={"split": "train", "most": 10}).json()
-    likely = [row["label_probability"] for row in found["rows"]]
-    assert likely == sorted(likely)
+    order = [(not row["likely_label_error"], row["label_quality"]) for row in found["rows"]]
+    assert order == sorted(order)
     assert found["total"] == len(text_run.places("train"))
     good = texts.get("/api/rows", params={"label": GOOD, "words": "FILM", "order": "file"}).json()["rows"]
     assert good
@@ -228,7 +231,7 @@ def test_rows_come_doubtful_labels_first_and_can_be_filtered(texts, text_run):
     assert texts.get("/api/rows", params={"split": "dev"}).status_code == 422
 
 
-def test_wrong_labels_stand_among_the_most_doubtful(texts, text_run):
+def test_wrong_labels_are_among_the_first(texts, text_run):
     wrong = {row for row in range(160) if row % 20 == 5} & set(text_run.places("train").tolist())
     first = texts.get("/api/rows", params={"split": "train", "most": 2 * len(wrong)}).json()["rows"]
     assert len(wrong & {row["row"] for row in first}) >= 0.7 * len(wrong)

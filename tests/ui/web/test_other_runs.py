@@ -11,9 +11,9 @@ def test_a_run_by_groups_answers_with_groups_and_how_many_rows_they_have(served)
     client = served("group")
     found = client.post("/api/explain", json={"text": "a bright, warm film", "k": 3})
     assert found.status_code == 200, found.text
-    examples = found.json()["toward"] + found.json()["against"]
+    examples = found.json()["supporting"] + found.json()["opposing"]
     assert examples
-    assert all(example["row"]["group"].startswith("annotator ") for example in examples)
+    assert all(example["group"].startswith("annotator ") for example in examples)
     assert all(example["rows"] > 10 for example in examples)
     assert client.get("/api/run").json()["groups"] == 8
 
@@ -36,7 +36,7 @@ def test_a_run_with_adapters_answers(served):
     ):
         found = client.post("/api/explain", json={**question, "k": 3})
         assert found.status_code == 200, found.text
-        assert found.json()["toward"] + found.json()["against"]
+        assert found.json()["supporting"] + found.json()["opposing"]
 
 
 @pytest.mark.parametrize("name", ["group", "adapter"])

@@ -115,15 +115,15 @@ def test_the_line_between_signal_and_noise_is_drawn_where_the_api_says(texts):
     for text in ("a bright, moving film", "boring", "number"):
         answer = texts.post("/api/explain", json={"text": text}).json()
         html = texts.get("/answer", params={"text": text}).text
-        toward = html[: html.index('id="against"')]
-        if answer["meaningful"] == 0:
-            assert "None is significant: the order is noise" in toward
-        elif answer["meaningful"] < len(answer["toward"]):
-            assert "From here on the order is noise" in toward
-            before = toward[: toward.index("From here on")]
-            assert before.count('class="example') - before.count('class="examples') == answer["meaningful"]
+        supporting = html[: html.index('id="opposing"')]
+        if answer["significant_supporting"] == 0:
+            assert "None is significant: the order is noise" in supporting
+        elif answer["significant_supporting"] < len(answer["supporting"]):
+            assert "From here on the order is noise" in supporting
+            before = supporting[: supporting.index("From here on")]
+            assert before.count('class="example') - before.count('class="examples') == answer["significant_supporting"]
         else:
-            assert "noise" not in re.sub(r"<[^>]*>", "", toward)
+            assert "noise" not in re.sub(r"<[^>]*>", "", supporting)
 
 
 def test_an_empty_question_gets_a_sentence_on_the_page(texts):

@@ -5,26 +5,29 @@ know: the command line; how anything is computed.
 
 | file | one idea |
 | --- | --- |
-| `data.py`, `data_rows.py`, `data_measures.py` | what a report says, as frozen dataclasses |
-| `collect.py` | from a run to that data |
-| `findings.py`, `overview.py` | headlines; what the data and model are |
-| `mistakes.py`, `row_lists.py`, `classes.py` | worst errors; lists of training rows; label by label |
-| `trust.py` | noise, standard errors, leaks |
-| `language.py` | the report of a language model |
-| `shown_rows.py` | rows as readers see them, each once |
+| `data.py` | what a report says: from a run to findings, headlines, facts and rows |
+| `sentences.py` | findings as sentences, for the report and the terminal |
+| `shown_rows.py` | a row as readers see it |
 | `page.py`, `sections.py`, `charts.py` | the page and its JSON twin; its sections; charts as geometry |
 | `templates/` | HTML, style and script of the one page; `base.css` and `shown.html` serve the live page, too |
 """
 
-from .collect import collect
-from .data import ReportData
+from .data import ReportData, collect, rows_by_split
 from .page import asset, environment, render, write_report
+from .sentences import Headline, duplicates_headline, label_errors_headline, memorized_headline
+from .shown_rows import shown_row
 
 __all__ = [
+    "Headline",
     "ReportData",
     "asset",
     "collect",
+    "duplicates_headline",
     "environment",
+    "label_errors_headline",
+    "memorized_headline",
     "render",
+    "rows_by_split",
+    "shown_row",
     "write_report",
 ]

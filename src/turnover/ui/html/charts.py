@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .data_measures import Histogram
+from turnover.applications import Histogram
 
 WIDTH, HEIGHT = 640, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 16, 44
@@ -117,7 +117,7 @@ def bar_chart(histogram: Histogram, *, power: int = 0, log: bool = False) -> Cha
     """
     edges, unit = histogram.edges, 10.0**power
     across = _scale(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT)
-    most = max([*histogram.counts, *histogram.noise, 1])
+    most = max([*histogram.counts, *histogram.null, 1])
     height = math.log1p if log else float
     up = _scale(0.0, height(most) * 1.05, HEIGHT - _BOTTOM, _TOP)
     floor = up(0.0)
@@ -132,7 +132,7 @@ def bar_chart(histogram: Histogram, *, power: int = 0, log: bool = False) -> Cha
         for low, high, count in zip(edges[:-1], edges[1:], histogram.counts, strict=True)
     )
     steps: list[str] = []
-    for low, high, count in zip(edges[:-1], edges[1:], histogram.noise or (), strict=False):
+    for low, high, count in zip(edges[:-1], edges[1:], histogram.null or (), strict=False):
         level = up(height(count))
         steps += [f"{across(low):.1f},{level:.1f}", f"{across(high):.1f},{level:.1f}"]
     counts = [10**digits for digits in range(len(str(most)))] if log else nice_ticks(0, most * 1.05)

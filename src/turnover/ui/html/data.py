@@ -1,55 +1,23 @@
 """What a report says, as plain data: the page and its JSON twin are made of this and of nothing else."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
-from turnover.applications import plain
+import numpy as np
 
-from .data_measures import (
-    ColoredPassage,
-    Confusion,
-    FrequencyBand,
-    Histogram,
-    LabelSummary,
-    Leaks,
-    LearningCurves,
-    MemorizedWord,
-    Trust,
-)
-from .data_rows import (
-    Cell,
-    DoubtfulLabel,
-    DuplicateGroup,
-    GroupInfluence,
-    HarmfulRow,
-    MemorizedRow,
-    Mistake,
-    ShownRow,
-)
+from turnover.applications import Findings, LanguageFindings, find_all, find_in_text, plain
+from turnover.runs import SPLITS, Curves, Run
+from turnover.ui.words import count, digits, percent
 
-FORMAT = 1
+from .sentences import Headline, classification_headlines, language_headlines
+from .shown_rows import Cell, ShownRow, shown_row
 
-Tone = Literal["plain", "good", "look"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A headline: a figure and a sentence about it.
-
-    Attributes:
-        figure: short, to be printed large.
-        sentence: what it says, in plain words.
-        section: id of the section that tells more.
-        tone: whether it is good news, or something to look at.
-    """
-
-    figure: str
-    sentence: str
-    section: str
-    tone: Tone = "plain"
+_FORMAT = 2
+_MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -58,23 +26,23 @@ class Overview:
 
     Attributes:
         title: name of the data.
+        task: "classification" or "lm".
         kind: "text", "image", "table" or "lm".
-        rows: by split.
+        rows: number of rows, of words for a language model, by split.
         labels: names of the classes.
         facts: names and values for the reader.
-        notes: what was found while reading, a sentence each.
+        notes: on reading and training, a sentence each.
         results: accuracy and the like.
-        baseline: share of the most frequent label among the training rows; None: not known.
     """
 
     title: str
+    task: str
     kind: str
     rows: Mapping[str, int]
     labels: tuple[str, ...]
     facts: tuple[Cell, ...]
-    notes: tuple[str, ...] = ()
-    results: Mapping[str, float] = field(default_factory=dict)
-    baseline: float | None = None
+    notes: tuple[str, ...]
+    results: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -99,91 +67,24 @@ class Making:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How many there are of what the report shows only the first of.
-
-    Attributes:
-        mistakes: wrong predictions among validation and test rows.
-        unseen: validation and test rows.
-        doubtful: training labels that are firmly doubted by the part that never saw the row; right ones are among them.
-        disbelieved: training labels that this part does not find the most probable, firmly or not.
-        harmful: training rows (or groups) that harm, beyond noise.
-        helpful: those that help, beyond noise.
-        memorized: training rows that the network knows better for having seen them, beyond noise.
-        duplicates: groups of near-duplicates.
-        contradictions: those whose labels disagree.
-        across_splits: those of which some rows are for training and some are not.
-        asked: validation and test rows that parts of the network which never saw them were asked about, too.
-        asked_disbelieved: how many of their labels those parts do not find the most probable.
-    """
-
-    mistakes: int = 0
-    unseen: int = 0
-    doubtful: int = 0
-    disbelieved: int = 0
-    harmful: int = 0
-    helpful: int = 0
-    memorized: int = 0
-    duplicates: int = 0
-    contradictions: int = 0
-    across_splits: int = 0
-    asked: int = 0
-    asked_disbelieved: int = 0
-
-    def expected_disbelieved(self, rows: int) -> int | None:
-        """Return how many of some rows would not be believed if their labels were as good as those of unseen rows."""
-        return round(rows * self.asked_disbelieved / self.asked) if self.asked else None
-
-
-@dataclass(frozen=True)
 class ReportData:
-    """All that a report says. What is None or empty is left out of the page.
+    """All that a report says.
 
     Attributes:
         overview: what the data and model are.
-        findings: headlines.
-        rows: every row that something below speaks of, once.
-        mistakes: wrong predictions, the surest first, with the rows behind them.
-        doubtful: labels that are not believed, the most doubtful first.
-        harmful: training rows by mean influence, the most harmful first.
-        memorized: training rows by self-influence, the largest first.
-        self_influence: of all training rows.
-        duplicates: groups of near-duplicates, contradictions first.
-        groups: annotators, sources or users, the most harmful first.
-        classes: how well each class is known.
-        confusions: which label was taken for which, the most frequent first.
-        curves: losses while learning.
-        leaks: the leak audit.
-        trust: how far scores can be trusted.
-        colored: passages of a language model's corpus.
-        words: words of that corpus by self-influence, the largest first.
-        frequencies: self-influence by how often a word occurs.
-        mean_unit: of mean influence: "loss", or "the usual loss of each query" where each validation row counts alike.
-        counts: of what is shown only in part.
+        headlines: what a reader should know who reads nothing else.
         making: how it was made.
+        findings: about a classifier or a language model.
+        curves: losses during training.
+        rows: every row that a finding names, once.
     """
 
     overview: Overview
-    findings: tuple[Finding, ...]
-    counts: Counts
+    headlines: tuple[Headline, ...]
     making: Making
+    findings: Findings | LanguageFindings
+    curves: Curves
     rows: tuple[ShownRow, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
-    doubtful: tuple[DoubtfulLabel, ...] = ()
-    harmful: tuple[HarmfulRow, ...] = ()
-    memorized: tuple[MemorizedRow, ...] = ()
-    self_influence: Histogram | None = None
-    duplicates: tuple[DuplicateGroup, ...] = ()
-    groups: tuple[GroupInfluence, ...] = ()
-    classes: tuple[LabelSummary, ...] = ()
-    confusions: tuple[Confusion, ...] = ()
-    curves: LearningCurves | None = None
-    leaks: Leaks | None = None
-    trust: Trust | None = None
-    colored: tuple[ColoredPassage, ...] = ()
-    words: tuple[MemorizedWord, ...] = ()
-    frequencies: tuple[FrequencyBand, ...] = ()
-    mean_unit: str = "loss"
 
     @cached_property
     def by_number(self) -> dict[int, ShownRow]:
@@ -191,9 +92,163 @@ class ReportData:
         return {row.row: row for row in self.rows}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON could hold it."""
-        return {"format": FORMAT, **plain(self)}
+        """Return everything as JSON could hold it; findings stand beside the other parts."""
+        parts = {name: plain(getattr(self, name)) for name in ("overview", "headlines", "making", "curves", "rows")}
+        return {"format": _FORMAT, **parts, **self.findings.as_dict()}
 
     def as_json(self) -> str:
         """Return everything as JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def collect(run: Run[Any]) -> ReportData:
+    r"""Return what the report of a finished run says, with nothing left to compute.
+
+    Args:
+        run: a finished one.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from turnover.runs import RunConfig, start_run
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "fruit.csv"
+        >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
+        >>> _ = file.write_text("\n".join(["text,label", *lines]))
+        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=4, epochs=6)
+        >>> collect(start_run(config, file.with_name("run"))).overview.rows["train"]
+        32
+    """
+    return _COLLECT[run.task.name](run)
+
+
+def _collect_classification(run: Run[Any]) -> ReportData:
+    findings = find_all(run)
+    rows = tuple(shown_row(run.examples, row) for row in findings.named_rows)
+    return ReportData(
+        overview=_overview(run, run.rows.name, run.label_names, _classifier_facts(run)),
+        headlines=classification_headlines(findings, rows, hashed=run.preparation.kind == "ngrams"),
+        making=_making(run),
+        findings=findings,
+        curves=run.curves,
+        rows=rows,
+    )
+
+
+def _collect_language_model(run: Run[Any]) -> ReportData:
+    findings = find_in_text(run)
+    return ReportData(
+        overview=_overview(run, run.task.corpus.name, (), _language_facts(run)),
+        headlines=language_headlines(findings, run.about.results),
+        making=_making(run),
+        findings=findings,
+        curves=run.curves,
+    )
+
+
+_COLLECT: dict[str, Callable[[Run[Any]], ReportData]] = {
+    "classification": _collect_classification,
+    "lm": _collect_language_model,
+}
+
+
+def _overview(run: Run[Any], title: str, labels: tuple[str, ...], facts: list[Cell]) -> Overview:
+    return Overview(
+        title=title,
+        task=run.task.name,
+        kind=run.kind,
+        rows=rows_by_split(run),
+        labels=labels,
+        facts=tuple(facts),
+        notes=tuple(run.about.notes),
+        results=dict(run.about.results),
+    )
+
+
+def rows_by_split(run: Run[Any]) -> dict[str, int]:
+    """Return the number of rows of each split, of words for a language model."""
+    return {split: len(run.places(split)) for split in SPLITS}
+
+
+def settings_of(run: Run[Any]) -> str:
+    """Return the settings of a run as TOML; defaults stand in place of what was left open, and say so."""
+    lines: list[str] = []
+    for line in run.settings.as_toml().splitlines():
+        name = line.partition(" = ")[0]
+        chosen = getattr(run.config, name, None) == getattr(run.settings, name, None)
+        lines.append(line if chosen else f"{line}  # default for this kind of data")
+    return "\n".join(lines) + "\n"
+
+
+def _making(run: Run[Any]) -> Making:
+    return Making(
+        created=run.about.created,
+        command=f"turnover run --config {run.folder.config} --out NEW",
+        config=settings_of(run),
+        versions=dict(run.about.versions),
+        seconds=dict(run.about.seconds),
+        run=str(run.folder.path),
+    )
+
+
+def _classifier_facts(run: Run[Any]) -> list[Cell]:
+    """Return names and values for the reader, in the order they are read."""
+    rows, config, results = run.rows, run.config, run.about.results
+    split = ", ".join(f"{count(number)} {name}" for name, number in rows_by_split(run).items() if number)
+    counts = np.bincount(rows.labels[rows.labels >= 0], minlength=len(run.label_names))
+    labels = [f"{name} ({count(int(counts[number]))})" for number, name in enumerate(run.label_names)]
+    facts: list[Cell] = [("data", config.data), ("rows", f"{count(len(rows))}: {split}"), ("labels", _listed(labels))]
+    facts.append(("label column", rows.label_column))
+    if rows.kind == "text" and config.text:
+        facts.append(("text column", config.text))
+    if rows.kind == "table":
+        facts.append(("feature columns", _listed([str(name) for name in rows.values.columns])))
+    if rows.kind == "image":
+        _, height, width, channels = rows.values.shape
+        facts.append(("images", f"{width} × {height} pixels, {'gray' if channels == 1 else 'in color'}"))
+    if rows.groups:
+        facts.append(("group", f"{config.group}: {count(len(set(rows.groups)))}, each trained as one instance"))
+    facts.append(("model", _model(run)))
+    facts.append(("training", f"{count(len(run.curves.keep), 'epoch')}, AdamW, seed {config.seed}"))
+    facts += [
+        (f"{split} accuracy", percent(results[f"{split}_accuracy"]))
+        for split in ("validation", "test")
+        if f"{split}_accuracy" in results
+    ]
+    return facts
+
+
+def _model(run: Run[Any]) -> str:
+    kind = run.preparation.kind
+    encoder = "/".join(Path(run.config.model or "").parts[-2:])  # the end of a long path; hub names have two parts, too
+    before = {
+        "ngrams": "hashed words and n-grams",
+        "encoder": f"features of the frozen encoder {encoder}",
+        "columns": "numbers standardized, categories one-hot",
+        "pixels": "two convolutions",
+    }.get(kind, kind)
+    instance = "group" if run.rows.groups else "training row"
+    return (
+        f"{before}, then a layer of {run.width:,} units of which every {instance} trains its own "
+        f"{percent(run.config.keep, 0)}, {count(run.mean_influence.replicas, 'replica')}"
+    )
+
+
+def _language_facts(run: Run[Any]) -> list[Cell]:
+    results, models = run.about.results, count(len(run.models), "model")
+    words = ", ".join(f"{count(number)} {split}" for split, number in rows_by_split(run).items() if number)
+    return [
+        ("data", run.config.data),
+        ("words to predict", words),
+        ("vocabulary", f"{count(len(run.label_names))} words"),
+        ("model", f"predicts a word from the {run.config.context} before it; the mean of {models}"),
+        ("training", f"{count(len(run.curves.keep), 'epoch')}, AdamW, seed {run.config.seed}"),
+        *(
+            (f"{split} perplexity", digits(results[f"{split}_perplexity"]))
+            for split in ("validation", "test")
+            if f"{split}_perplexity" in results
+        ),
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {count(more)} more" if more > 0 else "")

@@ -7,15 +7,14 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from turnover.errors import MissingExtraError, RunError
 from turnover.ui import words
 
-from .collect import collect
-from .data import ReportData
-from .data_rows import Behind, ShownRow
+from .data import ReportData, collect
 from .sections import context_of, lede_of, sections_of
+from .shown_rows import ShownRow
 
 if TYPE_CHECKING:
     import jinja2
@@ -77,13 +76,6 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
 
     Raises:
         MissingExtraError: jinja2 is not installed.
-
-    Example:
-        >>> from .data import Counts, Making, Overview
-        >>> overview = Overview("<b>.csv", "table", {"train": 9}, ("yes", "no"), facts=())
-        >>> making = Making("today", "turnover run", "", versions={}, seconds={}, run="RUN")
-        >>> "<h1>Training-data report: &lt;b&gt;.csv</h1>" in render(ReportData(overview, (), Counts(), making))
-        True
     """
     try:
         env = environment()
@@ -152,7 +144,7 @@ def _label_of(number: int, data: ReportData) -> str | None:
     return data.by_number[number].label
 
 
-def _power(entries: Sequence[Behind]) -> int:
+def _power(entries: Sequence[Any]) -> int:
     """Return the power of ten in whose units the scores of some rows are read easily."""
     return words.power_of([entry.score for entry in entries])
 

@@ -1,25 +1,38 @@
-"""The sections of a report in their order, and what their templates need beyond the data."""
+"""Which sections a report has, in which order, and what their templates need beyond the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from turnover.applications import Confusion, Findings, LanguageFindings
 from turnover.ui.words import count, digits, percent, power_of
 
 from . import charts
 from .data import ReportData
-from .data_measures import MEAN, Confusion
-from .findings import doubts_words
-from .noise_words import noise_sentences, unit_head, unit_sentence
+from .sentences import (
+    SINGLE_WORD_SCORES,
+    harmful_words,
+    label_errors_expected,
+    noise_words,
+    score_name,
+    self_influence_words,
+    significance_words,
+    single_score_words,
+    trust_verdict,
+    unit_head,
+    unit_sentence,
+)
 
 # More labels than this do not fit on a page as a square.
 _LARGEST_SQUARE = 12
 _MOST_PAIRS = 15
+# Supporting and opposing examples of an error: as many as fit beside each other.
+_LISTED = {"text": (5, 4), "image": (6, 6), "table": (4, 3)}
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section: its id (and template), its heading, and how many entries there are."""
+    """A section: its id (and template), its heading, and how much there is."""
 
     id: str
     heading: str
@@ -36,38 +49,64 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class Square:
-    """Which label is taken for which."""
+    """Which label is predicted for which."""
 
     labels: tuple[str, ...]
     lines: tuple[tuple[HeatCell, ...], ...]
 
 
 def sections_of(data: ReportData) -> list[Section]:
-    """Return the sections that have something to show."""
-    counts = data.counts
-    classifies = bool(data.classes)
-    sections = [
-        (bool(data.findings), Section("findings", "Summary")),
-        (True, Section("data-and-model", "Data and model")),
-        (bool(data.colored), Section("colored", "Memorized passages")),
-        (bool(data.mistakes), Section("mistakes", "Most confident errors", count(counts.mistakes))),
-        (classifies, Section("doubtful", "Likely label errors", count(counts.disbelieved))),
-        (bool(data.harmful), Section("harmful", "Harmful examples", count(counts.harmful))),
-        (bool(data.memorized or data.self_influence), Section("memorized", "Memorized", count(counts.memorized))),
-        (bool(data.duplicates), Section("duplicates", "Near-duplicates", count(counts.duplicates))),
-        (bool(data.groups), Section("groups", "Groups", count(len(data.groups)))),
-        (classifies, Section("classes", "Classes", count(len(data.classes)))),
-        (data.trust is not None, Section("trust", "Noise of the scores")),
-        (data.leaks is not None, Section("leaks", "Leak audit")),
-        (True, Section("making", "Reproduce")),
+    """Return the sections that have something to say."""
+    between = _SECTIONS[data.overview.task](data.findings)
+    return [
+        Section("findings", "Summary"),
+        Section("data-and-model", "Data and model"),
+        *(section for shown, section in between if shown),
+        Section("trust", "Noise of the scores"),
+        Section("leaks", "Leak audit"),
+        Section("making", "Reproduce"),
     ]
-    return [section for shown, section in sections if shown]
+
+
+def _classification_sections(found: Findings) -> list[tuple[bool, Section]]:
+    errors, labels = found.errors, found.likely_label_errors
+    return [
+        (bool(errors.items), Section("errors", "Most confident errors", count(errors.count))),
+        (True, Section("label-errors", "Likely label errors", count(labels.count))),
+        (bool(found.harmful.items), Section("harmful", "Harmful examples", count(found.harmful.count))),
+        (True, Section("memorized", "Memorized", count(found.memorized.count))),
+        (
+            bool(found.near_duplicates.items),
+            Section("duplicates", "Near-duplicates", count(found.near_duplicates.count)),
+        ),
+        (bool(found.groups.items), Section("groups", "Groups", count(len(found.groups.items)))),
+        (True, Section("classes", "Classes", count(len(found.classes)))),
+    ]
+
+
+def _language_sections(found: LanguageFindings) -> list[tuple[bool, Section]]:
+    return [
+        (bool(found.passages), Section("passages", "Memorized passages")),
+        (True, Section("memorized", "Memorized", count(found.memorized.count))),
+    ]
+
+
+_SECTIONS: dict[str, Callable[[Any], list[tuple[bool, Section]]]] = {
+    "classification": _classification_sections,
+    "lm": _language_sections,
+}
 
 
 def context_of(data: ReportData) -> dict[str, Any]:
-    """Return what the templates need beyond the data: charts, units of columns, and sentences about them."""
-    parts: list[Callable[[ReportData], dict[str, Any]]] = [_scales, _curves, _memorized, _trust, _labels, _lists]
-    return {name: value for part in parts for name, value in part(data).items()}
+    """Return what the templates need beyond the data: findings, charts, units of columns, and sentences about them."""
+    return {
+        "found": data.findings,
+        "leaks": sorted(data.findings.leaks.leaks, key=lambda leak: -(leak.gradient_share or 0.0)),
+        **_curves(data),
+        **_memorized(data),
+        "trust_verdict": trust_verdict(data.findings.trust, task=data.overview.task),
+        **_CONTEXTS[data.overview.task](data, data.findings),
+    }
 
 
 def lede_of(data: ReportData) -> str:
@@ -79,23 +118,52 @@ def lede_of(data: ReportData) -> str:
     return f"Trained on {count(rows.get('train', 0), noun)}{classes}" + (f"; {held_out}." if held_out else ".")
 
 
-def _scales(data: ReportData) -> dict[str, Any]:
-    own = [one.score for one in data.memorized] or list(data.self_influence.edges if data.self_influence else ())
+def _classification_context(data: ReportData, found: Findings) -> dict[str, Any]:
     return {
-        "mean_head": unit_head(data.mean_unit),
-        "mean_unit": unit_sentence(data.mean_unit),
-        "harmful_power": power_of([one.score for one in data.harmful]),
-        "group_power": power_of([one.score for one in data.groups]),
-        "self_power": power_of(own),
-        "word_power": power_of([one.score for one in data.words]),
-        "thing": "word" if data.overview.kind == "lm" else "row",
+        "thing": "row",
+        "mean_head": unit_head(found),
+        "mean_unit": unit_sentence(found),
+        "harmful_power": _power(found.harmful.items),
+        "group_power": _power(found.groups.items),
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
+        "listed": _LISTED[data.overview.kind],
+        "harmful_words": harmful_words(found),
+        "expected_words": label_errors_expected(found.likely_label_errors),
+        "significance_words": significance_words(found),
+        "noise": [
+            (score_name(one, grouped=bool(found.groups.items)), one, noise_words(one, found))
+            for one in found.trust.scores
+        ],
+        "single_score_words": single_score_words(found),
+        **_trust_chart(found),
+        **_confusions(data.overview.labels, found.confusions),
     }
+
+
+def _language_context(data: ReportData, found: LanguageFindings) -> dict[str, Any]:
+    return {
+        "thing": "word",
+        "mean_head": f" ({found.memorized.unit})",
+        "word_power": power_of([one.self_influence for one in found.memorized.items]),
+        "noise": [(score_name(one), one, self_influence_words(one, "words")) for one in found.trust.scores],
+        "single_score_words": SINGLE_WORD_SCORES,
+        "trust_chart": None,
+    }
+
+
+_CONTEXTS: dict[str, Callable[[ReportData, Any], dict[str, Any]]] = {
+    "classification": _classification_context,
+    "lm": _language_context,
+}
+
+
+def _power(items: Iterable[Any]) -> int:
+    return power_of([one.score for one in items])
 
 
 def _curves(data: ReportData) -> dict[str, Any]:
     curves = data.curves
-    if curves is None or not curves.keep:
+    if not curves.keep:
         return {"curve_chart": None, "curve_words": ""}
     series = {"keep": curves.keep, "flip": curves.flip, "validation": curves.validation}
     words = (
@@ -107,75 +175,43 @@ def _curves(data: ReportData) -> dict[str, Any]:
 
 
 def _memorized(data: ReportData) -> dict[str, Any]:
-    histogram = data.self_influence
-    if histogram is None:
-        return {"self_chart": None, "self_words": ""}
-    scales = _scales(data)
-    power, thing = scales["self_power"], f"training {scales['thing']}"
-    total = sum(histogram.counts)
+    found = data.findings.memorized
+    rows = count(found.rows, f"training {found.noun}")
+    power = power_of([one.self_influence for one in found.items] or (found.histogram.edges if found.histogram else ()))
     words = (
-        f"{count(total, thing)}, of which {count(data.counts.memorized)} "
-        f"({percent(data.counts.memorized / total if total else 0.0)}) are memorized: significant positive "
-        "self-influence."
+        f"{rows}, of which {count(found.count)} ({percent(found.share)}) are memorized: significant "
+        "positive self-influence."
     )
-    return {"self_chart": charts.bar_chart(histogram, power=power, log=True), "self_words": words}
+    chart = None if found.histogram is None else charts.bar_chart(found.histogram, power=power, log=True)
+    return {"self_chart": chart, "self_words": words, "self_power": power}
 
 
-def _trust(data: ReportData) -> dict[str, Any]:
-    histogram = data.trust.mean_influence if data.trust else None
+def _trust_chart(found: Findings) -> dict[str, Any]:
+    histogram = found.trust.mean_influence
     if histogram is None:
-        return {"trust_chart": None, "trust_words": "", "trust_power": 0}
+        return {"trust_chart": None}
     power = power_of(histogram.edges)
     words = (
         "Bars beyond the line are scores that noise does not explain; within the line, a single score is noise. "
-        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(data.mean_unit)}."
+        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(found)}."
     )
-    return {
-        "trust_chart": charts.bar_chart(histogram, power=power, log=True),
-        "trust_words": words,
-        "trust_power": power,
-    }
+    chart = charts.bar_chart(histogram, power=power, log=True)
+    return {"trust_chart": chart, "trust_words": words, "trust_power": power}
 
 
-def _labels(data: ReportData) -> dict[str, Any]:
-    names = data.overview.labels
-    wrong = [pair for pair in data.confusions if pair.given != pair.predicted]
-    if not data.confusions or len(names) > _LARGEST_SQUARE:
+def _confusions(names: tuple[str, ...], confusions: tuple[Confusion, ...]) -> dict[str, Any]:
+    if not confusions or len(names) > _LARGEST_SQUARE:
+        wrong = [pair for pair in confusions if pair.label != pair.predicted]
         return {"matrix": None, "wrong_pairs": wrong[:_MOST_PAIRS]}
-    return {"matrix": _square(names, data.confusions), "wrong_pairs": ()}
+    return {"matrix": _square(names, confusions), "wrong_pairs": ()}
 
 
 def _square(names: tuple[str, ...], confusions: tuple[Confusion, ...]) -> Square:
-    rows = {(pair.given, pair.predicted): pair.rows for pair in confusions}
+    rows = {(pair.label, pair.predicted): pair.rows for pair in confusions}
     lines = []
-    for given in names:
-        total = sum(rows.get((given, name), 0) for name in names)
-        numbers = [rows.get((given, name), 0) for name in names]
+    for label in names:
+        numbers = [rows.get((label, name), 0) for name in names]
+        total = sum(numbers)
         # Light enough for dark ink, dark enough to see a single row.
         lines.append(tuple(HeatCell(number, round(0.55 * number / total, 3) if total else 0.0) for number in numbers))
     return Square(names, tuple(lines))
-
-
-def _lists(data: ReportData) -> dict[str, Any]:
-    trained = data.overview.rows.get("train", 0)
-    return {
-        "harmful_words": _harmful_words(data),
-        "doubts_words": doubts_words(data.counts, trained),
-        # Where groups were trained, there are no scores of rows, and the other way round.
-        "noise_words": noise_sentences(data, scores=_tested(data)),
-    }
-
-
-def _tested(data: ReportData) -> int:
-    """Return how many mean influences are tested together."""
-    known = [one.rows for one in data.trust.of if one.scores == MEAN] if data.trust else []
-    return known[0] if known else len(data.groups) or data.overview.rows.get("train", 0)
-
-
-def _harmful_words(data: ReportData) -> str:
-    harmful = data.counts.harmful
-    if not harmful:
-        return "None is significant, so the order is a hint at most."
-    return (
-        f"The first {count(harmful)} {'is' if harmful == 1 else 'are'} significant; below, the order is mostly noise."
-    )

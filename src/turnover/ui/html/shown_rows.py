@@ -1,20 +1,16 @@
-"""Rows as readers see them, each once: texts shortened, images as small pictures, tables as their cells."""
+"""A row as readers see it: its text shortened, its image as a small picture, or its first cells."""
 
 import base64
 import io
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
+from turnover.applications import Examples
 from turnover.errors import MissingExtraError
-from turnover.runs import SPLITS
 from turnover.ui.words import cell_text, shortened
 
-from .data_rows import Cell, ShownRow
-
-if TYPE_CHECKING:
-    from turnover.runs import Run
+Cell = tuple[str, str]
 
 _MOST_CELLS = 12
 _LARGEST_PICTURE = 96
@@ -22,55 +18,49 @@ _LARGEST_PICTURE = 96
 _EXACT_PICTURE = 20
 
 
-class ShownRows:
-    """The rows of a run that a report speaks of.
+@dataclass(frozen=True)
+class ShownRow:
+    """A row as a reader sees it: a text, an image or the cells of a table.
 
-    Args:
-        run: whose rows they are.
+    Attributes:
+        row: its number, counted from 0.
+        name: its line, or the file of an image.
+        split: what it was used for.
+        label: its label as it stands in the data; None: it has none.
+        text: its text, shortened where it is long.
+        image: its picture as a data URI.
+        cells: names and values of its first columns.
+        group: its annotator, source or user.
+        more_cells: how many columns it has beyond those.
     """
 
-    def __init__(self, run: "Run") -> None:
-        self._run = run
-        self._shown: dict[int, ShownRow] = {}
+    row: int
+    name: str
+    split: str
+    label: str | None
+    text: str | None = None
+    image: str | None = None
+    cells: tuple[Cell, ...] = ()
+    group: str | None = None
+    more_cells: int = 0
 
-    @cached_property
-    def _columns(self) -> list[str]:
-        return [str(name) for name in self._run.rows.values.columns[:_MOST_CELLS]]
 
-    def __call__(self, number: int) -> ShownRow:
-        """Return a row as it is shown; from now on it is one of those that are."""
-        number = int(number)
-        if number not in self._shown:
-            self._shown[number] = self._made(number)
-        return self._shown[number]
-
-    @property
-    def all(self) -> tuple[ShownRow, ...]:
-        """Return all rows that were asked for, by their numbers."""
-        return tuple(self._shown[number] for number in sorted(self._shown))
-
-    def label(self, number: int) -> str | None:
-        """Return the label of a row as it stands in the data."""
-        label = int(self._run.rows.labels[number])
-        return None if label < 0 else self._run.label_names[label]
-
-    def _made(self, number: int) -> ShownRow:
-        rows = self._run.rows
-        return ShownRow(
-            row=number,
-            name=rows.names[number],
-            split=SPLITS[int(self._run.splits[number])],
-            label=self.label(number),
-            text=shortened(rows.values[number]) if rows.kind == "text" else None,
-            image=picture(rows.values[number]) if rows.kind == "image" else None,
-            cells=self._cells(number) if rows.kind == "table" else (),
-            group=rows.groups[number] if rows.groups else None,
-            more_cells=max(rows.values.shape[1] - _MOST_CELLS, 0) if rows.kind == "table" else 0,
-        )
-
-    def _cells(self, number: int) -> tuple[Cell, ...]:
-        values = self._run.rows.values.iloc[number]
-        return tuple((name, cell_text(values.iloc[place])) for place, name in enumerate(self._columns))
+def shown_row(examples: Examples, row: int) -> ShownRow:
+    """Return a row as it is shown."""
+    value = examples.value(row)
+    cells = list(value.items()) if examples.kind == "table" else []
+    return ShownRow(
+        row=row,
+        name=examples.names[row],
+        split=str(examples.splits[row]),
+        label=examples.label(row),
+        # Spaces before it stay: places of marks are counted from the first letter.
+        text=value[: len(value) - len(value.lstrip())] + shortened(value) if examples.kind == "text" else None,
+        image=picture(value) if examples.kind == "image" else None,
+        cells=tuple((name, cell_text(cell)) for name, cell in cells[:_MOST_CELLS]),
+        group=examples.groups[row] if examples.groups else None,
+        more_cells=max(len(cells) - _MOST_CELLS, 0),
+    )
 
 
 def picture(pixels: np.ndarray) -> str:

@@ -1,6 +1,6 @@
-"""`turnover cleanse`: rows that harm, a file without them, and the proof by retraining."""
+"""`turnover cleanse`: harmful examples, a file without them, and the retraining check."""
 
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +9,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnover.applications import ARMS, Cleansing, Proof
+from turnover.applications import ARMS, Cleansing, Examples, HarmfulExample, RetrainingCheck
 from turnover.runs import (
     REMOVED,
     CleanedFile,
     RemovedRow,
     Run,
+    check_cleansing,
     cleaned_path,
-    prove_cleansing,
     refuse_cleansing,
     refuse_to_overwrite,
     removed_rows,
@@ -25,9 +25,8 @@ from turnover.runs import (
     training_seconds,
     write_cleansing,
 )
-from turnover.ui.words import count, duration, power_of, score, unit
+from turnover.ui.words import count, duration, percent, power_of, score, unit
 
-from .asked import value_of
 from .drawing import draw_gallery, draw_value, plain
 from .options import AsJson, Debug, RunPath, open_classifier
 from .outcomes import resumable
@@ -39,28 +38,27 @@ _SHOWN = 10
 def cleanse(
     folder: RunPath,
     drop: Annotated[
-        str, typer.Option(help="How much to drop: 1%, a number of rows, or significant: all that stand out as harmful.")
+        str,
+        typer.Option(help="Amount to drop: 1%, a number of rows, or significant: all that are significantly harmful."),
     ] = "1%",
     retrain: Annotated[
-        bool, typer.Option("--retrain", help="Prove it: train on all rows, without random ones, and cleansed.")
+        bool, typer.Option("--retrain", help="Retraining check: train on all rows, without random ones, and cleansed.")
     ] = False,
-    seeds: Annotated[int, typer.Option(min=2, help="Trainings of each kind for the proof.")] = 4,
-    level: Annotated[float, typer.Option(help="Share of the significant rows that may be noise.")] = 0.05,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of trainings of each kind for the retraining check.")] = 4,
+    level: Annotated[float, typer.Option(help="False discovery rate of the significant rows.")] = 0.05,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The cleaned file; removed.csv goes next to it.", show_default="RUN/cleaned.*"
-        ),
+        typer.Option(metavar="FILE", help="Cleaned file; removed.csv goes next to it.", show_default="RUN/cleaned.*"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Drop the training rows that harm, and write the data without them.
+    """Drop the harmful training rows, and write the data without them.
 
     Rows go by their mean influence on the validation rows. The cleaned file has the format of the original, with every
     other line as it was; removed.csv next to it says why each row went. With --retrain the test rows, which were not
-    used for choosing, tell whether it was worth it.
+    used for choosing, check whether it was worth it.
 
     For example:
 
@@ -70,7 +68,7 @@ def cleanse(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder)
-    refuse_cleansing(run, drop=drop, level=level, proof=retrain)
+    refuse_cleansing(run, drop=drop, level=level, retrain=retrain)
     file = out or cleaned_path(run)
     if not force:
         refuse_to_overwrite(file)
@@ -78,151 +76,151 @@ def cleanse(
         found = run_cleansing(run, drop=drop, level=level)
         removed = removed_rows(run, found)
     written = write_cleansing(run, removed, file)
-    proof = _proof(run, found, seeds, terminal) if retrain else None
+    check = _check(run, found, seeds, terminal) if retrain else None
     if as_json:
-        terminal.result(_as_data(run, found, removed, written, proof))
+        terminal.result(_as_data(found, removed, written, check))
     else:
-        _print(run, found, removed, written, proof, terminal)
+        _print(run, found, removed, written, check, terminal)
 
 
-def _proof(run: Run, found: Cleansing, seeds: int, terminal: Terminal) -> Proof | None:
-    """Return what retraining says, with a word before on how long it takes."""
+def _check(run: Run[Any], found: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
+    """Return the retraining check, with a word before on how long it takes."""
     if not found.dropped:
         return None
     seconds = len(ARMS) * seeds * training_seconds(run_recipe(run))
-    terminal.aside.print(f"{count(len(ARMS) * seeds, 'training')} for the proof, about {duration(seconds)}.")
+    terminal.aside.print(f"{count(len(ARMS) * seeds, 'training')} for the retraining check, about {duration(seconds)}.")
     with resumable(
-        "stopped. The files are written; finished trainings are kept, and the same command with --force goes on."
+        "stopped. The files are written; finished trainings are kept, and the same command with --force resumes."
     ):
-        return prove_cleansing(run, found, seeds=seeds, progress=terminal.aside.is_terminal)
+        return check_cleansing(run, found, seeds=seeds, progress=terminal.aside.is_terminal)
 
 
 def _as_data(
-    run: Run, found: Cleansing, removed: list[RemovedRow], written: CleanedFile, proof: Proof | None
+    found: Cleansing, removed: list[RemovedRow], written: CleanedFile, check: RetrainingCheck | None
 ) -> dict[str, Any]:
-    summary = {name: value for name, value in found.as_dict().items() if name != "dropped"}
-    rows = [
-        {
-            "row": row.row,
-            "name": row.name,
-            "label": row.label,
-            "score": row.why.score,
-            "stderr": row.why.stderr,
-            "p_value": row.why.p_value,
-            "significant": row.why.significant,
-            "reason": row.reason,
-        }
-        for row in removed
-    ]
     return {
-        **summary,
+        **found.as_dict(),
+        "removed": [{"row": row.row, "name": row.name, "label": row.label, "reason": str(row.why)} for row in removed],
         "cleaned": str(written.path),
         "cleaned_rows": written.rows,
         "removed_list": str(written.path.with_name(REMOVED)),
         "note": written.note,
-        "removed": rows,
-        "proof": None if proof is None else proof.as_dict(),
+        "retraining_check": None if check is None else {**check.as_dict(), "verdict": str(check)},
     }
 
 
+def _notes(found: Cleansing) -> list[str]:
+    """Return what did not go as asked."""
+    notes: list[str] = []
+    if found.spared_classes:
+        names = ", ".join(repr(label) for label in found.spared_classes)
+        notes.append(f"the last row of class {names} was kept: a class without rows cannot be learned.")
+    if found.protected:
+        notes.append(f"{count(found.protected, 'harmful row')} protected and kept.")
+    if found.requested is not None and len(found.dropped) < found.requested:
+        notes.append(
+            f"{count(found.requested)} of {count(found.instances)} were requested ({found.drop}), but only "
+            f"{count(len(found.dropped))} that may go have a negative mean influence."
+        )
+    if found.requested is None and not found.dropped:
+        notes.append("no row is significantly harmful, so none was dropped.")
+    return notes
+
+
 def _print(
-    run: Run,
+    run: Run[Any],
     found: Cleansing,
     removed: list[RemovedRow],
     written: CleanedFile,
-    proof: Proof | None,
+    check: RetrainingCheck | None,
     terminal: Terminal,
 ) -> None:
-    words = terminal.words
+    words, examples = terminal.words, run.examples
     if removed:
-        draw = _groups if run.rows.groups else _pictures if run.kind == "image" else _table
-        words.print(draw(run, removed, terminal))
+        draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
+        words.print(draw(found.dropped[:_SHOWN], examples, terminal))
         more = f"; all of them in {REMOVED}" if len(removed) > _SHOWN else ""
-        words.print(f"Dropped: {count(len(removed), 'row')} of {len(run.places('train')):,}{more}.")
-    noun = "group" if run.rows.groups else "training row"
-    words.print(f"Harmful beyond noise: {count(found.significant, noun)} of {len(found.kept):,}.")
-    for note in found.notes:
+        words.print(f"Dropped: {count(len(removed), 'row')} of {count(len(examples.train_rows))}{more}.")
+    noun = "group" if examples.groups else "training row"
+    words.print(
+        f"Significantly harmful (FDR {percent(found.level, 0)}): {count(found.significant, noun)} of "
+        f"{count(found.instances)}."
+    )
+    for note in _notes(found):
         words.print(plain(f"note: {note}", "yellow"))
     words.print(f"Cleaned, {count(written.rows, 'row')}: [bold]{written.path}[/bold]", soft_wrap=True)
     words.print(f"Reasons: [bold]{written.path.with_name(REMOVED)}[/bold]", soft_wrap=True)
     if written.note:
         words.print(plain(f"note: {written.note}", "yellow"))
-    if proof is not None:
+    if check is not None:
         words.print()
-        words.print(_proven(proof))
-        words.print(plain(proof.sentence))
+        words.print(_check_table(check))
+        words.print(plain(str(check)))
 
 
-def _table(run: Run, removed: list[RemovedRow], terminal: Terminal) -> Table:
-    power = power_of(row.why.score for row in removed[:_SHOWN])
-    table = Table(title="The most harmful training rows", title_justify="left", box=None, padding=(0, 2, 0, 0))
+def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
+    power = power_of(one.score for one in dropped)
+    table = Table(title="Most harmful training rows", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("score" + unit(power), justify="right", no_wrap=True)
     table.add_column("row", justify="right")
     table.add_column("label")
-    table.add_column("unseen, it says")
+    table.add_column("held-out prediction")
     table.add_column("training row", ratio=1)
-    for row in removed[:_SHOWN]:
-        other = row.why.unseen_label
-        said = "" if other is None else run.label_names[other]
+    for one in dropped:
         table.add_row(
-            Text(score(row.why.score, row.why.stderr, power), style="" if row.why.significant else "dim"),
-            str(row.row),
-            plain(row.label),
-            plain(said, "bold" if said != row.label else "dim"),
-            draw_value(value_of(run, row.row), terminal.words),
+            Text(score(one.score, one.stderr, power), style="" if one.significant else "dim"),
+            str(one.row),
+            plain(one.label or ""),
+            plain(one.held_out_label or "", "bold" if one.likely_label_error else "dim"),
+            draw_value(examples.value(one.row), terminal.words),
         )
     return table
 
 
-def _groups(run: Run, removed: list[RemovedRow], terminal: Terminal) -> Table:
-    counted = Counter(row.why.id for row in removed)
-    first = list({row.why.id: row for row in reversed(removed)}.values())[::-1][:_SHOWN]
-    power = power_of(row.why.score for row in first)
-    table = Table(title="The most harmful groups", title_justify="left", box=None, padding=(0, 2, 0, 0))
+def _groups(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
+    power = power_of(one.score for one in dropped)
+    table = Table(title="Most harmful groups", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("score" + unit(power), justify="right", no_wrap=True)
     table.add_column("group")
     table.add_column("training rows", justify="right")
-    for row in first:
-        style = "" if row.why.significant else "dim"
+    for one in dropped:
+        style = "" if one.significant else "dim"
         table.add_row(
-            Text(score(row.why.score, row.why.stderr, power), style=style),
-            plain(run.rows.groups[row.row], style),
-            f"{counted[row.why.id]:,}",
+            Text(score(one.score, one.stderr, power), style=style), plain(one.group or "", style), count(one.rows)
         )
     return table
 
 
-def _pictures(run: Run, removed: list[RemovedRow], terminal: Terminal) -> RenderableType:
-    power = power_of(row.why.score for row in removed[:_SHOWN])
+def _gallery(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> RenderableType:
+    power = power_of(one.score for one in dropped)
     entries: list[tuple[Any, list[Text]]] = []
-    for row in removed[:_SHOWN]:
-        other = row.why.unseen_label
+    for one in dropped:
         lines = [
-            Text(score(row.why.score, row.why.stderr, power), style="" if row.why.significant else "dim"),
-            plain(f"row {row.row}: {row.label}"),
+            Text(score(one.score, one.stderr, power), style="" if one.significant else "dim"),
+            plain(f"row {one.row}: {one.label}"),
         ]
-        if other is not None and run.label_names[other] != row.label:
-            lines.append(plain(f"rather {run.label_names[other]}", "bold"))
-        entries.append((value_of(run, row.row), lines))
-    return draw_gallery("The most harmful training rows" + unit(power), entries, terminal.words)
+        if one.likely_label_error:
+            lines.append(plain(f"rather {one.held_out_label}", "bold"))
+        entries.append((examples.value(one.row), lines))
+    return draw_gallery("Most harmful training rows" + unit(power), entries, terminal.words)
 
 
-def _proven(proof: Proof) -> Table:
-    title = f"Proof: {len(proof.seeds)} trainings each, {count(proof.test_rows, 'test row')}"
+def _check_table(check: RetrainingCheck) -> Table:
+    title = f"Retraining check: {len(check.seeds)} trainings each, {count(check.test_rows, 'test row')}"
     table = Table(title=title, title_justify="left")
     table.add_column("removed")
-    table.add_column("right on test rows", justify="right")
+    table.add_column("test accuracy", justify="right")
     table.add_column("loss", justify="right")
     names = {
         "none": "nothing",
-        "random": f"{proof.removed} random rows",
-        "cleansed": f"the {proof.removed} harmful rows",
+        "random": f"{count(check.removed, 'random row')}",
+        "cleansed": f"the {count(check.removed, 'harmful row')}",
     }
     for place, arm in enumerate(ARMS):
-        right, loss = proof.accuracy[place], proof.loss[place]
+        accuracy, loss = check.accuracy[place], check.loss[place]
         table.add_row(
             names[arm],
-            f"{100 * right.mean():.2f} ± {100 * right.std(ddof=1):.2f} %",
+            f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f} %",
             f"{loss.mean():.4f} ± {loss.std(ddof=1):.4f}",
         )
     return table

@@ -1,8 +1,7 @@
 """A row on a terminal: its text, cells or image, in which nothing is obeyed, and what it shares with another row."""
 
-import math
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,12 @@ from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from turnover.applications import shared_tokens
-from turnover.runs import ColumnInputs, Run
 from turnover.ui.words import cell_text
 
 SHARED = "bold cyan"
 """The style of what a row shares with the one beside it."""
 
 _MOST_LETTERS, _MOST_CELLS = 400, 5
-# Numbers that differ by less than this share of their column's spread are marked as alike.
-_ALIKE = 0.1
 # Marks that turn the direction of text: they could make a terminal show another order than the data has.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SHADES, _UPPER_HALF = " ░▒▓█", "▀"
@@ -47,8 +42,8 @@ def draw_value(
     console: Console,
     *,
     style: str = "",
-    beside: Any = None,
-    spreads: Mapping[str, float] | None = None,
+    spans: Sequence[tuple[int, int]] = (),
+    near: Collection[str] = (),
     cells: int = _MOST_CELLS,
 ) -> RenderableType:
     """Return a value of a row, ready to print.
@@ -57,23 +52,15 @@ def draw_value(
         value: a text, pixels, or cells by the names of their columns.
         console: that it is for.
         style: of what is not marked.
-        beside: what it is compared with: words and cells that both have are marked; None: nothing is.
-        spreads: of the columns of numbers, to tell which cells are nearest.
+        spans: parts of a text to mark.
+        near: columns to mark, which come first.
         cells: how many cells at most.
     """
     if isinstance(value, str):
-        return _draw_text(value, style, beside)
+        return _draw_text(value, style, spans)
     if isinstance(value, np.ndarray):
         return draw_image(value, console)
-    return _draw_cells(value, style, beside, spreads or {}, cells)
-
-
-def spreads_of(run: Run) -> dict[str, float]:
-    """Return the spread of every column of numbers that a run learned from."""
-    how = run.preparation
-    if not isinstance(how, ColumnInputs):
-        return {}
-    return {column.name: column.spread for column in how.columns if column.categories is None}
+    return _draw_cells(value, style, near, cells)
 
 
 def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:
@@ -131,41 +118,24 @@ def _visible(character: str) -> str:
     return "�" if unicodedata.category(character) in ("Cc", "Cs") or character in _TURNING else character
 
 
-def _draw_text(value: str, style: str, beside: Any) -> Text:
+def _draw_text(value: str, style: str, spans: Sequence[tuple[int, int]]) -> Text:
     drawn = plain(value, style)
-    if isinstance(beside, str):
-        # What a terminal shows has as many letters as the text itself, so that places fit both.
-        for span in shared_tokens(beside, value).example:
-            drawn.stylize(SHARED, span.start, span.end)
+    for start, end in spans:  # what a terminal shows has as many letters as the text itself, so that places fit both
+        drawn.stylize(SHARED, start, end)
     return drawn if len(drawn) <= _MOST_LETTERS else drawn[:_MOST_LETTERS].append(" …")
 
 
-def _draw_cells(value: Mapping[str, Any], style: str, beside: Any, spreads: Mapping[str, float], most: int) -> Text:
-    """Return cells as name=value, those nearest to the other row's first."""
-    other: Mapping[str, Any] = beside if isinstance(beside, Mapping) else {}
-    far = {name: _distance(value[name], other.get(name), spreads.get(name)) for name in value}
-    order = sorted(value, key=lambda name: far[name]) if other else list(value)
+def _draw_cells(value: Mapping[str, Any], style: str, near: Collection[str], most: int) -> Text:
+    """Return cells as name=value, those that are marked first."""
+    order = sorted(value, key=lambda name: name not in near)
     drawn = Text(style=style)
     for place, name in enumerate(order[:most]):
         drawn.append(", " if place else "")
         drawn.append(f"{visible(str(name))}=", style="dim")
-        drawn.append(visible(cell_text(value[name])), style=SHARED if far[name] < _ALIKE else "")
+        drawn.append(visible(cell_text(value[name])), style=SHARED if name in near else "")
     if len(order) > most:
         drawn.append(f" and {len(order) - most} more", style="dim")
     return drawn
-
-
-def _distance(first: Any, second: Any, spread: float | None) -> float:
-    """Return how far apart two cells are, in spreads of their column; categories are alike or not."""
-    if second is None:
-        return math.inf
-    try:
-        far = abs(float(first) - float(second)) / (spread or math.inf)
-    except (TypeError, ValueError):
-        return 0.0 if cell_text(first) == cell_text(second) else math.inf
-    if spread is None:
-        return 0.0 if float(first) == float(second) else math.inf
-    return math.inf if math.isnan(far) else far
 
 
 def _shrunk(image: np.ndarray, widest: int) -> np.ndarray:

@@ -1,20 +1,41 @@
-"""`turnover explain`: the training rows that made a prediction."""
+"""`turnover explain`: the training examples behind a prediction."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
-from turnover.applications import explain as explain_predictions
-from turnover.applications import row_magnitudes
+from turnover.applications import (
+    Errors,
+    Examples,
+    Explanation,
+    Explanations,
+    InfluentialExample,
+    Queries,
+    explain_examples,
+    find_errors,
+    plain,
+    row_magnitudes,
+)
 from turnover.errors import ApplicationError
 from turnover.runs import Run, open_run
+from turnover.ui.html import shown_row
+from turnover.ui.words import count, percent, power_of, score, unit
 
-from .asked import Asked, ask_errors, ask_image, ask_row, ask_value
-from .explained import as_data, print_explanations
+from .drawing import draw_gallery, draw_value, visible
+from .drawing import plain as plain_text
 from .language_models import show_explained
 from .options import AsJson, Debug, RunPath
+from .queries import image_query, row_query, value_query
 from .terminal import Terminal
+
+# Cells of the row in question that are shown.
+_MOST_CELLS = 12
 
 
 def explain(
@@ -27,25 +48,28 @@ def explain(
         typer.Option(metavar="ROW", help="A row of the run: its number from 0, or its name in the report (line 12)."),
     ] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="A new image.")] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="The wrong predictions it is surest of.")] = False,
-    most: Annotated[int, typer.Option(min=1, help="How many errors to explain.")] = 3,
-    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Training rows of each kind.")] = 5,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="The most confident errors on validation and test rows.")
+    ] = False,
+    most: Annotated[int, typer.Option(min=1, help="Number of errors to explain.")] = 3,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Number of supporting and of opposing examples.")] = 5,
     relative: Annotated[
         bool,
         typer.Option(
-            "--relative", help="Divide by each row's own magnitude, so that a few rows do not top every explanation."
+            "--relative",
+            help="Scores relative to each row's own magnitude, so that a few rows do not top every explanation.",
         ),
     ] = False,
     all_labels: Annotated[
-        bool, typer.Option("--all-labels", help="Rows of all labels may push, not only of the predicted one.")
+        bool, typer.Option("--all-labels", help="Supporting examples of all labels, not only of the predicted one.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show the training rows behind a prediction.
+    """Show the training examples behind a prediction.
 
-    Those that pushed it where it is, and those that pushed against it. Scores are differences of the prediction's loss:
-    positive, the row pushed toward it. A rule shows where the order stops meaning anything.
+    Those that support it, and those that oppose it. Scores are differences of the loss at the predicted label:
+    positive, the example supports the prediction. A rule shows where the order stops meaning anything.
 
     For example:
 
@@ -62,37 +86,170 @@ def explain(
     if run.task.name == "lm":
         show_explained(run, query, k, terminal)
         return
-    asked = _asked(run, query, row, image, most if errors else None)
-    with terminal.aside.status("looking for the rows behind it"):
-        found = explain_predictions(
-            run.influence,
-            asked.queries,
-            k=k,
-            # A group has rows of many labels, and none of its own.
-            same_label=False if all_labels or run.rows.groups else "pushed",
-            magnitudes=row_magnitudes(run.influence, run.self_influence) if relative else None,
-        )
+    given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
+    _check_one({name for name, value in given.items() if value is not None})
+    with terminal.aside.status("looking for the examples behind it"):
+        same_label = False if all_labels else "supporting"
+        magnitudes = row_magnitudes(run.influence, run.self_influence) if relative else None
+        if errors:
+            explained = find_errors(run, most=most, k=k, same_label=same_label, magnitudes=magnitudes)
+            values, note = (
+                [run.examples.value(one.row) for one in explained if one.row is not None],
+                _errors_note(explained),
+            )
+        else:
+            queries, note = _queries(run, query, row, image)
+            options = {"k": k, "same_label": same_label, "magnitudes": magnitudes}
+            explained = explain_examples(run.influence, queries, run.examples, **options)
+            values = queries.values
     if as_json:
-        terminal.result(as_data(found, asked, run))
+        terminal.result(_as_data(explained, values, note, run.examples))
     else:
-        print_explanations(found, asked, run, terminal)
+        _print(explained, values, note, run, terminal)
 
 
-def _asked(run: Run, query: str | None, row: str | None, image: Path | None, errors: int | None) -> Asked:
-    """Return what is asked about; exactly one of the options must be given."""
-    given = [
-        name
-        for name, value in (("--query", query), ("--row", row), ("--image", image), ("--errors", errors))
-        if value is not None
-    ]
+def _check_one(given: set[str]) -> None:
     if len(given) != 1:
-        was = "nothing to explain was given" if not given else f"{' and '.join(given)} were given together"
-        raise ApplicationError(f'{was}. Give one of --query "a sentence", --row 0, --image FILE or --errors.')
+        problem = (
+            "nothing to explain was given"
+            if not given
+            else f"{' and '.join(sorted(given, reverse=True))} were given together"
+        )
+        raise ApplicationError(f'{problem}. Give one of --query "a sentence", --row 0, --image FILE or --errors.')
+
+
+def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | None) -> tuple[Queries, str]:
     if query is not None:
-        return ask_value(run, query)
-    if row is not None:
-        return ask_row(run, row)
-    if image is not None:
-        return ask_image(run, image)
-    assert errors is not None
-    return ask_errors(run, errors)
+        return value_query(run, query)
+    return (row_query(run, row) if row is not None else image_query(run, Path(str(image)))), ""
+
+
+def _errors_note(errors: Errors) -> str:
+    shown = "" if len(errors) == errors.count else f"; here the {count(len(errors))} most confident"
+    return (
+        f"{count(errors.count, 'error')} on {count(errors.unseen_rows, 'validation and test row')} (accuracy "
+        f"{percent(errors.accuracy or 0.0)}){shown}."
+    )
+
+
+def _as_data(explained: Explanations, values: Sequence[Any], note: str, examples: Examples) -> dict[str, Any]:
+    """Return explanations as JSON could hold them; texts and cells stand beside them, as in report.json."""
+    data = {**explained.as_dict(), "note": note}
+    if examples.kind != "image":
+        rows = {example.row for one in explained for example in (*one.supporting, *one.opposing)}
+        rows |= {one.row for one in explained if one.row is not None}
+        data |= {"values": plain(values), "rows": [plain(shown_row(examples, row)) for row in sorted(rows)]}
+    return data
+
+
+def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[Any], terminal: Terminal) -> None:
+    """Print explanations one after the other, and how to read them."""
+    words, examples = terminal.words, run.examples
+    if note:
+        words.print(plain_text(note))
+    for one, value in zip(explained, values, strict=True):
+        words.print()
+        title = plain_text(one.name or "")
+        words.print(Panel(_prediction(one, value, examples, terminal), title=title, title_align="left"))
+        sides = (
+            (f"Examples supporting {one.predicted}", one.supporting, one.significant_supporting),
+            (f"Examples opposing {one.predicted}", one.opposing, one.significant_opposing),
+        )
+        draw: Callable[..., RenderableType] = _gallery if run.kind == "image" and not examples.groups else _table
+        for title, side, significant in sides:
+            words.print()
+            if significant or (side and side is one.supporting):
+                words.print(draw(title, side, significant, one.row, examples, terminal))
+            else:
+                words.print(plain_text(f"{title}: none is significant.", "dim"))
+    if len(explained):
+        words.print()
+        words.print(_legend(explained, run), style="dim")
+
+
+def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Terminal) -> RenderableType:
+    line = Text.assemble("Prediction: ", (visible(one.predicted), "bold"), f" ({percent(one.probability, 0)})")
+    if one.label is not None:
+        line.append_text(Text.assemble(", label: ", (visible(one.label), "bold yellow" if one.error else "green")))
+    if one.row is not None:
+        split = {"train": "training"}.get(str(examples.splits[one.row]), str(examples.splits[one.row]))
+        line.append(f"   row {one.row}, {visible(examples.names[one.row])}, {split}", style="dim")
+    return Group(draw_value(value, terminal.words, spans=one.shared_spans, cells=_MOST_CELLS), line)
+
+
+def _table(
+    title: str,
+    side: Sequence[InfluentialExample],
+    significant: int,
+    row: int | None,
+    examples: Examples,
+    terminal: Terminal,
+) -> Table:
+    power = power_of(example.score for example in side)
+    table = Table(title=plain_text(title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("score" + unit(power), justify="right", no_wrap=True)
+    table.add_column("row", justify="right", no_wrap=True)
+    table.add_column("label")
+    table.add_column("training example", ratio=1)
+    for place, example in enumerate(side):
+        if place == significant:
+            noise = "from here on the order is noise" if place else "none of these is significant"
+            table.add_row("┄" * 14, "", "", Text(noise, style="dim italic"))
+        style = "" if place < significant else "dim"
+        table.add_row(
+            Text(score(example.score, example.stderr, power), style=style),
+            Text("" if example.group else str(example.row), style=style),
+            plain_text(example.label or "", style),
+            _content(example, row, examples, terminal, style),
+        )
+    return table
+
+
+def _content(
+    example: InfluentialExample, row: int | None, examples: Examples, terminal: Terminal, style: str
+) -> RenderableType:
+    if example.group is not None:
+        return plain_text(f"{example.group}: {count(example.rows, 'row')}", style)
+    value, marks = examples.value(example.row), {"spans": example.shared_spans, "near": example.near_columns}
+    drawn = draw_value(value, terminal.words, style=style, **marks)
+    return Group(Text("the row itself", style="italic"), drawn) if example.row == row else drawn
+
+
+def _gallery(
+    title: str,
+    side: Sequence[InfluentialExample],
+    significant: int,
+    row: int | None,
+    examples: Examples,
+    terminal: Terminal,
+) -> RenderableType:
+    power = power_of(example.score for example in side)
+    entries: list[tuple[Any, list[Text]]] = []
+    for place, example in enumerate(side):
+        style = "" if place < significant else "dim"
+        lines = [
+            Text(score(example.score, example.stderr, power), style=style or "bold"),
+            plain_text(f"row {example.row}: {example.label}", style),
+        ]
+        if style:
+            lines.append(Text("not significant", style="dim italic"))
+        entries.append((examples.value(example.row), lines))
+    return draw_gallery(title + unit(power), entries, terminal.words)
+
+
+def _legend(explained: Explanations, run: Run[Any]) -> str:
+    marked = {"text": "Marked: words that both have. ", "table": "Marked: values that are near. "}.get(run.kind, "")
+    relative = "Relative to each row's magnitude. " if explained.relative else ""
+    known = any(example.stderr is not None for one in explained for example in one.supporting)
+    error = "± its standard error" if known else "without a standard error, as there are too few replicas"
+    legend = (
+        f"{marked}{relative}Score: how much the example lowers the {explained.unit} at the predicted label, {error}."
+    )
+    if known and any(one.significant_supporting < len(one.supporting) for one in explained):
+        # Else a score of four standard errors beside "not significant" looks like a contradiction.
+        noun = "groups" if run.examples.groups else "training rows"
+        legend += (
+            f" Significance is judged among all {count(len(run.influence.train_ids))} {noun}: the largest of so many "
+            "lie several standard errors from 0 by chance alone."
+        )
+    return legend

@@ -1,4 +1,4 @@
-"""The end of a run: its report is written, what was found is told, and what to type next."""
+"""The end of a run: its report is written, its findings are printed, and what to type next."""
 
 import shlex
 import time
@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from turnover.runs import SPLITS, Run, Watch
+from turnover.runs import Run, Watch
 from turnover.ui.words import duration, percent
 
 from .drawing import plain, visible
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 
 
-def finish(run: Run, terminal: Terminal, watch: Watch) -> None:
-    """Write the report of a finished run and tell what was found.
+def finish(run: Run[Any], terminal: Terminal, watch: Watch) -> None:
+    """Write the report of a finished run and print its findings.
 
     Args:
-        run: that came to its end.
+        run: a finished one.
         terminal: to print to.
-        watch: told of the report.
+        watch: called before and after the report.
     """
     from turnover.ui.html import collect, write_report
 
@@ -44,25 +44,27 @@ def finish(run: Run, terminal: Terminal, watch: Watch) -> None:
         _print(run, data, page, seconds, terminal)
 
 
-def next_commands(run: Run) -> list[tuple[str, str]]:
+def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
     """Return what to type next, and what for."""
     # By its path, where the shell would not find it by its name.
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
-    if run.task.name == "lm":
-        return [
-            (f"{turnover} memorized {folder}", "the text, colored by what was learned by heart"),
-            (f'{turnover} explain {folder} --query "some words"', "the passages behind the next word"),
-        ]
-    explained = '--query "a sentence"' if run.kind == "text" else "--errors"
-    return [
-        (f"{turnover} explain {folder} {explained}", "the training rows behind a prediction"),
-        (f"{turnover} cleanse {folder} --drop 1%", "rows that harm, and a file without them"),
-        (f"{turnover} memorized {folder}", "what was learned by heart, doubtful labels"),
-        (f"{turnover} serve {folder}", "ask it on a live page"),
-    ]
+    query = {"text": '--query "a sentence"', "lm": '--query "some words"'}.get(run.kind, "--errors")
+    commands = {
+        "classification": (
+            (f"explain {folder} {query}", "training examples behind a prediction"),
+            (f"cleanse {folder} --drop 1%", "harmful examples, and a file without them"),
+            (f"memorized {folder}", "memorized examples, likely label errors"),
+            (f"serve {folder}", "live page to query the model"),
+        ),
+        "lm": (
+            (f"memorized {folder}", "memorized passages"),
+            (f"explain {folder} {query}", "training text behind the next word"),
+        ),
+    }
+    return [(f"{turnover} {command}", purpose) for command, purpose in commands[run.task.name]]
 
 
-def print_next(run: Run, terminal: Terminal) -> None:
+def print_next(run: Run[Any], terminal: Terminal) -> None:
     """Print what to type next."""
     commands = next_commands(run)
     # Side by side where both fit a line; under each other where a path is long, so that commands stay whole.
@@ -79,26 +81,22 @@ def print_next(run: Run, terminal: Terminal) -> None:
     terminal.words.print(Panel(table, title="What next", title_align="left", border_style="dim"))
 
 
-def _rows(run: Run) -> dict[str, int]:
-    return {split: len(run.places(split)) for split in SPLITS}
-
-
-def _as_data(run: Run, data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
+def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
     return {
         "run": str(run.folder.path),
         "report": str(page),
         "kind": run.kind,
-        "rows": _rows(run),
-        "labels": [] if run.task.name == "lm" else list(run.label_names),
+        "rows": data.overview.rows,
+        "labels": list(data.overview.labels),
         "results": run.about.results,
         "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
-        "findings": data.as_dict()["findings"],
+        "headlines": data.as_dict()["headlines"],
         "next": [command for command, _ in next_commands(run)],
     }
 
 
-def took(run: Run, report: float) -> str:
+def took(run: Run[Any], report: float) -> str:
     """Return how long a run took, as a sentence that says what is counted.
 
     Args:
@@ -107,15 +105,15 @@ def took(run: Run, report: float) -> str:
     """
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
     whole = duration(sum(run.about.seconds.values()) + report)
-    said = f" ({stages}, report {duration(report)})" if stages else ""
-    return f"It took {whole}{said}, not counting the start of Python and its packages."
+    parts = f" ({stages}, report {duration(report)})" if stages else ""
+    return f"It took {whole}{parts}, not counting the start of Python and its packages."
 
 
-def _print(run: Run, data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
+def _print(run: Run[Any], data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
-    what = "words" if run.task.name == "lm" else "rows"
-    rows = ", ".join(f"{number:,} {split}" for split, number in _rows(run).items() if number)
-    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {what}"))
+    noun = {"classification": "rows", "lm": "words"}[run.task.name]
+    rows = ", ".join(f"{number:,} {split}" for split, number in data.overview.rows.items() if number)
+    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {noun}"))
     for note in run.about.notes:
         words.print(plain(note, "dim"))
     for line in _results(run.about.results):
@@ -123,21 +121,21 @@ def _print(run: Run, data: "ReportData", page: Path, seconds: float, terminal: T
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    for finding in data.findings:
-        table.add_row(Text(finding.figure, style=_TONES.get(finding.tone, "bold")), plain(finding.sentence))
-    words.print(Panel(table, title="What was found", title_align="left", border_style="dim"))
+    for headline in data.headlines:
+        table.add_row(Text(headline.figure, style=_TONES[headline.tone]), plain(headline.sentence))
+    words.print(Panel(table, title="Findings", title_align="left", border_style="dim"))
     print_next(run, terminal)
-    words.print(f"The report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
+    words.print(f"Report, to open in a browser: [bold]{page}[/bold]", soft_wrap=True)
     words.print(took(run, seconds), style="dim")
 
 
 def _results(results: dict[str, float]) -> list[str]:
-    """Return how good the model is, a line each."""
+    """Return how good the model is, one line per split."""
     lines: list[str] = []
     for split in ("validation", "test"):
         if f"{split}_accuracy" in results:
-            right, chance = percent(results[f"{split}_accuracy"]), percent(results["most_frequent_share"])
-            lines.append(f"Right on {split} rows: [bold]{right}[/bold] (always the most frequent class: {chance})")
+            accuracy, baseline = percent(results[f"{split}_accuracy"]), percent(results["most_frequent_share"])
+            lines.append(f"Accuracy on {split} rows: [bold]{accuracy}[/bold] (majority-class baseline {baseline})")
         if f"{split}_perplexity" in results:
             lines.append(f"Perplexity on {split} words: [bold]{results[f'{split}_perplexity']:.1f}[/bold]")
     return lines

@@ -1,28 +1,32 @@
-"""From what a user asks about to a prediction with the training rows behind it."""
+"""From what a user asks about to a prediction with the training examples behind it."""
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from turnover.applications import Explanations, InfluentialExample, Queries, explain_examples, plain
 from turnover.errors import DataFileError, TurnOverError
 from turnover.runs import Run
 
-from .behind import ALL, PREDICTED, Behind, in_pieces
 from .browsing import Browsing
 from .inputs import as_cells, as_data_uri, checked_text, checked_values, read_upload
 from .responses import NotReadyError
-from .shapes import Answer, Cell, Probability, Question, Row
+from .shapes import Answer, Cell, Example, Probability, Question, Row
+
+PREDICTED, ALL = "predicted", "all"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """One question, checked: the input, and how it is shown."""
+class _Query:
+    """One query, checked: the value, and how it is shown."""
 
-    values: Any
+    value: Any
     text: str | None = None
     cells: list[Cell] = field(default_factory=list)
     image: str | None = None
@@ -37,21 +41,21 @@ class Answering:
         browsing: shows its rows.
     """
 
-    def __init__(self, run: Run, browsing: Browsing) -> None:
+    def __init__(self, run: Run[Any], browsing: Browsing) -> None:
         self._run, self._browsing = run, browsing
-        self._behind = Behind(run, browsing)
         self.state: Literal["warming up", "ready", "failed"] = "warming up"
         self.detail = "the model is being loaded."
 
     def warm_up(self) -> None:
         """Load all that the first question needs, and find out what all questions share."""
         try:
-            self._step("the rows are looked at.", lambda: self._browsing.surest_errors)
-            probe = self._run.rows.values[:1] if self._run.kind != "table" else self._run.rows.values.iloc[:1]
-            self._step("the model is being loaded.", lambda: self._run.predict(probe))
+            self._step("the rows are looked at.", lambda: self._browsing.errors)
+            first = self._run.rows.values[:1] if self._run.kind != "table" else self._run.rows.values.iloc[:1]
+            self._step("the model is being loaded.", lambda: self._run.predict(first))
+            query = _Query(self._run.examples.value(0))
             self._step(
                 "the training rows are compared with each other; this is done once.",
-                lambda: self._behind.find(self._run.x[:1], examples_of=ALL, k=1),
+                lambda: self._explained(self._run.x[:1], query, ALL, k=1),
             )
         except TurnOverError as error:
             self.state, self.detail = "failed", str(error)
@@ -90,15 +94,15 @@ class Answering:
 
     def answer(self, question: Question) -> Answer:
         """Return the answer to a question."""
-        return self._answer(self._asked(question), question.examples_of, question.k)
+        return self._answer(self._query(question), question.examples_of, question.k)
 
     def answer_image(self, content: bytes, *, examples_of: str = PREDICTED, k: int = 10) -> Answer:
-        """Return what is behind the prediction of an image that was sent."""
+        """Return the prediction of an image that was sent, and the examples behind it."""
         if self._run.kind != "image":
             raise DataFileError(f"this run is about {_NAMES[self._run.kind]}, not images: nothing can be uploaded.")
         self._check_examples(examples_of)
         pixels = read_upload(content, self._run)
-        return self._answer(_Asked(pixels[None], image=as_data_uri(pixels)), examples_of, k)
+        return self._answer(_Query(pixels, image=as_data_uri(pixels)), examples_of, k)
 
     def _check_examples(self, examples_of: str) -> None:
         """Raise where no rows can be looked at that were asked for."""
@@ -111,55 +115,87 @@ class Answering:
                 "for examples of all labels."
             )
 
-    def _asked(self, question: Question) -> _Asked:
+    def _query(self, question: Question) -> _Query:
         run = self._run
         row = None if question.row is None else self._browsing.row(question.row)
         if run.kind == "text":
             text = checked_text(question.text) if question.text is not None else run.rows.values[question.row]
-            return _Asked([text], text=text, row=row)
+            return _Query(text, text=text, row=row)
         if run.kind == "image":
             assert row is not None
-            return _Asked(run.rows.values[row.row : row.row + 1], image=row.image, row=row)
-        import pandas as pd
-
+            return _Query(run.rows.values[row.row], image=row.image, row=row)
         values = checked_values(run, question.values or {}, question.row)
         changed = row is not None and as_cells(values) != row.cells
-        return _Asked(pd.DataFrame([values]), cells=as_cells(values), row=None if changed else row)
+        return _Query(values, cells=as_cells(values), row=None if changed else row)
+
+    def _inputs(self, query: _Query) -> Tensor:
+        run = self._run
+        if query.row is not None:
+            return run.x[query.row.row : query.row.row + 1]
+        if run.kind == "table":
+            import pandas as pd
+
+            return run.inputs(pd.DataFrame([query.value]))
+        return run.inputs(query.value[None] if run.kind == "image" else [query.value])
+
+    def _explained(self, x: Tensor, query: _Query, examples_of: str, *, k: int) -> Explanations:
+        """Return the examples behind the prediction of one input [1, ...].
+
+        Args:
+            x: the input.
+            query: what it was made of.
+            examples_of: examples of the predicted label (and of any where they oppose it), of all labels, or of the one
+                named.
+            k: supporting and opposing examples, each.
+        """
+        run, row = self._run, None if query.row is None else query.row.row
+        inputs = x if row is None else (x, run.y[row : row + 1])
+        chosen = None if examples_of in (PREDICTED, ALL) else self._browsing.label_number(examples_of)
+        return explain_examples(
+            run.influence,
+            Queries(inputs, [query.value], [query.row.name if query.row else "query"], [row]),
+            run.examples,
+            k=k,
+            same_label="supporting" if examples_of == PREDICTED else False,
+            only_label=chosen,
+        )
 
     @torch.no_grad()
-    def _answer(self, asked: _Asked, examples_of: str, k: int) -> Answer:
+    def _answer(self, query: _Query, examples_of: str, k: int) -> Answer:
         began = time.perf_counter()
-        run = self._run
-        x = run.inputs(asked.values)
-        found = self._behind.find(x, examples_of=examples_of, k=k)
-        one, names = found[0], run.label_names
-        toward = [self._behind.example(reason, asked.text, asked.cells) for reason in one.pushed]
-        against = [self._behind.example(reason, asked.text, asked.cells) for reason in one.against]
-        probabilities = run.probabilities(x)[0]
-        spans = [span for _, shared in (*toward, *against) for span in shared]
+        x, names = self._inputs(query), self._run.label_names
+        explained = self._explained(x, query, examples_of, k=k)
+        probabilities = self._run.probabilities(x)[0]
+        one = explained[0]
         return Answer(
-            predicted=names[one.predicted],
+            predicted=one.predicted,
             probability=one.probability,
             probabilities=[
                 Probability(label=names[place], probability=float(probabilities[place]))
                 for place in np.argsort(-probabilities, kind="stable")
             ],
-            toward=[example for example, _ in toward],
-            against=[example for example, _ in against],
-            meaningful=one.meaningful,
-            meaningful_against=one.meaningful_against,
+            label=one.label,
+            error=one.error,
+            supporting=[self._example(example) for example in one.supporting],
+            opposing=[self._example(example) for example in one.opposing],
+            significant_supporting=one.significant_supporting,
+            significant_opposing=one.significant_opposing,
+            shared_spans=list(one.shared_spans),
             examples_of=examples_of,
-            asked=asked.row,
-            pieces=[] if asked.text is None else in_pieces(asked.text, spans),
-            cells=asked.cells,
-            image=asked.image,
-            unit=found.unit,
-            replicas=found.replicas,
-            path=found.path,
+            asked=query.row,
+            text=query.text,
+            cells=query.cells,
+            image=query.image,
+            unit=explained.unit,
+            replicas=explained.replicas,
+            path=explained.path,
             seconds=round(time.perf_counter() - began, 4),
         )
 
-    def _step(self, detail: str, work: Any) -> None:
+    def _example(self, example: InfluentialExample) -> Example:
+        return Example(**plain(example), shown=self._browsing.row(example.row))
+
+    def _step(self, detail: str, work: Callable[[], object]) -> None:
         self.detail = detail
         work()
 

@@ -1,12 +1,13 @@
 """The JSON API: everything that the pages do, for programs."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, File, Path, Query, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from .browsing import Order
 from .corrections import corrected_file
 from .inputs import as_png
 from .shapes import MOST_EXAMPLES, About, Answer, Mark, Marks, NewMark, Problem, Question, Row, RowList, State
@@ -34,7 +35,7 @@ def make_api(site: Site) -> APIRouter:
     def state() -> State:
         return site.state
 
-    @api.post("/explain", response_model=Answer, responses=_BUSY, summary="A prediction and the rows behind it")
+    @api.post("/explain", response_model=Answer, responses=_BUSY, summary="A prediction and the examples behind it")
     async def explain(question: Question) -> Answer:
         return await site.answer(question)
 
@@ -42,19 +43,20 @@ def make_api(site: Site) -> APIRouter:
     async def explain_image(
         image: Annotated[UploadFile, File(description="PNG, JPEG, GIF, WEBP or BMP, up to 5 MB and 16 megapixels")],
         examples_of: Annotated[str, Query(description="predicted, all, or a label")] = "predicted",
-        k: Annotated[int, Query(ge=1, le=MOST_EXAMPLES, description="rows of each kind")] = 10,
+        k: Annotated[int, Query(ge=1, le=MOST_EXAMPLES, description="supporting and opposing examples, each")] = 10,
     ) -> Answer:
         return await site.answer_image(await image.read(), examples_of=examples_of, k=k)
 
-    @api.get("/rows", response_model=RowList, responses=_BUSY, summary="Rows, doubtful labels first")
+    @api.get("/rows", response_model=RowList, responses=_BUSY, summary="Rows, likely label errors first")
     def rows(
         order: Annotated[
-            Literal["doubt", "file"], Query(description="doubtful labels first, or as in the file")
-        ] = "doubt",
+            Order,
+            Query(description="likely label errors first; only errors, the most confident first; or as in the file"),
+        ] = "label_errors",
         split: Annotated[str, Query(description="train, validation or test; empty: all")] = "",
         label: Annotated[str, Query(description="only rows of this label")] = "",
         words: Annotated[str, Query(max_length=200, description="only rows that contain this")] = "",
-        start: Annotated[int, Query(ge=0, description="leave out so many")] = 0,
+        start: Annotated[int, Query(ge=0, description="skip so many")] = 0,
         most: Annotated[int, Query(ge=1, le=_MOST_ROWS, description="at most so many")] = 50,
     ) -> RowList:
         site.answering.check_ready()

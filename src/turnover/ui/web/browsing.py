@@ -1,146 +1,141 @@
-"""Rows as pages show them, which labels are doubtful and which predictions wrong."""
+"""Rows as pages show them, in the orders of the findings: likely label errors first, most confident errors first."""
 
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from turnover.applications import Predictions, label_error_order
 from turnover.errors import DataFileError
 from turnover.runs import SPLITS, Run, label_text
+from turnover.scores import OutOfSample
 
 from .corrections import MarkBook
 from .shapes import Cell, Row
 
-Order = Literal["doubt", "file"]
-_DECIMALS = 6
+Order = Literal["label_errors", "errors", "file"]
 
 
 class Browsing:
-    """The rows of a run with what the network says of each without having seen it.
+    """The rows of a run with their held-out predictions.
 
     Args:
         run: a finished one.
         marks: rows that were marked as wrong.
     """
 
-    def __init__(self, run: Run, marks: MarkBook) -> None:
+    def __init__(self, run: Run[Any], marks: MarkBook) -> None:
         self._run, self._marks = run, marks
+        self._examples = run.examples
         self.columns: tuple[str, ...] = tuple(map(str, run.rows.values.columns)) if run.kind == "table" else ()
 
     @cached_property
-    def unseen(self) -> np.ndarray:
-        """Return probabilities [rows, classes] by a network that never saw the row.
+    def held_out(self) -> np.ndarray:
+        """Return probabilities [rows, classes] by networks that were not trained on the row.
 
-        For training rows that is the flipped part; all others were never seen by any.
+        For training rows that is the flipped subnetwork, for all others the full network.
         """
         run = self._run
-        found = np.empty((len(run.rows), len(run.label_names)), np.float32)
-        found[run.places("train")] = run.out_of_sample.probs
-        for split in ("validation", "test"):
-            places = run.places(split)
-            if len(places):
-                found[places] = run.probabilities(run.x[places])
-        return found
+        probabilities = np.empty((len(run.rows), len(run.label_names)), np.float32)
+        probabilities[run.places("train")] = run.out_of_sample.probs
+        unseen = np.flatnonzero(self._examples.splits != "train")
+        probabilities[unseen] = run.probabilities(run.x[unseen])
+        return probabilities
 
     @cached_property
-    def label_probability(self) -> np.ndarray:
-        """Return how probable each row's own label is [rows]; 1 where it has none."""
-        labels = self._run.rows.labels
-        return np.where(labels < 0, 1.0, self.unseen[np.arange(len(labels)), labels])
+    def errors(self) -> np.ndarray:
+        """Return the validation and test rows that are predicted wrongly, the most confident errors first."""
+        rows = self._examples.labeled_unseen_rows
+        return rows[Predictions(self.held_out[rows], self._examples.labels[rows]).errors]
 
     @cached_property
-    def surest_errors(self) -> np.ndarray:
-        """Return the validation and test rows that are predicted wrongly, the surest first."""
-        labels, predicted = self._run.rows.labels, self.unseen.argmax(1)
-        wrong = np.flatnonzero((self._run.splits != SPLITS.index("train")) & (labels >= 0) & (predicted != labels))
-        return wrong[np.argsort(-self.unseen[wrong].max(1), kind="stable")]
+    def label_errors(self) -> np.ndarray:
+        """Return all rows, the likeliest label error first, those without a label last."""
+        labels = self._examples.labels
+        labeled, rest = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+        order = label_error_order(OutOfSample(self.held_out[labeled], ids=labeled), labels[labeled])
+        return np.concatenate([labeled[order], rest])
 
-    def check(self, number: int) -> int:
+    def check(self, row: int) -> int:
         """Return the number of a row that exists, or raise."""
-        if not 0 <= number < len(self._run.rows):
+        if not 0 <= row < len(self._examples):
             raise DataFileError(
-                f"there is no row {number}. Rows are numbered from 0 to {len(self._run.rows) - 1:,}; give one of them."
+                f"there is no row {row}. Rows are numbered from 0 to {len(self._examples) - 1:,}; give one of them."
             )
-        return number
+        return row
 
-    def row(self, number: int, *, with_doubt: bool = True) -> Row:
+    def row(self, row: int, *, with_prediction: bool = True) -> Row:
         """Return a row.
 
         Args:
-            number: of the row.
-            with_doubt: with the label that the network would rather give it.
+            row: its number.
+            with_prediction: with its held-out prediction.
         """
-        run, rows = self._run, self._run.rows
-        place, label = self.check(number), int(rows.labels[number])
-        doubt: dict[str, object] = {}
-        if with_doubt and len(run.label_names) > 1:
-            probabilities = self.unseen[place].copy()
-            if label >= 0:
-                doubt["label_probability"] = round(float(probabilities[label]), _DECIMALS)
-                probabilities[label] = -1
-            best = int(probabilities.argmax())
-            doubt["suggested"] = run.label_names[best]
-            doubt["suggested_probability"] = round(float(probabilities[best]), _DECIMALS)
+        examples = self._examples
         return Row(
-            row=place,
-            name=rows.names[place],
-            split=SPLITS[run.splits[place]],
-            label=None if label < 0 else run.label_names[label],
-            text=rows.values[place] if run.kind == "text" else None,
-            cells=self.cells(place),
-            image=f"/rows/{place}/image.png" if run.kind == "image" else None,
-            group=rows.groups[place] if rows.groups else None,
-            mark=self._marks.get(place),
-            **doubt,  # pyright: ignore[reportArgumentType]
+            row=self.check(row),
+            name=examples.names[row],
+            split=str(examples.splits[row]),  # pyright: ignore[reportArgumentType]
+            label=examples.label(row),
+            text=examples.values[row] if examples.kind == "text" else None,
+            cells=self.cells(row),
+            image=f"/rows/{row}/image.png" if examples.kind == "image" else None,
+            group=examples.groups[row] if examples.groups else None,
+            mark=self._marks.get(row),
+            **(self._prediction(row) if with_prediction else {}),
         )
 
-    def cells(self, place: int) -> list[Cell]:
-        """Return the columns that a row of a table is learned from."""
-        if self._run.kind != "table":
+    def cells(self, row: int) -> list[Cell]:
+        """Return the feature columns of a row of a table."""
+        if self._examples.kind != "table":
             return []
-        values = self._run.rows.values.iloc[place]
-        return [Cell(name=name, value=label_text(values[name])) for name in self.columns]
+        return [Cell(name=name, value=label_text(value)) for name, value in self._examples.value(row).items()]
 
     def listed(
-        self, *, order: Order = "doubt", split: str = "", label: str = "", words: str = "", marked: bool = False
+        self, *, order: Order = "label_errors", split: str = "", label: str = "", words: str = "", marked: bool = False
     ) -> np.ndarray:
         """Return the numbers of the rows that fit a filter.
 
         Args:
-            order: doubtful labels first, or as in the file.
+            order: likely label errors first; only errors, the most confident first; or as in the file.
             split: only rows of this split; "": all.
             label: only rows of this label; "": all.
             words: only rows whose text, cells or name contain this, in any case; "": all.
             marked: only rows that were marked.
         """
-        run, rows = self._run, self._run.rows
-        fits = np.ones(len(rows), bool)
+        orders = {"label_errors": lambda: self.label_errors, "errors": lambda: self.errors}
+        rows = orders.get(order, lambda: np.arange(len(self._examples)))()
         if split:
             if split not in SPLITS:
                 raise DataFileError(f"there is no split {split!r}. Give one of {', '.join(SPLITS)}.")
-            fits &= run.splits == SPLITS.index(split)
+            rows = rows[self._examples.splits[rows] == split]
         if label:
-            fits &= rows.labels == self.label_number(label)
+            rows = rows[self._examples.labels[rows] == self.label_number(label)]
         if marked:
-            fits &= np.isin(np.arange(len(rows)), self._marks.rows)
-        if words.strip():
-            wanted = words.strip().casefold()
-            places = np.flatnonzero(fits)
-            fits[places] = [wanted in self._searched(place) for place in places.tolist()]
-        found = np.flatnonzero(fits)
-        return found if order == "file" else found[np.argsort(self.label_probability[found], kind="stable")]
+            rows = rows[np.isin(rows, self._marks.rows)]
+        sought = words.strip().casefold()
+        return rows if not sought else rows[[sought in self._searched(row) for row in rows.tolist()]]
 
     def label_number(self, name: str) -> int:
         """Return the number of a label, or raise."""
-        if name not in self._run.label_names:
-            known = ", ".join(map(repr, self._run.label_names[:10]))
-            raise DataFileError(f"there is no label {name!r}. The labels are {known}.")
-        return self._run.label_names.index(name)
+        names = self._examples.label_names
+        if name not in names:
+            raise DataFileError(f"there is no label {name!r}. The labels are {', '.join(map(repr, names[:10]))}.")
+        return names.index(name)
 
-    def _searched(self, place: int) -> str:
-        rows = self._run.rows
-        if rows.kind == "text":
-            return rows.values[place].casefold()
-        if rows.kind == "image":
-            return rows.names[place].casefold()
-        return " ".join(cell.value for cell in self.cells(place)).casefold()
+    def _prediction(self, row: int) -> dict[str, Any]:
+        """Return the fields of a row that its held-out prediction gives."""
+        names, label = self._examples.label_names, int(self._examples.labels[row])
+        probabilities = self.held_out[row].copy()
+        best = int(probabilities.argmax())
+        fields = {"held_out_label": names[best], "held_out_probability": float(probabilities[best])}
+        if label >= 0:
+            fields |= {"label_quality": float(probabilities[label]), "likely_label_error": best != label}
+            probabilities[label] = -1
+        return fields | ({"suggested": names[int(probabilities.argmax())]} if len(names) > 1 else {})
+
+    def _searched(self, row: int) -> str:
+        kind = self._examples.kind
+        if kind == "table":
+            return " ".join(cell.value for cell in self.cells(row)).casefold()
+        return (self._examples.values if kind == "text" else self._examples.names)[row].casefold()

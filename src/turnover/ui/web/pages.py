@@ -14,9 +14,9 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from turnover.errors import DataFileError
 from turnover.ui.html import asset
 
+from .answering import PREDICTED
 from .api import corrected_response, image_response, put_mark
 from .api_page import operations, schemas
-from .behind import PREDICTED
 from .inputs import as_cells, checked_values, columns_of
 from .responses import NotReadyError, render
 from .security import REPORT_POLICY
@@ -56,14 +56,19 @@ def make_pages(site: Site) -> APIRouter:
     @pages.get("/rows")
     def rows(
         request: Request,
-        order: str = "doubt",
+        order: str = "label_errors",
         split: str = "train",
         label: str = "",
         words: str = "",
         page: int = 1,
     ) -> Response:
         site.answering.check_ready()
-        chosen = {"order": "file" if order == "file" else "doubt", "split": split, "label": label, "words": words[:200]}
+        chosen = {
+            "order": order if order in ("file", "errors") else "label_errors",
+            "split": split,
+            "label": label,
+            "words": words[:200],
+        }
         found = site.browsing.listed(**chosen)  # pyright: ignore[reportArgumentType]
         last = max(1, -(-len(found) // _ROWS_A_PAGE))
         number = min(max(page, 1), last)
@@ -84,7 +89,7 @@ def make_pages(site: Site) -> APIRouter:
 
     @pages.get("/marks")
     def marks(request: Request) -> Response:
-        rows = [site.browsing.row(mark.row, with_doubt=False) for mark in site.marks.all]
+        rows = [site.browsing.row(mark.row, with_prediction=False) for mark in site.marks.all]
         return _render(site, request, "marks.html", rows=rows)
 
     @pages.post("/marks")
@@ -159,7 +164,7 @@ async def _ask_page(site: Site, request: Request, fields: Fields) -> Response:
             problem, status = str(error), 422
     values = _shown_values(site, fields, answer)
     ready = site.answering.state == "ready"
-    errors = site.browsing.surest_errors[:_SHOWN_ERRORS] if ready else []
+    errors = site.browsing.errors[:_SHOWN_ERRORS] if ready else []
     return _render(
         site, request, "ask.html", status=status, answer=answer, problem=problem, retry=retry, values=values,
         examples_of=str(fields.get("examples_of", PREDICTED)), errors=[site.browsing.row(int(row)) for row in errors],
@@ -207,8 +212,8 @@ def _shown_values(site: Site, fields: Fields, answer: Answer | None) -> dict[str
     row = str(fields.get("row", "")).strip()
     text = str(fields.get("text", ""))
     cells = answer.cells if answer is not None else []
-    if answer is not None and answer.pieces:
-        text = "".join(piece.text for piece in answer.pieces)
+    if answer is not None and answer.text is not None:
+        text = answer.text
     if site.run.kind == "table" and not cells:
         number = int(row) if row.isdigit() and int(row) < len(site.run.rows) else int(site.run.places("train")[0])
         cells = as_cells(checked_values(site.run, {}, number))

@@ -9,6 +9,7 @@ MOST_EXAMPLES = 50
 
 Number = Annotated[int, Field(ge=0, description="number of a row, counted from 0")]
 CellValue = str | float | int | bool | None
+Span = tuple[int, int]
 
 
 class Shape(BaseModel):
@@ -22,14 +23,6 @@ class Cell(Shape):
 
     name: str
     value: str = Field(description="as it stands in the data; empty where it is missing")
-    same: bool = Field(default=False, description="the question has the same value")
-
-
-class Piece(Shape):
-    """A part of a text; all pieces together are the text."""
-
-    text: str
-    shared: bool = Field(default=False, description="a word that the question and the example have in common")
 
 
 class Mark(Shape):
@@ -50,27 +43,34 @@ class Row(Shape):
     split: Literal["train", "validation", "test"]
     label: str | None = Field(description="as it stands in the data")
     text: str | None = None
-    cells: list[Cell] = Field(default_factory=list, description="the columns that a table is learned from")
+    cells: list[Cell] = Field(default_factory=list, description="the feature columns of a table")
     image: str | None = Field(default=None, description="where its picture is")
     group: str | None = Field(default=None, description="its annotator, source or user")
-    label_probability: float | None = Field(
-        default=None, description="of its label, by the part of the network that never saw the row"
-    )
-    suggested: str | None = Field(default=None, description="the most probable other label, by that part")
-    suggested_probability: float | None = None
+    held_out_label: str | None = Field(default=None, description="the prediction by a network not trained on the row")
+    held_out_probability: float | None = Field(default=None, description="of that label")
+    label_quality: float | None = Field(default=None, description="held-out probability of the row's own label")
+    likely_label_error: bool = Field(default=False, description="the label disagrees with the held-out prediction")
+    suggested: str | None = Field(default=None, description="the most probable other label")
     mark: Mark | None = None
 
 
 class Example(Shape):
-    """A training row behind a prediction."""
+    """A training example behind a prediction; where groups are the instances, a group by its first row."""
 
-    row: Row
-    score: float = Field(description="influence on the loss of the predicted label; positive: it pushed toward it")
+    id: int = Field(description="instance id")
+    position: int = Field(description="place among the training instances")
+    row: Number
+    name: str | None
+    label: str | None = Field(description="null for a group")
+    group: str | None
+    rows: int = Field(description="training rows of its group; a group is scored as one")
+    score: float = Field(description="influence on the loss of the predicted label; positive: it supports it")
     stderr: float | None = Field(description="standard error of the score")
-    p_value: float | None = Field(description="how probable such a score is for a row that was never trained")
-    stands_out: bool = Field(description="distinguishable from noise")
-    pieces: list[Piece] = Field(default_factory=list, description="its text, shared words marked")
-    rows: int = Field(default=1, description="training rows of its group; a group is scored as one")
+    p_value: float | None = Field(description="probability of such a score for a null id")
+    significant: bool = Field(description="at a false discovery rate of 5 %")
+    shared_spans: list[Span] = Field(description="words that the query has too: where they start and end")
+    near_columns: list[str] = Field(description="columns with nearly the value of the query")
+    shown: Row = Field(description="the row itself")
 
 
 class Probability(Shape):
@@ -81,18 +81,21 @@ class Probability(Shape):
 
 
 class Answer(Shape):
-    """A prediction and the training rows behind it."""
+    """A prediction and the training examples behind it."""
 
     predicted: str
     probability: float
     probabilities: list[Probability] = Field(description="of all labels, the most probable first")
-    toward: list[Example] = Field(description="rows that pushed toward the prediction, the strongest first")
-    against: list[Example] = Field(description="rows that pushed against it, the strongest first")
-    meaningful: int = Field(description="so many of the first of `toward` stand out; below them the order is noise")
-    meaningful_against: int
+    label: str | None = Field(description="label of the row that was asked about")
+    error: bool = Field(description="the prediction differs from that label")
+    supporting: list[Example] = Field(description="training examples that support the prediction, the strongest first")
+    opposing: list[Example] = Field(description="training examples that oppose it, the strongest first")
+    significant_supporting: int = Field(description="so many of the first are significant; then the order is noise")
+    significant_opposing: int
+    shared_spans: list[Span] = Field(description="words of the query that an example has too")
     examples_of: str = Field(description="which rows were looked at: predicted, all, or a label")
     asked: Row | None = Field(default=None, description="the row that was asked about")
-    pieces: list[Piece] = Field(default_factory=list, description="the text that was asked about")
+    text: str | None = Field(default=None, description="the text that was asked about")
     cells: list[Cell] = Field(default_factory=list, description="the values that were asked about")
     image: str | None = Field(default=None, description="the image as the model saw it")
     unit: str = Field(description="what scores are differences of")
@@ -111,9 +114,9 @@ class Question(Shape):
     row: Number | None = None
     values: dict[str, CellValue] | None = Field(default=None, description="by column; those left out count as missing")
     examples_of: str = Field(
-        default="predicted", description="training rows of the predicted label, of all, or of the one named"
+        default="predicted", description="training examples of the predicted label, of all, or of the one named"
     )
-    k: int = Field(default=10, ge=1, le=MOST_EXAMPLES, description="rows of each kind")
+    k: int = Field(default=10, ge=1, le=MOST_EXAMPLES, description="supporting and opposing examples, each")
 
 
 class NewMark(Shape):
@@ -151,8 +154,8 @@ class About(Shape):
     rows: dict[str, int] = Field(description="how many rows each split has")
     labels: list[str]
     label_column: str
-    columns: list[str] = Field(description="columns that a table is learned from")
-    groups: int = Field(description="annotators, sources or users that were trained as one instance each; 0: rows were")
+    columns: list[str] = Field(description="feature columns of a table")
+    groups: int = Field(description="annotators, sources or users trained as one instance each; 0: rows were")
     results: dict[str, float] = Field(description="accuracy and the like")
     versions: dict[str, str]
     state: State

@@ -1,4 +1,4 @@
-"""Does dropping rows help? Retraining on all rows, without random ones and without the dropped ones (§4.4)."""
+"""Retraining check: does dropping rows help? Training on all rows, without random and without dropped ones (§4.4)."""
 
 import math
 import os
@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import identity_of, in_view, query_losses, query_predictions
+from turnover.scores import load_pandas
 from turnover.training import TrainingRecipe, retrain
-
-from .plain_data import table_of
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +23,7 @@ Fit = Callable[[NDArray[np.bool_], int], ArrayLike]
 ARMS = ("none", "random", "cleansed")
 """What is removed: nothing, as many rows at random, or the rows in question."""
 
-# The model that chose the rows usually has a small seed; the proof must not start from its parameters.
+# The model that chose the rows usually has a small seed; the check must not start from its parameters.
 _FIRST_SEED = 1_000_000
 _POWER = 0.8416  # standard deviations that a mean stays above with a chance of 80 %
 
@@ -52,8 +51,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What retraining says.
+class RetrainingCheck:
+    """Test results of models retrained without some rows.
 
     Attributes:
         accuracy: [arms, seeds] on the test set, in the order of `ARMS`.
@@ -83,25 +82,24 @@ class Proof:
     def helps(self, measure: str) -> bool:
         """Tell whether cleansing beats both others beyond one standard error, in "accuracy" or "loss"."""
         if measure not in ("accuracy", "loss"):
-            raise ApplicationError(f"measure={measure!r}: give 'accuracy' or 'loss'.")
+            raise ApplicationError(f"measure must be 'accuracy' or 'loss', got {measure!r}.")
         return all(one.beyond for one in self.differences if one.measure == measure)
 
-    @property
-    def sentence(self) -> str:
+    def __str__(self) -> str:
         """Return the verdict in words."""
         return " ".join(self._verdict(measure) for measure in ("accuracy", "loss"))
 
     def _verdict(self, measure: str) -> str:
         each = [one for one in self.differences if one.measure == measure]
-        told = " and ".join(f"{one.gain:+.2g} ± {one.stderr:.1g} over {one.against}" for one in each)
+        gains = " and ".join(f"{one.gain:+.2g} ± {one.stderr:.1g} over {one.against}" for one in each)
         what = f"dropping {self.removed} of {self.rows} rows"
         if self.helps(measure):
-            return f"In {measure}, {what} helps beyond one standard error ({told}, {len(self.seeds)} seeds)."
-        said = f"In {measure}, {what} does not help beyond one standard error ({told}, {len(self.seeds)} seeds)"
+            return f"In {measure}, {what} helps beyond one standard error ({gains}, {len(self.seeds)} seeds)."
+        verdict = f"In {measure}, {what} does not help beyond one standard error ({gains}, {len(self.seeds)} seeds)"
         needed = [one.seeds_needed for one in each if not one.beyond]
         if any(count is None for count in needed):
-            return f"{said}; more seeds would not help, as there is no gain to confirm."
-        return f"{said}; a gain of this size would take about {max(count or 0 for count in needed)} seeds to show."
+            return f"{verdict}; more seeds would not help, as there is no gain to confirm."
+        return f"{verdict}; a gain of this size would take about {max(count or 0 for count in needed)} seeds to show."
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON could hold it."""
@@ -119,7 +117,6 @@ class Proof:
             },
             "differences": [vars(one) for one in self.differences],
             "helps": {"accuracy": self.helps("accuracy"), "loss": self.helps("loss")},
-            "sentence": self.sentence,
             "seeds": list(self.seeds),
             "removed": self.removed,
             "rows": self.rows,
@@ -127,22 +124,14 @@ class Proof:
         }
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row an arm: mean and standard deviation of accuracy and loss over the seeds."""
-        columns = ["removed", "accuracy", "accuracy_sd", "loss", "loss_sd"]
-        rows = [
-            dict(
-                zip(
-                    columns,
-                    (arm, acc.mean(), acc.std(ddof=1), loss.mean(), loss.std(ddof=1)),
-                    strict=True,
-                )
-            )
-            for arm, acc, loss in zip(ARMS, self.accuracy, self.loss, strict=True)
-        ]
-        return table_of(rows, columns)
+        """Return one row per arm: mean and standard deviation of accuracy and loss over the seeds."""
+        columns: dict[str, Any] = {"removed": ARMS}
+        for name, values in (("accuracy", self.accuracy), ("loss", self.loss)):
+            columns |= {name: values.mean(1), f"{name}_sd": values.std(1, ddof=1)}
+        return load_pandas().DataFrame(columns)
 
 
-def prove(
+def check_by_retraining(
     train: TrainingRecipe | Fit,
     dropped: ArrayLike,
     test: Any,
@@ -152,7 +141,7 @@ def prove(
     processes: int = 1,
     cache: str | os.PathLike[str] | None = None,
     progress: bool = False,
-) -> Proof:
+) -> RetrainingCheck:
     """Return whether models trained without the dropped rows are better on a test set that had no part in choosing.
 
     Three trainings for each seed, from the same parameters with the same batches: on all rows, without as many rows
@@ -179,28 +168,28 @@ def prove(
         >>> x = torch.randn(80, 3)
         >>> y = (x[:, 0] > 0).long()
         >>> recipe = TrainingRecipe(partial(torch.nn.Linear, 3, 2), x[:40], y[:40], epochs=3)
-        >>> proof = prove(recipe, [0, 1], (x[40:], y[40:]), seeds=2)
-        >>> proof.accuracy.shape, proof.removed
+        >>> check = check_by_retraining(recipe, [0, 1], (x[40:], y[40:]), seeds=2)
+        >>> check.accuracy.shape, check.removed
         ((3, 2), 2)
     """
-    runs = _seeds(seeds)
+    run_seeds = _seeds(seeds)
     known = len(train) if isinstance(train, TrainingRecipe) else rows
     gone = _gone(dropped, known)
-    subsets = np.stack([_arms(gone, seed) for seed in runs], 1)  # [arms, seeds, rows]
-    jobs = [(subsets[arm, place], seed) for arm in range(len(ARMS)) for place, seed in enumerate(runs)]
+    subsets = np.stack([_arms(gone, seed) for seed in run_seeds], 1)  # [arms, seeds, rows]
+    jobs = [(subsets[arm, place], seed) for arm in range(len(ARMS)) for place, seed in enumerate(run_seeds)]
     if isinstance(train, TrainingRecipe):
         measured, count = _retrained(train, jobs, test, processes, cache, progress)
     else:
         labels = np.asarray(test.cpu() if isinstance(test, Tensor) else test)
         measured, count = np.stack([_judged(train(kept, seed), labels) for kept, seed in jobs]), len(labels)
-    accuracy, loss = measured.astype(np.float64).reshape(len(ARMS), len(runs), 2).transpose(2, 0, 1)
-    return Proof(accuracy, loss, tuple(runs), int(gone.sum()), len(gone), count)
+    accuracy, loss = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), 2).transpose(2, 0, 1)
+    return RetrainingCheck(accuracy, loss, tuple(run_seeds), int(gone.sum()), len(gone), count)
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     runs = [_FIRST_SEED + place for place in range(seeds)] if isinstance(seeds, int) else [int(one) for one in seeds]
     if len(runs) < 2 or len(set(runs)) < len(runs):
-        raise ApplicationError(f"seeds={seeds!r}: a standard error needs two different seeds or more. Give seeds=5.")
+        raise ApplicationError(f"seeds must be at least two, and different, got {seeds!r}. Give seeds=5.")
     return runs
 
 
@@ -240,28 +229,28 @@ def _retrained(
     progress: bool,
 ) -> tuple[NDArray[np.float32], int]:
     plain, view = in_view(recipe, "plain")
-    asked = plain.over(test)
+    queries = plain.over(test)
     measured = retrain(
         plain,
         np.stack([kept for kept, _ in jobs]),
         seeds=[seed for _, seed in jobs],
-        measure=partial(_measured, asked),
+        measure=partial(_measured, queries),
         processes=processes,
         cache=cache,
         identity=identity_of(plain, test, view) if cache is not None else None,
         progress=progress,
     )
-    return measured, len(asked)
+    return measured, len(queries)
 
 
-def _measured(asked: TrainingRecipe, model: nn.Module) -> NDArray[np.float64]:
-    said, labels = query_predictions(asked, model), asked.targets.cpu().numpy()
-    if said.shape != labels.shape:
+def _measured(queries: TrainingRecipe, model: nn.Module) -> NDArray[np.float64]:
+    predicted, labels = query_predictions(queries, model), queries.targets.cpu().numpy()
+    if predicted.shape != labels.shape:
         raise ApplicationError(
-            f"the model predicts {list(said.shape)} for {list(labels.shape)} test labels. The proof needs one class "
-            "a row."
+            f"the model predicts {list(predicted.shape)} for {list(labels.shape)} test labels. The check needs one "
+            "class per row."
         )
-    return np.array([(said == labels).mean(), query_losses(asked, model).mean(dtype=np.float64)])
+    return np.array([(predicted == labels).mean(), query_losses(queries, model).mean(dtype=np.float64)])
 
 
 def _judged(probs: ArrayLike, labels: NDArray[Any]) -> NDArray[np.float64]:
@@ -282,6 +271,6 @@ def _difference(against: str, measure: str, gains: NDArray[np.float64]) -> Diffe
     stderr = sd / math.sqrt(len(gains))
     # A mean of n gains lies beyond one standard error, sd / √n, with a chance of 80 % if gain ≥ (1 + .84) sd / √n.
     needed = max(2, math.ceil(((1 + _POWER) * sd / gain) ** 2)) if gain > 0 else None
-    # Few test rows give gains in whole rows: a tie must not count as proof because of rounding.
+    # Few test rows give gains in whole rows: a tie must not count as a gain because of rounding.
     beyond = gain > stderr and not math.isclose(gain, stderr, rel_tol=1e-6)
     return Difference(against, measure, gain, stderr, beyond, needed)

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnover
-from turnover.applications.train_instances import TrainInstances, checked_count, train_instances
+from turnover.applications._results import checked_count
+from turnover.applications.examples import TrainInstances, train_instances
 from turnover.errors import ApplicationError, InfluenceError
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=20, unique=True), st.lists(st.integers(-1, 41), max_size=8))
 def test_places_are_those_of_the_ids_and_minus_one_for_others(ids, wanted):
     known = TrainInstances(np.array(ids), None)
-    assert known.places(np.array(wanted, np.int64)).tolist() == [ids.index(i) if i in ids else -1 for i in wanted]
+    assert known.positions(np.array(wanted, np.int64)).tolist() == [ids.index(i) if i in ids else -1 for i in wanted]
 
 
 def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):
@@ -36,5 +37,5 @@ def test_labels_of_mixed_groups_are_not_known_unless_they_are_given(digits):
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "3", True, None])
 def test_what_is_no_count_is_refused(count):
-    with pytest.raises(ApplicationError, match="most=10"):
+    with pytest.raises(ApplicationError, match="most must be an integer >= 1"):
         checked_count(count, "most")

@@ -1,7 +1,8 @@
-"""Near-duplicates among texts: candidates by MinHash of character n-grams, each checked by its true similarity.
+"""Rows that are nearly the same, joined: texts by MinHash of character n-grams, features by their cosine.
 
 Two texts agree in one minimum of hashed n-grams with the probability of their Jaccard similarity. Texts that agree in
-all four minima of one of 24 bands are candidates, so that work grows with the rows and not with their pairs.
+all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with the rows
+and not with their pairs. Features are compared pair by pair, a block at a time.
 """
 
 import re
@@ -9,13 +10,46 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-
-from .components import Components
 
 _LENGTH, _BANDS, _MINIMA = 4, 24, 4
 _AT_ONCE = 4096
+_BLOCK = 2048
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Components:
+    """Connected parts of n things; pairs are added in bulk and never kept.
+
+    Example:
+        >>> parts = Components(5)
+        >>> parts.join(np.array([0, 3]), np.array([4, 4]))
+        >>> parts.of_each
+        array([0, 1, 2, 0, 0])
+    """
+
+    def __init__(self, count: int) -> None:
+        self._least = np.arange(count)
+
+    def join(self, one: NDArray[np.integer], other: NDArray[np.integer]) -> None:
+        """Join pairs."""
+        while True:
+            a, b = self.of_each[one], self._least[other]
+            apart = a != b
+            if not apart.any():
+                return
+            one, other, a, b = one[apart], other[apart], a[apart], b[apart]
+            np.minimum.at(self._least, np.maximum(a, b), np.minimum(a, b))
+
+    @property
+    def of_each(self) -> NDArray[np.int64]:
+        """Return the least member of each one's part."""
+        while True:
+            further = self._least[self._least]
+            if np.array_equal(further, self._least):
+                return self._least
+            self._least = further
 
 
 def normalized(text: str) -> str:
@@ -44,6 +78,22 @@ def join_near_texts(texts: Sequence[str], threshold: float, components: Componen
         pairs = zip(one.tolist(), other.tolist(), strict=True)
         near = np.array([_cosine(grams[a], grams[b]) >= threshold for a, b in pairs], bool)
         components.join(one[near], other[near])
+
+
+def join_near_features(rows: NDArray[np.float32], threshold: float, components: Components) -> None:
+    """Join rows [n, d] whose cosine is at least the threshold; a row of zeros is like no other."""
+    whole = torch.from_numpy(rows)
+    norms = whole.norm(dim=1, keepdim=True)
+    unit = whole / norms.clamp(min=1e-30)
+    for start in range(0, len(unit), _BLOCK):
+        block = unit[start : start + _BLOCK]
+        for other in range(start, len(unit), _BLOCK):
+            near = block @ unit[other : other + _BLOCK].t() >= threshold
+            if other == start:
+                near = near.triu(1)
+            one, two = (part.numpy() for part in near.nonzero(as_tuple=True))
+            if len(one):
+                components.join(one + start, two + other)
 
 
 def _candidates(band: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -81,7 +131,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _bands(grams: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Return one number a text and band [texts, bands]; equal where all minima of the band are."""
+    """Return one number per text and band [texts, bands]; equal where all minima of the band are."""
     joined = np.concatenate(grams)
     starts = np.cumsum([0, *(len(part) for part in grams[:-1])])
     result = np.zeros((len(grams), _BANDS), np.uint64)

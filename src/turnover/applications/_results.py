@@ -1,0 +1,101 @@
+"""What all results share: JSON by `as_dict`, tables, and checks of what a caller gives."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from turnover.errors import ApplicationError, ScoresError
+from turnover.scores import Scores, checked_level, load_pandas
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Result:
+    """A frozen dataclass whose `as_dict` is its one JSON schema, whoever prints it."""
+
+    _also: ClassVar[tuple[str, ...]] = ()
+    """Properties that stand beside the fields."""
+    _hidden: ClassVar[tuple[str, ...]] = ()
+    """Fields that are left out: arrays of all rows."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON could hold it."""
+        names = [field.name for field in fields(self) if field.name not in self._hidden]  # pyright: ignore[reportArgumentType]
+        return {name: plain(getattr(self, name)) for name in (*names, *self._also)}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON could hold it: results as dicts, arrays as lists, NaN and infinity as None.
+
+    Example:
+        >>> plain({"score": np.float32(0.5), "rows": np.arange(2), "missing": float("nan")})
+        {'score': 0.5, 'rows': [0, 1], 'missing': None}
+    """
+    if isinstance(value, Result):
+        return value.as_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def table_of(rows: Sequence[Any], kind: type, before: Mapping[str, Sequence[Any]] | None = None) -> "pandas.DataFrame":
+    """Return dataclasses of one kind as a table, a column per field, also where there are no rows; needs pandas.
+
+    Args:
+        rows: the dataclasses.
+        kind: their class.
+        before: columns that stand before theirs.
+    """
+    columns = {**(before or {}), **{field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}}
+    return load_pandas().DataFrame(columns)
+
+
+def entry(values: NDArray[np.floating] | None, place: Any) -> float | None:
+    """Return one number of an array; None where the array is not known or the number is not finite."""
+    return None if values is None or not np.isfinite(values[place]) else float(values[place])
+
+
+def checked_labels(labels: Any, count: int) -> NDArray[Any]:
+    """Return labels as an array [count], or raise."""
+    array = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
+    if array.shape != (count,):
+        raise ApplicationError(
+            f"labels have shape {list(array.shape)} for {count} training instances. Give one label for each, in the "
+            "order of the training data."
+        )
+    return array
+
+
+def checked_count(count: Any, name: str) -> int:
+    """Return a number of at least 1, or raise."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise ApplicationError(f"{name} must be an integer >= 1, got {count!r}. Give {name}=10.")
+    return int(count)
+
+
+def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
+    """Return which scores are significant, and their p-values; none is, and None, where noise is not known.
+
+    Args:
+        scores: [n].
+        level: false discovery rate.
+    """
+    level = checked_level(level)
+    try:
+        return scores.significant(level), scores.p_values()
+    except ScoresError:  # one or two replicas, and no null ids
+        return np.zeros(len(scores), bool), None

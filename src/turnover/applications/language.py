@@ -1,0 +1,265 @@
+"""Findings about a language model: which words and passages of its training text it memorized."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnover.scores import Scores
+from turnover.wrapping import AuditReport
+
+from ._results import Result, entry, significance
+from .colored_text import ColoredText, colored_text
+from .trust import Histogram, Trust, histogram, leak_audit, score_noise
+
+PASSAGE = 80
+"""Words of a passage."""
+
+_LEVEL = 0.05
+_MOST_WORDS, _MOST_PASSAGES = 200, 6
+_BANDS = ((1, 1), (2, 5), (6, 20), (21, 100), (101, 1000), (1001, None))
+# Shades of colored words, percentiles of the self-influence of the whole text, so that passages can be compared.
+_SHADES = (70, 95)
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """The training text of a language model: position n predicts word n + context from the words before it.
+
+    Attributes:
+        words: of the text; a line break is a word, too.
+        context: how many words the model reads before the one that it predicts.
+    """
+
+    words: tuple[str, ...]
+    context: int
+
+
+class ScoredText(Protocol):
+    """A trained language model with its training text and scores. A run is one."""
+
+    @property
+    def text(self) -> TrainingText:
+        """Return the training text."""
+        ...
+
+    @property
+    def models(self) -> Any:
+        """Return the trained models."""
+        ...
+
+    @property
+    def train_data(self) -> Any:
+        """Return contexts, words and ids of the training positions."""
+        ...
+
+    @property
+    def self_influence(self) -> Scores:
+        """Return the influence of each training position on itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Position(Result):
+    """A training position: the word that was predicted there, in the words around it."""
+
+    position: int
+    before: str
+    word: str
+    after: str
+
+
+@dataclass(frozen=True)
+class MemorizedWord(Position):
+    """A word of the training text with its self-influence.
+
+    Attributes:
+        self_influence: of the position.
+        stderr: standard error; None: not known.
+        significant: whether it differs from the null ids.
+        frequency: how often the word occurs in the training text.
+    """
+
+    self_influence: float
+    stderr: float | None
+    significant: bool
+    frequency: int
+
+
+@dataclass(frozen=True)
+class Passage(Result):
+    """A passage of the training text, its words colored by self-influence.
+
+    Attributes:
+        start: number of its first word, counted from 0.
+        text: the colored words.
+    """
+
+    start: int
+    text: ColoredText
+
+
+@dataclass(frozen=True)
+class FrequencyBand(Result):
+    """Positions whose words occur about equally often in the training text.
+
+    Attributes:
+        least: occurrences of their words, at least.
+        most: and at most.
+        positions: how many positions there are.
+        mean: their mean self-influence.
+        memorized: how many of them are memorized.
+    """
+
+    least: int
+    most: int
+    positions: int
+    mean: float
+    memorized: int
+
+
+@dataclass(frozen=True)
+class MemorizedWords(Result):
+    """Words of the training text by self-influence, the largest first.
+
+    Attributes:
+        rows: training positions.
+        count: how many are memorized: their self-influence is positive and significant.
+        share_positive: share of positions whose self-influence is positive, significant or not.
+        level: false discovery rate.
+        unit: of self-influence.
+        histogram: of all positions.
+        items: the first of them.
+    """
+
+    _also = ("share",)
+    noun: ClassVar[str] = "word"
+
+    rows: int
+    count: int
+    share_positive: float
+    level: float
+    unit: str
+    histogram: Histogram | None
+    items: tuple[MemorizedWord, ...]
+
+    @property
+    def share(self) -> float:
+        """Return the share of training positions that are memorized."""
+        return self.count / max(self.rows, 1)
+
+
+@dataclass(frozen=True)
+class LanguageFindings(Result):
+    """All findings about a language model.
+
+    Attributes:
+        memorized: words by self-influence.
+        passages: those of which most was memorized, none of them overlapping.
+        frequencies: self-influence by how often a word occurs.
+        trust: the noise of the scores.
+        leaks: the leak audit of the first model.
+    """
+
+    memorized: MemorizedWords
+    passages: tuple[Passage, ...]
+    frequencies: tuple[FrequencyBand, ...]
+    trust: Trust
+    leaks: AuditReport
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON could hold it."""
+        return {**super().as_dict(), "leaks": self.leaks.to_dict()}
+
+
+def find_in_text(scored: ScoredText) -> LanguageFindings:
+    """Return all findings about a language model."""
+    own = scored.self_influence
+    return LanguageFindings(
+        memorized=find_memorized_words(scored),
+        passages=find_passages(scored),
+        frequencies=_bands(scored),
+        trust=Trust((score_noise("self_influence", own, _LEVEL),), own.replicas, _LEVEL),
+        leaks=leak_audit(scored.models[0], scored.train_data),
+    )
+
+
+def find_memorized_words(scored: ScoredText, *, most: int = _MOST_WORDS) -> MemorizedWords:
+    """Return the memorized words of a training text, at most so many of positive self-influence."""
+    own, frequency = scored.self_influence, _frequency(scored)
+    significant = significance(own, _LEVEL)[0]
+    values = np.nan_to_num(own.values, nan=-np.inf)
+    order = np.argsort(-values, kind="stable")[:most]
+    items = tuple(
+        MemorizedWord(
+            **vars(position_in(scored.text, int(place))),
+            self_influence=float(values[place]),
+            stderr=entry(own.stderr, place),
+            significant=bool(significant[place]),
+            frequency=int(frequency[place]),
+        )
+        for place in order[values[order] > 0]
+    )
+    count = int((significant & (values > 0)).sum())
+    about = own.unit, histogram(own, tails=0.05)
+    return MemorizedWords(len(own), count, float((values > 0).mean()), _LEVEL, *about, items)
+
+
+def position_in(text: TrainingText, position: int, *, before: int = 8, after: int = 3) -> Position:
+    """Return a training position with the words around it."""
+    place, words = position + text.context, text.words
+    first = max(0, place - before)
+    return Position(
+        position=position,
+        before=" ".join(words[first:place]),
+        word=words[place],
+        after=" ".join(words[place + 1 : place + 1 + after]),
+    )
+
+
+def find_passages(scored: ScoredText, *, most: int = _MOST_PASSAGES) -> tuple[Passage, ...]:
+    """Return the passages of which most was memorized, none of them overlapping."""
+    text = scored.text
+    values = np.concatenate([np.full(text.context, np.nan), scored.self_influence.values])
+    length = min(PASSAGE, len(values))
+    sums = np.convolve(np.nan_to_num(values, nan=0.0), np.ones(length), mode="valid")
+    starts: list[int] = []
+    for start in np.argsort(-sums, kind="stable").tolist():
+        if all(abs(start - other) >= length for other in starts):
+            starts.append(start)
+        if len(starts) == most:
+            break
+    low, high = np.percentile(scored.self_influence.values, _SHADES)
+    return tuple(
+        Passage(
+            start,
+            colored_text(
+                ["↵\n" if word == "\n" else word for word in text.words[start : start + length]],
+                values[start : start + length],
+                limits=(float(low), float(high)),
+                unit="self-influence",
+            ),
+        )
+        for start in starts
+    )
+
+
+def _frequency(scored: ScoredText) -> NDArray[np.int64]:
+    """Return how often the word of each training position occurs as one."""
+    words = scored.train_data[1].numpy()
+    return np.bincount(words)[words]
+
+
+def _bands(scored: ScoredText) -> tuple[FrequencyBand, ...]:
+    """Return self-influence by how often words occur; bands without words are left out."""
+    values, frequency = scored.self_influence.values, _frequency(scored)
+    memorized = significance(scored.self_influence, _LEVEL)[0] & (values > 0)
+    bands: list[FrequencyBand] = []
+    for least, most in _BANDS:
+        top = most or int(frequency.max(initial=0))
+        within = (frequency >= least) & (frequency <= top)
+        if within.any():
+            mean = float(np.nanmean(values[within]))
+            bands.append(FrequencyBand(least, top, int(within.sum()), mean, int(memorized[within].sum())))
+    return tuple(bands)

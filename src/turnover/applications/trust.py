@@ -1,0 +1,126 @@
+"""How far scores can be trusted: their noise, standard errors, what is significant, what leaks."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+import turnover
+from turnover.errors import ScoresError
+from turnover.scores import Scores
+from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, expected_signal
+
+from ._results import Result, significance
+
+ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
+
+
+@dataclass(frozen=True)
+class Histogram(Result):
+    """How many values lie between edges.
+
+    Attributes:
+        edges: one more than counts; the first and last bin hold what lies beyond, too.
+        counts: values between two edges.
+        null: the distribution of null ids, scaled to as many values; empty: not asked for, or not known.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    null: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScoreNoise(Result):
+    """The noise of one kind of score.
+
+    Attributes:
+        scores: which kind.
+        count: number of scores.
+        noise_ratio: spread of null ids over the spread of scores, 1: nothing but noise; None: not known.
+        signal: share of the variance that noise does not explain; None: not known.
+        stderr: median standard error; None: not known.
+        significant: number of significant scores.
+        unit: of the standard error.
+    """
+
+    scores: ScoreKind
+    count: int
+    noise_ratio: float | None
+    signal: float | None
+    stderr: float | None
+    significant: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class Trust(Result):
+    """How far the scores of a model can be trusted.
+
+    Attributes:
+        scores: the noise of each kind.
+        replicas: networks that scores are averaged over.
+        level: false discovery rate of what is called significant.
+        expected: signal over noise of one pair, expected from rows, width and replicas; None: cannot be said.
+        mean_influence: mean influence of training rows beside that of null ids; None: there is none.
+    """
+
+    scores: tuple[ScoreNoise, ...]
+    replicas: int
+    level: float
+    expected: ExpectedSignal | None = None
+    mean_influence: Histogram | None = None
+
+    def noise_of(self, scores: ScoreKind) -> ScoreNoise | None:
+        """Return the noise of one kind of score."""
+        return next((one for one in self.scores if one.scores == scores), None)
+
+
+def histogram(scores: Scores, *, bins: int = 40, tails: float = 0.5, null: bool = False) -> Histogram | None:
+    """Return how scores are distributed; None: there are none.
+
+    Args:
+        scores: [n]; those that are not finite are left out.
+        bins: number of bins.
+        tails: percent of the scores on either side that the outermost bins hold; 0: bins go to the last score.
+        null: put the null ids beside them, scaled to as many.
+
+    Example:
+        >>> histogram(Scores([0.0, 1.0, 1.0], ids=[0, 1, 2]), bins=2, tails=0).counts
+        (1, 2)
+    """
+    values = scores.values[np.isfinite(scores.values)].astype(np.float64)
+    beside = scores.null.astype(np.float64) if null and scores.null is not None else np.empty(0)
+    if not len(values):
+        return None
+    low, high = np.percentile(np.concatenate([values, beside]), [tails, 100 - tails])
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    counts, edges = np.histogram(np.clip(values, low, high), bins, (low, high))
+    scaled = np.histogram(np.clip(beside, low, high), bins, (low, high))[0] * (len(values) / max(len(beside), 1))
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), tuple(scaled.tolist()) if len(beside) else ())
+
+
+def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
+    """Return the noise of all scores of a kind."""
+    try:
+        ratio, signal = float(np.median(scores.noise.ratio)), float(np.median(scores.noise.signal))
+    except ScoresError:
+        ratio = signal = None
+    stderr = None if scores.stderr is None else float(np.nanmedian(scores.stderr))
+    significant = int(significance(scores, level)[0].sum())
+    return ScoreNoise(kind, len(scores), ratio, signal, stderr, significant, scores.unit)
+
+
+def expected_of(rows: int, width: int | None, replicas: int) -> ExpectedSignal | None:
+    """Return the signal over noise to expect of one pair; None: the width of the masked layer is not known."""
+    expected = expected_signal(rows, [width], replicas)
+    return expected if isinstance(expected, ExpectedSignal) else None
+
+
+def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:
+    """Return the leak audit of a model on some of its training rows: inputs, labels and ids."""
+    places = np.linspace(0, len(train[1]) - 1, min(MOST_ROWS, len(train[1]))).astype(int)
+    x, y, ids = (part[places] for part in train)
+    return turnover.audit(model, (x, y, ids))

@@ -1,0 +1,384 @@
+"""Findings as sentences, shared by the report and the terminal: the same quantity has the same words everywhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from turnover.applications import (
+    Findings,
+    FrequencyBand,
+    LabelErrors,
+    LanguageFindings,
+    MemorizedExamples,
+    MemorizedWords,
+    NearDuplicates,
+    ScoreNoise,
+    Trust,
+)
+from turnover.ui.words import count, digits, percent, shortened
+
+from .shown_rows import ShownRow
+
+_QUOTED = 70
+# From this share on, a reader may take what is usual for an alarm.
+_MOST_ROWS = 0.5
+_MOSTLY_SIGNAL = 0.5
+_LARGE_LEAK = 0.25
+_FEWEST_REPLICAS = 3
+
+SINGLE_WORD_SCORES = (
+    "Self-influence compares the prediction of a word by its kept subnetwork with that by its flipped subnetwork; one "
+    "such score is clear. Which other places of the text support a prediction is a far smaller effect: ask for the "
+    "first few places only, and mind their standard errors."
+)
+"""How far single scores of a language model can be trusted."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A figure and a sentence about it.
+
+    Attributes:
+        figure: short, to be printed large.
+        sentence: what it means.
+        section: id of the section that tells more.
+        tone: good news, or something to look at.
+    """
+
+    figure: str
+    sentence: str
+    section: str
+    tone: Literal["plain", "good", "look"] = "plain"
+
+
+def classification_headlines(
+    findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False
+) -> tuple[Headline, ...]:
+    """Return the headlines about a classifier.
+
+    Args:
+        findings: about it.
+        rows: every row that they name.
+        hashed: its inputs are hashed words, each with weights of its own.
+    """
+    named = {row.row: row for row in rows}
+    headlines = [
+        _accuracy(findings),
+        label_errors_headline(findings.likely_label_errors, named),
+        _groups(findings) if findings.groups.items else _harmful(findings, named),
+        memorized_headline(findings.memorized, hashed=hashed),
+        duplicates_headline(findings.near_duplicates, grouped=bool(findings.groups.items)),
+        _signal(findings),
+    ]
+    return tuple(headline for headline in headlines if headline is not None)
+
+
+def language_headlines(findings: LanguageFindings, results: Mapping[str, float]) -> tuple[Headline, ...]:
+    """Return the headlines about a language model."""
+    bands = findings.frequencies
+    headlines = [_perplexity(results), memorized_headline(findings.memorized)]
+    if len(bands) > 1 and bands[0].mean > bands[-1].mean > 0:
+        ratio = digits(bands[0].mean / bands[-1].mean)
+        sentence = (
+            f"Words that occur {_times(bands[0])} have, on average, {ratio} times the self-influence of words that "
+            f"occur {_times(bands[-1])}."
+        )
+        headlines.append(Headline(f"{ratio} ×", sentence, "memorized"))
+    return tuple(headline for headline in headlines if headline is not None)
+
+
+def label_errors_expected(errors: LabelErrors) -> str:
+    """Return how many likely label errors to expect of correct labels; nothing where that is not known.
+
+    The flipped subnetwork errs, too: it disagrees with some validation and test labels. It may err more on training
+    rows, so that this is a least number.
+    """
+    if errors.expected is None or not errors.count:
+        return ""
+    words = (
+        f"Held-out predictions also disagree with {percent(errors.unseen_disagreements / errors.unseen_rows)} of "
+        f"validation and test labels, which would be {count(errors.expected)} of the training rows"
+    )
+    if errors.count <= errors.expected:
+        return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
+    if not errors.expected:
+        return f"{words}."
+    return f"{words}: expect at least so many of the {count(errors.count)} to have correct labels."
+
+
+def harmful_words(findings: Findings) -> str:
+    """Return how far the list of harmful rows can be trusted."""
+    harmful = findings.harmful.count
+    if not harmful:
+        return "None is significant, so the order is a hint at most."
+    return (
+        f"The first {count(harmful)} {'is' if harmful == 1 else 'are'} significant; below, the order is mostly noise."
+    )
+
+
+def unit_head(findings: Findings) -> str:
+    """Return the unit of mean influence for the head of a column."""
+    return " (usual = 1)" if findings.harmful.standardized else f" ({findings.harmful.unit})"
+
+
+def unit_sentence(findings: Findings) -> str:
+    """Return what 1 is in the unit of mean influence, as a part of a sentence."""
+    if not findings.harmful.standardized:
+        return f"in units of {findings.harmful.unit}"
+    return (
+        "1 being what a training row usually (root mean square) does to the loss of a validation row, so that all "
+        "validation rows count equally"
+    )
+
+
+def significance_words(findings: Findings) -> str:
+    """Return where standard errors and p-values come from, and why they may seem to disagree; "" without p-values."""
+    trust, scored = findings.trust, findings.harmful.scored
+    if all(one.p_value is None for one in (*findings.harmful.items, *findings.groups.items)):
+        return ""
+    if trust.replicas >= _FEWEST_REPLICAS:
+        spread = (
+            f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. The "
+            "p-value answers another question, whether there is any influence at all: how often a null id scores as "
+            "far out. So a score may be significant although its size is uncertain."
+        )
+    else:
+        spread = "± and the p-value both come from null ids: how far out they score by chance."
+    limit = digits(trust.level / max(scored, 1))
+    return (
+        f"{spread} Significance is judged among all {count(scored)}: the smallest p-value must lie below "
+        f"{digits(trust.level)} / {count(scored)} = {limit}, the second smallest below twice that, and so on, so that "
+        "of two small p-values one may be significant and the next not."
+    )
+
+
+def score_name(noise: ScoreNoise, *, grouped: bool = False) -> str:
+    """Return the name of a kind of score."""
+    names = {"self_influence": "self-influence", "mean_influence": "mean influence"}
+    return names.get(noise.scores) or f"{'groups' if grouped else 'rows'} behind an error"
+
+
+def self_influence_words(noise: ScoreNoise, things: str) -> str:
+    """Return what follows from the noise of self-influence, of "rows" or "words"."""
+    if not noise.significant:
+        return f"Nothing is significant: training on one of the {things} hardly improves its own prediction."
+    return f"{percent(noise.significant / noise.count, 0)} of the {things} are significant; their order can be trusted."
+
+
+def noise_words(noise: ScoreNoise, findings: Findings) -> str:
+    """Return what follows from the noise of a kind of score."""
+    if noise.scores == "self_influence":
+        return self_influence_words(noise, "rows")
+    thing = "group" if findings.groups.items else "row"
+    if noise.scores == "explanations":
+        return _explanation_noise(findings, thing)
+    if not noise.significant and (noise.signal or 0.0) > _MOSTLY_SIGNAL:
+        return (
+            f"No single {thing} of {count(noise.count)} is significant, yet the order as a whole is mostly signal: the "
+            "head of the list is worth a look."
+        )
+    if not noise.significant:
+        return f"No {thing} is significant. The order is a hint at best."
+    if noise.significant == 1:
+        return f"One {thing} is significant; the order of the others is mostly noise."
+    trusted = count(noise.significant, f"significant {thing}")
+    return f"Trust the order of the {trusted}; that of the others is mostly noise."
+
+
+def trust_verdict(trust: Trust, *, task: str) -> str:
+    """Return how much of the scores is signal, and where standard errors come from."""
+    known = [noise for noise in trust.scores if noise.signal is not None]
+    parts = [
+        f"{score_name(noise)}{' is' if noise is known[0] else ''} {percent(noise.signal or 0.0, 0)} signal"
+        for noise in known
+    ]
+    networks = {
+        "classification": f"{trust.replicas} replicas, trained side by side",
+        "lm": f"{trust.replicas} models, trained one after the other",
+    }
+    errors = (
+        f"Standard errors come from {networks[task]}."
+        if trust.replicas >= _FEWEST_REPLICAS
+        else "Standard errors come from null ids; from three replicas on (--replicas) they come from the scores."
+    )
+    first = ", ".join(parts)
+    return f"{first[:1].upper()}{first[1:]}; the rest is noise. {errors}" if first else errors
+
+
+def single_score_words(findings: Findings) -> str:
+    """Return how far single scores can be trusted: by rule of thumb, and by what was found behind the errors."""
+    expected, thing = findings.trust.expected, "group" if findings.groups.items else "row"
+    words: list[str] = []
+    if expected is not None:
+        ratio = expected.signal_to_noise
+        times = f"{digits(ratio)} times" if ratio >= 1 else f"{digits(ratio)} of"
+        words.append(
+            f"By rule of thumb the signal of one score is about {times} its noise with {expected.rows:,} rows, a "
+            f"masked layer of {expected.width:,} units and {count(expected.replicas, 'replica')}"
+            f"{_expected_meaning(ratio) if not findings.errors.items else ''}."
+        )
+    shown, significant = len(findings.errors), findings.errors.with_significant
+    if shown and not significant:
+        words.append(
+            f"No {thing} behind the {count(shown, 'error')} shown is significant: single scores say little here."
+        )
+    elif shown and 2 * significant < shown:
+        words.append(
+            f"Behind {significant} of the {count(shown, 'error')} shown a {thing} is significant, behind most of them "
+            "none: single scores say something for a few predictions only."
+        )
+    elif shown:
+        words.append(
+            f"Behind {significant} of the {count(shown, 'error')} shown at least one {thing} is significant: there the "
+            "strongest can be trusted."
+        )
+    return " ".join(words)
+
+
+def _accuracy(findings: Findings) -> Headline | None:
+    errors, baseline = findings.errors, findings.majority_class_baseline
+    if errors.accuracy is None:
+        return None
+    rows = count(errors.unseen_rows, "validation and test row")
+    sentence = f"accuracy on {rows} (majority-class baseline {percent(baseline)})."
+    return Headline(percent(errors.accuracy), sentence, "classes", "plain" if errors.accuracy > baseline else "look")
+
+
+def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> Headline:
+    """Return the headline about likely label errors.
+
+    Args:
+        errors: all of them.
+        rows: that of the first one, by its number.
+    """
+    if not errors.items:
+        return Headline(
+            "0", "likely label errors: every held-out prediction agrees with its label.", "label-errors", "good"
+        )
+    first = errors.items[0]
+    sentence = (
+        f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "
+        f"training rows; {count(errors.confident)} confident), {_called(rows[first.row])} first: labeled "
+        f"{first.label}, held-out prediction {first.held_out_label}."
+    )
+    return Headline(count(errors.count), f"{sentence} {label_errors_expected(errors)}".strip(), "label-errors", "look")
+
+
+def _harmful(findings: Findings, rows: Mapping[int, ShownRow]) -> Headline | None:
+    harmful = findings.harmful
+    if not harmful.items:
+        return None
+    if not harmful.count:
+        return Headline("0", "training rows are significantly harmful to validation rows.", "harmful")
+    verb = "row is" if harmful.count == 1 else "rows are"
+    shown = [one for one in harmful.items if one.significant]
+    wrong = sum(one.likely_label_error for one in shown)
+    sentence = f"training {verb} significantly harmful to validation rows, {_called(rows[harmful.items[0].row])} most"
+    of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
+    which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
+    sentence += f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
+    return Headline(count(harmful.count), sentence, "harmful", "look")
+
+
+def _groups(findings: Findings) -> Headline:
+    groups = findings.groups.items
+    harmful = [one for one in groups if one.significant and one.score < 0]
+    of_groups = f"of {count(len(groups), 'group')}"
+    if not harmful:
+        return Headline("0", f"{of_groups} are significantly harmful to validation rows.", "groups", "good")
+    verb = "is" if len(harmful) == 1 else "are"
+    sentence = f"{of_groups} {verb} significantly harmful to validation rows, {groups[0].group} most."
+    return Headline(count(len(harmful)), sentence, "groups", "look")
+
+
+def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed: bool = False) -> Headline:
+    """Return the headline about memorized rows, or words of a language model.
+
+    Args:
+        memorized: all of them.
+        hashed: inputs are hashed words, each with weights of its own.
+    """
+    sentence = (
+        f"of the training {memorized.noun}s ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
+        f"self-influence is positive and significant (FDR {percent(memorized.level, 0)})."
+    )
+    if memorized.share > _MOST_ROWS:
+        why = " (here every word has weights of its own, and few other texts share the rare ones)" if hashed else ""
+        sentence += (
+            f" That most are is usual for a network with many weights{why} and not a fault; the first of the list "
+            "matter."
+        )
+    return Headline(percent(memorized.share, 0), sentence, "memorized")
+
+
+def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headline | None:
+    """Return the headline about near-duplicates; None: there are none.
+
+    Args:
+        duplicates: all of them.
+        grouped: the run has groups already, by which rows stay together.
+    """
+    if not duplicates.count:
+        return None
+    clash, across = duplicates.contradictions, duplicates.across_splits
+    sentence = f"{'group' if duplicates.count == 1 else 'groups'} of near-duplicates"
+    sentence += f"; {clash} with labels that disagree" if clash else ", with the same labels"
+    sentence += f"; {across} with both training rows and validation or test rows." if across else "."
+    if across:
+        together = "" if grouped else ", or give a column by which they stay together (--group)"
+        sentence += f" These inflate the accuracy: remove one side of each{together}."
+    return Headline(count(duplicates.count), sentence, "duplicates", "look" if clash or across else "plain")
+
+
+def _signal(findings: Findings) -> Headline | None:
+    noise = findings.trust.noise_of("mean_influence")
+    if noise is None or noise.signal is None:
+        return None
+    leaked = findings.leaks.gradient_share
+    sentence = (
+        "of the variance of mean influence is signal, the rest is noise. Leaked into flipped subnetworks: "
+        f"{percent(leaked)} of the gradient."
+    )
+    return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
+
+
+def _perplexity(results: Mapping[str, float]) -> Headline | None:
+    """Return how good the model is on every text that was not trained on; None: there is none."""
+    known = {split: results.get(f"{split}_perplexity") for split in ("validation", "test")}
+    known = {split: digits(value) for split, value in known.items() if value is not None}
+    if not known:
+        return None
+    sentence = (
+        f"{'perplexity' if len(known) == 1 else 'perplexities'} on {' and on '.join(known)} text: the model is as "
+        "uncertain as among so many equally likely words."
+    )
+    return Headline(" and ".join(known.values()), sentence, "data-and-model")
+
+
+def _explanation_noise(findings: Findings, thing: str) -> str:
+    errors = findings.errors
+    if not errors.with_significant:
+        return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
+    leading = sorted(one.significant_supporting for one in errors)
+    return (
+        f"For {errors.with_significant} of {count(len(errors), 'error')} at least one {thing} is significant, for the "
+        f"median error {count(leading[len(leading) // 2], thing)}; below the dashed line the order is noise."
+    )
+
+
+def _expected_meaning(ratio: float) -> str:
+    if ratio >= 1:
+        return ", so that single scores may be readable"
+    if ratio >= 0.2:
+        return ", so that at most the strongest rows of a prediction are significant"
+    return ", so that a single score says little; lists, means and likely label errors say more"
+
+
+def _times(band: FrequencyBand) -> str:
+    if band.least == band.most:
+        return "once" if band.least == 1 else f"{band.least:,} times"
+    return f"{band.least:,} to {band.most:,} times"
+
+
+def _called(row: ShownRow) -> str:
+    return f"“{shortened(row.text, _QUOTED)}” ({row.name})" if row.text else row.name

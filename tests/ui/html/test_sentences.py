@@ -1,0 +1,144 @@
+"""Headlines: what would alarm a reader without reason is explained, and what asks for something says what to do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.ui.html.made_data import label_error, made_data, made_findings
+from turnover import Scores
+from turnover.applications import LabelErrors, NearDuplicates
+from turnover.applications.trust import expected_of, histogram, score_noise
+from turnover.ui.html.sentences import (
+    classification_headlines,
+    duplicates_headline,
+    label_errors_expected,
+    label_errors_headline,
+    memorized_headline,
+    noise_words,
+    single_score_words,
+    trust_verdict,
+)
+
+ROWS = made_data().rows
+
+
+@pytest.mark.parametrize("memorized", [10, 89])
+def test_that_most_rows_are_memorized_is_explained_and_few_need_no_explanation(memorized):
+    headline = memorized_headline(replace(made_findings().memorized, rows=100, count=memorized))
+    assert headline.figure == f"{memorized} %"
+    assert ("usual for a network with many weights" in headline.sentence) == (memorized == 89)
+    assert headline.tone == "plain"
+
+
+def test_for_hashed_words_the_reason_is_named():
+    memorized = replace(made_findings().memorized, rows=100, count=89)
+    assert "few other texts share the rare ones" in memorized_headline(memorized, hashed=True).sentence
+    assert "few other texts" not in memorized_headline(memorized).sentence
+
+
+def test_near_duplicates_across_splits_come_with_advice():
+    across = duplicates_headline(NearDuplicates(5, 0, 2, ()), grouped=False)
+    assert "2 with both training rows and validation or test rows" in across.sentence
+    assert "remove one side of each" in across.sentence
+    assert "--group" in across.sentence
+    assert "--group" not in duplicates_headline(NearDuplicates(5, 0, 2, ()), grouped=True).sentence
+    assert "remove" not in duplicates_headline(NearDuplicates(5, 0, 0, ()), grouped=False).sentence
+    assert duplicates_headline(NearDuplicates(0, 0, 0, ()), grouped=False) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "disagreements", "follows"),
+    [
+        (20, 5, "5 of the training rows: expect at least so many of the 20 to have correct labels."),
+        (20, 15, "15 of the training rows: expect at least so many of the 20 to have correct labels."),
+        (20, 0, "which would be 0 of the training rows."),
+        (20, 30, "errors of the network may explain all of these."),
+    ],
+)
+def test_the_headline_on_label_errors_says_how_many_to_expect_of_correct_labels(count, disagreements, follows):
+    # Of 100 training rows; 200 others were predicted by flipped subnetworks, too.
+    errors = LabelErrors(100, count, 3, 200, 2 * disagreements, (label_error(3),))
+    headline = label_errors_headline(errors, {row.row: row for row in ROWS})
+    assert headline.figure == str(count)
+    assert headline.sentence.startswith("likely label errors (20.0 % of the training rows; 3 confident)")
+    assert headline.sentence.endswith(follows)
+
+
+@pytest.mark.parametrize("errors", [LabelErrors(100, 3, 0, 0, 0, ()), LabelErrors(100, 0, 0, 10, 1, ())])
+def test_without_unseen_rows_or_errors_nothing_is_expected(errors):
+    assert label_errors_expected(errors) == ""
+
+
+def test_accuracy_stands_beside_its_baseline():
+    findings = made_findings()
+    for baseline, tone in ((0.4, "plain"), (0.6, "look")):
+        headline = classification_headlines(replace(findings, majority_class_baseline=baseline), ROWS)[0]
+        beside = f"(majority-class baseline {100 * baseline:.1f} %)"
+        assert headline.sentence == f"accuracy on 4 validation and test rows {beside}."
+        assert (headline.figure, headline.tone) == ("50.0 %", tone)
+
+
+def test_null_ids_are_drawn_as_if_there_were_as_many():
+    rng = np.random.default_rng(0)
+    drawn = histogram(Scores(rng.normal(size=500), ids=range(500), null=rng.normal(size=1000)), null=True)
+    assert sum(drawn.counts) == 500
+    assert abs(sum(drawn.null) - 500) < 1e-6
+    assert len(drawn.edges) == len(drawn.counts) + 1
+
+
+def test_failed_scores_and_equal_ones_do_not_break_the_histogram():
+    assert sum(histogram(Scores([1.0, 1.0, np.nan], ids=[0, 1, 2])).counts) == 2
+    assert histogram(Scores([np.nan], ids=[0])) is None
+
+
+def test_nothing_is_significant_where_noise_is_not_known():
+    noise = score_noise("mean_influence", Scores([1.0, 2.0], ids=[0, 1]), 0.05)
+    assert (noise.significant, noise.signal) == (0, None)
+
+
+def test_what_lies_far_from_the_null_ids_is_significant():
+    null = np.random.default_rng(0).normal(size=1000)
+    assert score_noise("mean_influence", Scores([0.1, 50.0, -50.0], ids=[0, 1, 2], null=null), 0.05).significant == 2
+
+
+def test_too_few_replicas_for_standard_errors_are_told():
+    assert "--replicas" in trust_verdict(replace(made_findings().trust, replicas=1), task="classification")
+
+
+def errors_with(significant):
+    """Return findings about errors of which so many leading examples are significant, each."""
+    findings = replace(made_findings(), groups=replace(made_findings().groups, items=()))
+    first = findings.errors[0]
+    items = tuple(
+        replace(first, supporting=tuple(replace(first.supporting[0], significant=True) for _ in range(number)))
+        for number in significant
+    )
+    trust = replace(findings.trust, expected=expected_of(1000, 512, 8))
+    return replace(findings, errors=replace(findings.errors, items=items), trust=trust)
+
+
+@pytest.mark.parametrize(
+    ("significant", "words"),
+    [
+        ([0, 0, 0, 0], "No row behind the 4 errors shown is significant: single scores say little here."),
+        ([2, 0, 0, 0], "Behind 1 of the 4 errors shown a row is significant, behind most of them none"),
+        ([2, 1, 1, 0], "Behind 3 of the 4 errors shown at least one row is significant"),
+    ],
+)
+def test_what_to_expect_of_single_scores_follows_what_was_found(significant, words):
+    sentence = single_score_words(errors_with(significant))
+    assert words in sentence
+    assert "so that" not in sentence
+
+
+def test_without_errors_to_go_by_the_rule_of_thumb_is_read():
+    sentence = single_score_words(errors_with([]))
+    assert "By rule of thumb" in sentence
+    assert ", so that" in sentence
+
+
+def test_one_significant_row_has_no_order():
+    findings = errors_with([])
+    noise = replace(findings.trust.scores[0], significant=1)
+    assert noise_words(noise, findings) == "One row is significant; the order of the others is mostly noise."
