@@ -16,14 +16,14 @@ def cross_entropy(outputs: Tensor, target: Tensor) -> Tensor:
     return -functional.cross_entropy(outputs.double(), target)
 
 
-def check(model, queries, rows, goodness=cross_entropy, *, twin=None, tolerance=1e-5, dtype=None, **options) -> str:
+def check(model, queries, rows, row_value=cross_entropy, *, twin=None, tolerance=1e-5, dtype=None, **options) -> str:
     """Compare the engine with the twin on the same rows; return the path taken."""
     inf = turnover.Influence(model, center=False, dtype=dtype, **options)
     found = inf.pairwise(queries, ids=IDS)
     for precision in (torch.float32, torch.float64):
-        expected = twin_scores(model, rows, IDS, goodness, dtype=precision, **(twin or {}))
+        expected = twin_scores(model, rows, IDS, row_value, dtype=precision, **(twin or {}))
         assert expected.abs().max() > 1e-3  # scores that are all 0 would prove nothing
-        losses = max(abs(float(goodness(*_full(model, row, precision)))) for row in rows)
+        losses = max(abs(float(row_value(*_full(model, row, precision)))) for row in rows)
         assert torch.allclose(
             torch.tensor(found.values).double(), expected, rtol=tolerance, atol=tolerance * (1 + losses)
         )
@@ -72,12 +72,12 @@ def test_last_layer_without_a_bias():
 @pytest.mark.parametrize("measure", ["probability", "margin"])
 @pytest.mark.parametrize("at", [["3"], ["1", "3"]], ids=["last layer", "generic"])
 def test_other_measures(measure, at):
-    def goodness(outputs, target):
+    def row_value(outputs, target):
         probabilities = outputs.double().softmax(-1)[:, int(target)]
         return probabilities if measure == "probability" else (probabilities / (1 - probabilities)).log()
 
     model, queries = trained(mlp(), at=at), vectors()
-    check(model, queries, rows_of(*queries), goodness, measure=measure)
+    check(model, queries, rows_of(*queries), row_value, measure=measure)
 
 
 def test_a_measure_of_the_users_own():

@@ -7,7 +7,7 @@ from tests.reference.influence_twin import TwinModel
 
 
 def twin_without_masks(model: nn.Module, x: Tensor, ids: list[int], references: list[int], *, classes: bool):
-    """Return outputs [rows, outputs] of flipped subnetworks without the bias of their masks, by reference rows, and the share.
+    """Return outputs [rows, outputs] of flipped subnetworks without the bias of their masks, and the share.
 
     All ids are compared with each other.
     """
