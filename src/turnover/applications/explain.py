@@ -298,13 +298,12 @@ def row_magnitudes(influence: turnover.Influence, self_influence: Scores | None 
         self_influence: that of the training data, where it is known already; None: it is computed.
 
     Example:
+        >>> from turnover.training import TrainingRecipe
         >>> x, y = torch.randn(20, 4), torch.randint(2, (20,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-        >>> net = turnover.wrap(net, at=["1"])
-        >>> with turnover.instances(range(20)):
-        ...     _ = net(x)  # training goes here
-        >>> row_magnitudes(turnover.Influence(net, train=data)).shape
+        >>> trained = TrainingRecipe(lambda: turnover.wrap(net, at=["1"]), x, y, epochs=40).fit()
+        >>> row_magnitudes(turnover.Influence(trained, train=data)).shape
         (20,)
     """
     own = influence.self_influence(progress=False) if self_influence is None else self_influence
