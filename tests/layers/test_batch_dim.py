@@ -115,37 +115,37 @@ def test_a_transformer_encoder(length, batch_first):
         assert_batch_in(activation, 0 if batch_first else 1, path)
 
 
-def test_a_batch_of_one_grows_below_batch_first_false():
+def test_a_batch_of_one_is_expanded_below_batch_first_false():
     model = turnover.wrap(Recurrent(False), at=["rnn"]).eval()
     x = torch.randn(3, 1, 6)
     with turnover.instances(IDS, view="flip"):
-        grown = model(x)
+        expanded = model(x)
     with turnover.instances(IDS, view="flip"):
-        torch.testing.assert_close(grown, model(x.expand(3, N, 6)))
+        torch.testing.assert_close(expanded, model(x.expand(3, N, 6)))
 
 
 @pytest.mark.parametrize("view", ["keep", "full"])
-def test_a_batch_of_one_grows_in_the_learned_dimension(view):
+def test_a_batch_of_one_is_expanded_in_the_learned_dimension(view):
     model = turnover.wrap(Transposing(), at=["fc", "act"])
     with turnover.instances(IDS):
         model.train()(torch.randn(N, 3, 6))
     model.eval()
     x = torch.randn(1, N, 6)
     with turnover.instances(IDS, view=view):
-        grown = model(x)
+        expanded = model(x)
     with turnover.instances(IDS, view=view):
-        torch.testing.assert_close(grown, model(x.expand(N, N, 6)))
+        torch.testing.assert_close(expanded, model(x.expand(N, N, 6)))
 
 
 @pytest.mark.parametrize("make", [Transposing, lambda: nn.Sequential(nn.Linear(6, 16), nn.Identity())])
-def test_a_batch_of_one_with_as_many_positions_as_ids_grows_also_in_an_untrained_model(make):
+def test_a_batch_of_one_with_as_many_positions_as_ids_is_expanded_also_in_an_untrained_model(make):
     at = ["fc", "act"] if make is Transposing else ["0", "1"]
     model = turnover.wrap(make(), at=at).eval()
     x = torch.randn(1, N, 6)
     with turnover.instances(IDS):
-        grown = model(x)
+        expanded = model(x)
     with turnover.instances(IDS):
-        torch.testing.assert_close(grown, model(x.expand(N, N, 6)))
+        torch.testing.assert_close(expanded, model(x.expand(N, N, 6)))
 
 
 def test_one_id_and_one_row_work_in_either_dimension():

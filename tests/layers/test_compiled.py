@@ -141,7 +141,7 @@ def test_compiled_evaluation_equals_eager_in_one_graph_for_changing_ids_and_view
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_batch_of_one_grows_in_a_compiled_model_without_recompiling(backend):
+def test_a_batch_of_one_is_expanded_in_a_compiled_model_without_recompiling(backend):
     model = both_kinds().eval()
     fast, counter = compiled(model, backend)
     x = torch.randn(1, 6)
@@ -157,7 +157,7 @@ def test_a_batch_of_one_grows_in_a_compiled_model_without_recompiling(backend):
     assert torch.equal(fast(x), turnover.unwrap(model)(x))
 
 
-def test_a_compiled_batch_of_one_does_not_grow_in_training_mode():
+def test_a_compiled_batch_of_one_is_not_expanded_in_training_mode():
     fast, _ = compiled(both_kinds().train(), "eager")
     with (
         pytest.raises(BatchSizeError, match="5 instance ids, but site '2' got a batch of 1 rows"),

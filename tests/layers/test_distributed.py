@@ -89,6 +89,6 @@ def test_the_prefix_of_the_state_dict_changes_no_bit(results):
         assert torch.equal(found, make()(x))
 
 
-def test_what_was_learned_travels_and_another_recipe_is_refused_under_the_prefix(results):
+def test_what_was_learned_travels_and_another_recipe_is_rejected_under_the_prefix(results):
     assert [result["passes"] for result in results] == [1, 1]
     assert all(result["refused"] for result in results)

@@ -85,7 +85,7 @@ def test_safetensors_round_trip(tmp_path):
     ids=["seed", "keep", "kind", "sites", "dim"],
 )
 @pytest.mark.parametrize("assign", [False, True])
-def test_another_recipe_is_refused_by_name_and_no_weight_is_changed(other, given, needed, assign):
+def test_another_recipe_is_rejected_by_name_and_no_weight_is_changed(other, given, needed, assign):
     model = wrapped_mlp()
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(RecipeMismatchError, match=rf"given: .*{given}(.|\n)*model: .*{needed}"):
@@ -111,14 +111,14 @@ def test_a_state_dict_without_a_recipe_is_missing_a_key():
     ],
     ids=["float", "bfloat16", "cut in the magic", "cut in the head", "cut at the end", "zeros", "site count"],
 )
-def test_a_damaged_recipe_is_refused(damage):
+def test_a_damaged_recipe_is_rejected(damage):
     state = wrapped_mlp().state_dict()
     state[RECIPE_KEY] = damage(state[RECIPE_KEY])
     with pytest.raises(RecipeMismatchError, match=rf"'{RECIPE_KEY}' .* must be a mask recipe of dtype torch\.uint8"):
         wrapped_mlp().load_state_dict(state)
 
 
-def test_a_recipe_of_a_later_format_is_refused():
+def test_a_recipe_of_a_later_format_is_rejected():
     state = wrapped_mlp().state_dict()
     text = bytes(state[RECIPE_KEY].tolist()).replace(b'"format":1', b'"format":2')
     state[RECIPE_KEY] = torch.tensor(list(text), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Keep, flip, full and mixed views, growth of a batch of one, and what happens without ids."""
+"""Keep, flip, full and mixed views, expansion of a batch of one, and what happens without ids."""
 
 import pytest
 import torch
@@ -173,27 +173,27 @@ def test_masks_do_not_depend_on_batch_order_or_company():
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 @pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp])
-def test_a_batch_of_one_grows_in_eval_mode_and_equals_the_repeated_batch(make, view):
+def test_a_batch_of_one_is_expanded_in_eval_mode_and_equals_the_repeated_batch(make, view):
     model = make().eval()
     x = torch.randn(1, 6)
     with turnover.instances(IDS, view=view):
-        grown = model(x)
+        expanded = model(x)
     with turnover.instances(IDS, view=view):
         repeated = model(x.expand(5, 6).contiguous())
-    torch.testing.assert_close(grown, repeated, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(expanded, repeated, rtol=1e-6, atol=1e-6)
 
 
-def test_channels_and_positions_grow_too():
+def test_channels_and_positions_are_expanded_too():
     model = turnover.wrap(cnn(), at={"1": "channels", "4": "channels"}).eval()
     x = torch.randn(1, 2, 8, 8)
     for view in ("flip", "full"):
         with turnover.instances(IDS, view=view):
-            grown = model(x)
+            expanded = model(x)
         with turnover.instances(IDS, view=view):
-            torch.testing.assert_close(grown, model(x.expand(5, 2, 8, 8)), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(expanded, model(x.expand(5, 2, 8, 8)), rtol=1e-5, atol=1e-6)
 
 
-def test_an_activation_that_has_grown_may_be_changed_in_place():
+def test_an_expanded_activation_may_be_changed_in_place():
     net = nn.Sequential(nn.Linear(6, 8), nn.Identity(), nn.ReLU(inplace=True))
     model = turnover.wrap(net, at=["1"]).eval()
     with torch.no_grad(), turnover.instances(IDS, view="full"):
@@ -201,7 +201,7 @@ def test_an_activation_that_has_grown_may_be_changed_in_place():
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-def test_a_batch_of_one_does_not_grow_in_training_mode(view):
+def test_a_batch_of_one_is_not_expanded_in_training_mode(view):
     model = wrapped_mlp().train()
     with (
         pytest.raises(BatchSizeError, match=r"5 instance ids.*site 'relu1'.*1 rows.*one id for every row\."),

@@ -164,12 +164,12 @@ def test_regression_has_squared_error_by_default():
         (lambda x, y, ids: {"x": x, "instance_id": ids}, "the batch has no targets"),
     ],
 )
-def test_a_batch_without_ids_or_targets_is_refused(bad, message):
+def test_a_batch_without_ids_or_targets_is_rejected(bad, message):
     with pytest.raises(AuditError, match=message):
         turnover.audit(clean_mlp(), bad(*batch()))
 
 
-def test_a_plain_model_or_a_loss_without_gradient_is_refused():
+def test_a_plain_model_or_a_loss_without_gradient_is_rejected():
     with pytest.raises(NotWrappedError, match="has no masks"):
         turnover.audit(nn.Linear(6, 3), batch())
     with pytest.raises(AuditError, match="has no gradient"):

@@ -52,13 +52,13 @@ def test_weights_come_back_onto_the_same_start():
     assert torch.equal(flipped(again), flipped(model))
 
 
-def test_weights_are_refused_on_another_start_with_the_cure():
+def test_weights_are_rejected_on_another_start_with_the_cure():
     with pytest.raises(RecipeMismatchError, match=r"(?s)other start weights than this model.*turnover\.load") as caught:
         turnover.wrap(base(1), mode="mixout").load_state_dict(trained().state_dict())
     assert masking_of(trained()).recipe.start in str(caught.value)
 
 
-def test_a_model_that_is_wrapped_after_its_trained_weights_were_loaded_is_refused():
+def test_a_model_that_is_wrapped_after_its_trained_weights_were_loaded_is_rejected():
     # As `from_pretrained(checkpoint)` and then `wrap` would do: its start would be the end of the training.
     model = trained()
     late = turnover.wrap(turnover.unwrap(model), mode="mixout")
@@ -73,7 +73,7 @@ def test_weights_that_are_put_in_without_load_state_dict_are_noticed_at_the_next
         flipped(other)
 
 
-def test_a_folder_brings_its_own_start_onto_a_plain_model_and_is_refused_on_a_wrapped_one(tmp_path):
+def test_a_folder_brings_its_own_start_onto_a_plain_model_and_is_rejected_on_a_wrapped_one(tmp_path):
     model = trained()
     turnover.save(model, tmp_path)
     recipe = json.loads((tmp_path / "turnover.json").read_text())["recipe"]
@@ -83,6 +83,6 @@ def test_a_folder_brings_its_own_start_onto_a_plain_model_and_is_refused_on_a_wr
         turnover.load(tmp_path, model=turnover.wrap(base(1), mode="mixout"))
 
 
-def test_weights_without_values_are_refused():
+def test_weights_without_values_are_rejected():
     with pytest.raises(PlanError, match=r"'0.weight', .* on the device 'meta'.*Load the weights first"):
         turnover.wrap(base().to("meta"), mode="mixout")

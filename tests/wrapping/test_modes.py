@@ -162,13 +162,13 @@ def test_mixout_is_the_start_plus_the_masked_difference():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_batch_of_one_grows_and_scores_equal_those_of_repeated_rows(mode):
+def test_a_batch_of_one_is_expanded_and_scores_equal_those_of_repeated_rows(mode):
     _, model, x, y = made("mlp", mode)
     step(model, x, y, steps=3)
     model.eval()
     many = torch.arange(50)
-    grown = _outputs(model, x[:1], many, "flip")
-    torch.testing.assert_close(grown, _outputs(model, x[:1].repeat(50, 1), many, "flip"))
+    expanded = _outputs(model, x[:1], many, "flip")
+    torch.testing.assert_close(expanded, _outputs(model, x[:1].repeat(50, 1), many, "flip"))
     scores = turnover.Influence(model).pairwise((x[:2], y[:2]), ids=many)
     keep, flip = (_outputs(model, x[:1], many, view) for view in ("keep", "flip"))
     losses = [cross_entropy(out, y[:1].expand(50), reduction="none") for out in (flip, keep)]
@@ -264,7 +264,7 @@ def test_of_what_is_computed_once_a_batch_each_row_trains_its_own_units_alone(mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tied_weights_are_refused_unless_they_are_frozen(mode):
+def test_tied_weights_are_rejected_unless_they_are_frozen(mode):
     net = Words()
     net.head = nn.Linear(16, 20, bias=False)
     net.hidden = nn.Linear(16, 16)
@@ -282,6 +282,6 @@ def quantized():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_quantized_network_is_refused(mode):
+def test_a_quantized_network_is_rejected(mode):
     with pytest.raises(PlanError, match=r"'0', '2', '4': quantized already, so they cannot learn"):
         turnover.wrap(quantized(), mode=mode)

@@ -107,13 +107,13 @@ def test_outputs_come_one_replica_after_the_other(name, view):
         with turnover.instances(ids, view=view):
             found = model(x)
         with turnover.instances(ids, view=view):
-            grown = model(x[:1])
+            expanded = model(x[:1])
         for number, one in enumerate(replica_models(model)):
             rows = slice(10 * number, 10 * number + 10)
             with turnover.instances(ids, view=view):
                 torch.testing.assert_close(found[rows], one(x), rtol=1e-5, atol=1e-6)
             with turnover.instances(ids, view=view):
-                torch.testing.assert_close(grown[rows], one(x[:1]), rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(expanded[rows], one(x[:1]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -197,7 +197,7 @@ def test_replicas_of_a_saved_model_come_back(tmp_path):
         torch.testing.assert_close(again(x), model(x))
 
 
-def test_frozen_weights_are_shared_and_rows_grow_at_the_first_site():
+def test_frozen_weights_are_shared_and_rows_are_expanded_at_the_first_site():
     base = mlp()
     base[0].requires_grad_(False)
     model = turnover.wrap(base, at=["1"], replicas=3)

@@ -87,9 +87,9 @@ def test_nothing_leaks_from_one_replica_into_the_flipped_view_of_another(family)
     assert turnover.audit(model, batch_of(family)).clean
 
 
-def test_one_row_in_eval_mode_grows_to_all_instances_of_all_replicas():
+def test_one_row_in_eval_mode_is_expanded_to_all_instances_of_all_replicas():
     model = moved(made()).eval()
-    one = {name: value[:1] for name, value in inputs_of("bert").items()}  # padded: attention has a mask to grow
+    one = {name: value[:1] for name, value in inputs_of("bert").items()}  # padded: attention has a mask to expand
     with turnover.instances(range(7), view="flip"), torch.no_grad():
         found = logits(model, one)
     for number, replica in enumerate(replica_models(model)):
@@ -141,6 +141,6 @@ def test_the_plan_says_what_each_replica_has():
         ("bert", {"replicas": 0}, r"`replicas` must be an integer >= 1, got 0"),
     ],
 )
-def test_what_does_not_go_together_is_refused_with_the_cure(family, options, message):
+def test_what_does_not_go_together_is_rejected_with_the_cure(family, options, message):
     with pytest.raises(PlanError, match=message):
         made(family, **options)

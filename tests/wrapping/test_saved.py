@@ -55,7 +55,7 @@ def test_the_wrapped_part_of_a_larger_model_is_saved(tmp_path):
     assert torch.equal(outputs(turnover.load(tmp_path, model=base())), outputs(model))
 
 
-def test_a_damaged_or_half_written_folder_is_refused(tmp_path):
+def test_a_damaged_or_half_written_folder_is_rejected(tmp_path):
     turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
     weights = tmp_path / "weights.pt"
     content = bytearray(weights.read_bytes())
@@ -68,7 +68,7 @@ def test_a_damaged_or_half_written_folder_is_refused(tmp_path):
         turnover.load(tmp_path, model=base())
 
 
-def test_another_format_is_refused_by_its_number(tmp_path):
+def test_another_format_is_rejected_by_its_number(tmp_path):
     turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
     manifest = tmp_path / "turnover.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
@@ -76,7 +76,7 @@ def test_another_format_is_refused_by_its_number(tmp_path):
         turnover.load(tmp_path, model=base())
 
 
-def test_another_architecture_or_recipe_is_refused(tmp_path):
+def test_another_architecture_or_recipe_is_rejected(tmp_path):
     turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
     with pytest.raises(SavedModelError, match="has no modules '1'"):
         turnover.load(tmp_path, model=nn.Linear(6, 3))

@@ -230,7 +230,7 @@ def test_a_plan_that_cannot_work_says_why(make, at, message):
 
 
 @pytest.mark.parametrize("keep", [0, 1, -0.5, 2, "half", True, float("nan")])
-def test_a_keep_rate_outside_0_and_1_is_refused(keep):
+def test_a_keep_rate_outside_0_and_1_is_rejected(keep):
     with pytest.raises(PlanError, match="keep must be the share of units that stay"):
         turnover.wrap(mlp(), at=["1"], keep=keep)
     with pytest.raises(MaskError, match="keep must be the share of units that stay"):
