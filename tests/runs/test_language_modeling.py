@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from turnover.applications import find_passages, position_in
+from turnover.applications.language import PASSAGE
 from turnover.errors import RunError
 from turnover.runs import RunConfig, open_run, start_run
 
@@ -31,23 +33,21 @@ def test_words_that_occur_once_are_learned_by_heart(run):
     assert run.about.results["frequency_correlation"] < -0.2
 
 
-def test_a_passage_shows_the_words_of_the_text_with_their_scores(run):
-    passage = run.task.passage(run.self_influence, 0, 12)
-    said = run.task.corpus.lines_of("train")[0].split()
-    assert list(passage.tokens[: len(said)]) == said
-    assert np.isnan(passage.values[:2]).all()  # no context yet
-    assert passage.values[2:].tolist() == pytest.approx(run.self_influence.values[:10].tolist())
-
-
-def test_the_most_memorized_passages_do_not_overlap(run):
-    starts = run.task.most_memorized(run.self_influence, 3, length=20)
-    assert len(starts) == 3
-    assert min(abs(one - other) for one in starts for other in starts if one != other) >= 20
+def test_passages_show_the_words_of_the_text_with_their_scores_and_do_not_overlap(run):
+    passages = find_passages(run, most=3)
+    scores = np.concatenate([[np.nan] * 2, run.self_influence.values])  # no context yet for the first two words
+    for passage in passages:
+        words = run.text.words[passage.start : passage.start + PASSAGE]
+        assert [token.replace("↵\n", "\n") for token in passage.text.tokens] == list(words)
+        assert np.allclose(passage.text.values, scores[passage.start : passage.start + PASSAGE], equal_nan=True)
+    starts = [passage.start for passage in passages]
+    assert min(abs(one - other) for one in starts for other in starts if one != other) >= PASSAGE
 
 
 def test_words_around_a_position_are_those_of_the_text(run):
-    said = run.task.corpus.lines_of("train")[0].split()
-    assert run.task.around(0) == {"before": " ".join(said[:2]), "word": said[2], "after": " ".join(said[3:6])}
+    words = run.task.corpus.lines_of("train")[0].split()
+    around = position_in(run.text, 0)
+    assert (around.before, around.word, around.after) == (" ".join(words[:2]), words[2], " ".join(words[3:6]))
 
 
 def test_a_prediction_goes_back_to_positions_with_that_word(run):
