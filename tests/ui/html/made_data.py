@@ -38,7 +38,7 @@ from turnover.applications import (
 from turnover.runs import Curves
 from turnover.ui.html.data import Making, Overview, ReportData
 from turnover.ui.html.sentences import Headline
-from turnover.ui.html.shown_rows import ShownRow
+from turnover.ui.html.shown_rows import Cell, ShownRow
 from turnover.wrapping import AuditReport
 from turnover.wrapping._leaks import Leak
 
@@ -220,7 +220,7 @@ def _row(kind: str, number: int) -> ShownRow:
     if kind == "text":
         return replace(base, text=f"{TEXTS[number % len(TEXTS)]} ({number})")
     if kind == "table":
-        return replace(base, cells=(("color", "red"), ("size", f"{number}"), ("<i>", HOSTILE)))
+        return replace(base, cells=(Cell("color", "red"), Cell("size", f"{number}"), Cell("<i>", HOSTILE)))
     return replace(base, image=_picture(number))
 
 

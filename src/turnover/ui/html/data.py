@@ -14,10 +14,13 @@ from turnover.runs import SPLITS, Curves, Run
 from turnover.ui.words import count, digits, percent
 
 from .sentences import Headline, classification_headlines, language_headlines
-from .shown_rows import Cell, ShownRow, shown_row
+from .shown_rows import ShownRow, shown_row
 
 _FORMAT = 2
 _MOST_LISTED = 8
+
+
+_Fact = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Overview:
     kind: str
     rows: Mapping[str, int]
     labels: tuple[str, ...]
-    facts: tuple[Cell, ...]
+    facts: tuple[_Fact, ...]
     notes: tuple[str, ...]
     results: Mapping[str, float]
 
@@ -150,7 +153,7 @@ _COLLECT: dict[str, Callable[[Run[Any]], ReportData]] = {
 }
 
 
-def _overview(run: Run[Any], title: str, labels: tuple[str, ...], facts: list[Cell]) -> Overview:
+def _overview(run: Run[Any], title: str, labels: tuple[str, ...], facts: list[_Fact]) -> Overview:
     return Overview(
         title=title,
         task=run.task.name,
@@ -189,13 +192,13 @@ def _making(run: Run[Any]) -> Making:
     )
 
 
-def _classifier_facts(run: Run[Any]) -> list[Cell]:
+def _classifier_facts(run: Run[Any]) -> list[_Fact]:
     """Return names and values for the reader, in the order they are read."""
     rows, config, results = run.rows, run.config, run.about.results
     split = ", ".join(f"{count(number)} {name}" for name, number in rows_by_split(run).items() if number)
     counts = np.bincount(rows.labels[rows.labels >= 0], minlength=len(run.label_names))
     labels = [f"{name} ({count(int(counts[number]))})" for number, name in enumerate(run.label_names)]
-    facts: list[Cell] = [("data", config.data), ("rows", f"{count(len(rows))}: {split}"), ("labels", _listed(labels))]
+    facts: list[_Fact] = [("data", config.data), ("rows", f"{count(len(rows))}: {split}"), ("labels", _listed(labels))]
     facts.append(("label column", rows.label_column))
     if rows.kind == "text" and config.text:
         facts.append(("text column", config.text))
@@ -232,7 +235,7 @@ def _model(run: Run[Any]) -> str:
     )
 
 
-def _language_facts(run: Run[Any]) -> list[Cell]:
+def _language_facts(run: Run[Any]) -> list[_Fact]:
     results, models = run.about.results, count(len(run.models), "model")
     words = ", ".join(f"{count(number)} {split}" for split, number in rows_by_split(run).items() if number)
     return [

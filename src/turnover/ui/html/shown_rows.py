@@ -3,6 +3,7 @@
 import base64
 import io
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from turnover.applications import Examples
 from turnover.errors import MissingExtraError
 from turnover.ui.words import cell_text, shortened
 
-Cell = tuple[str, str]
+
+class Cell(NamedTuple):
+    """A column of a table and its value, as readers see them."""
+
+    name: str
+    value: str
+
 
 _MOST_CELLS = 12
 _LARGEST_PICTURE = 96
@@ -57,7 +64,7 @@ def shown_row(examples: Examples, row: int) -> ShownRow:
         # Spaces before it stay: places of marks are counted from the first letter.
         text=value[: len(value) - len(value.lstrip())] + shortened(value) if examples.kind == "text" else None,
         image=picture(value) if examples.kind == "image" else None,
-        cells=tuple((name, cell_text(cell)) for name, cell in cells[:_MOST_CELLS]),
+        cells=tuple(Cell(name, cell_text(cell)) for name, cell in cells[:_MOST_CELLS]),
         group=examples.groups[row] if examples.groups else None,
         more_cells=max(len(cells) - _MOST_CELLS, 0),
     )
