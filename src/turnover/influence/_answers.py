@@ -16,6 +16,7 @@ from turnover.storage import ArraySpec, TileStore
 from ._question import QUERIES_PER_BLOCK, Question
 from .blocks import NULL_IDS, average, finite_mean, null_of, spread_of
 from .execution import progress_bar
+from .paths import FORMER_PATHS
 
 _IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
@@ -64,7 +65,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         "memory": question.options.memory,
         "threads": torch.get_num_threads(),
     }
-    with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:
+    with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
         if not store.complete:
             ends = _fill(store, question, bar)
             for start in range(0, shape[1], tile[1]):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
 
@@ -97,12 +97,12 @@ def read_manifest(folder: Path) -> Manifest | None:
     return Manifest(content["identity"], arrays)
 
 
-def check_same(folder: Path, stored: Manifest, given: Manifest) -> None:
+def check_same(folder: Path, stored: Manifest, given: Manifest, former: Mapping[str, str]) -> None:
     """Raise an error that names every difference between what a folder holds and what is asked for."""
     before, after = (
         {name: _spec_to_json(spec) for name, spec in manifest.arrays.items()} for manifest in (stored, given)
     )
-    lines = differences(stored.identity, given.identity) + differences(before, after, where="arrays")
+    lines = differences(_renamed(stored.identity, former), given.identity) + differences(before, after, where="arrays")
     if lines:
         shown = "".join(f"\n  {line}" for line in lines[:_LISTED])
         if len(lines) > _LISTED:
@@ -111,6 +111,15 @@ def check_same(folder: Path, stored: Manifest, given: Manifest) -> None:
             f"the folder {str(folder)!r} holds results of something else:{shown}\n"
             "Choose another folder, or run again what this one was made for."
         )
+
+
+def _renamed(value: Any, former: Mapping[str, str]) -> Any:
+    """Return plain JSON with every text that an older version wrote as it is written today."""
+    if isinstance(value, dict):
+        return {key: _renamed(inner, former) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_renamed(inner, former) for inner in cast("list[Any]", value)]
+    return former.get(value, value) if isinstance(value, str) else value
 
 
 def read_complete(folder: Path) -> Complete | None:

@@ -188,7 +188,12 @@ class TileStore:
 
     @classmethod
     def open_for_writing(
-        cls, folder: str | os.PathLike[str], *, identity: Mapping[str, Json], arrays: Mapping[str, ArraySpec]
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        identity: Mapping[str, Json],
+        arrays: Mapping[str, ArraySpec],
+        former: Mapping[str, str] | None = None,
     ) -> Self:
         """Return a new store, or the one in the folder with all its intact tiles, locked for this writer.
 
@@ -198,6 +203,7 @@ class TileStore:
             folder: new, empty, or a store of the same identity and geometry.
             identity: all that determines the content, as JSON: another identity is rejected.
             arrays: the arrays that are written tile by tile, all cut into the same grid.
+            former: texts in the identity of an older version's store, and what they are called today.
 
         Raises:
             StoreMismatchError: the folder was made for another identity or geometry; the message names the entries.
@@ -219,13 +225,13 @@ class TileStore:
         path = Path(folder).absolute()
         with disk_errors(path):
             # Once before anything is touched, and once more when no other writer can come in between.
-            _exists(path, given)
+            _exists(path, given, former or {})
             make_folder(path)
             lock = FolderLock(path)
             try:
                 if not os.access(path, os.W_OK | os.X_OK):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-                if not _exists(path, given):
+                if not _exists(path, given, former or {}):
                     given.write(path)
                 store = cls(path, given, lock)
                 store._check_room()
@@ -394,9 +400,9 @@ class TileStore:
             )
 
 
-def _exists(folder: Path, given: Manifest) -> bool:
+def _exists(folder: Path, given: Manifest, former: Mapping[str, str]) -> bool:
     """Tell whether the folder already is the store that is asked for; reject every other content."""
     stored = read_manifest(folder)
     if stored is not None:
-        check_same(folder, stored, given)
+        check_same(folder, stored, given, former)
     return stored is not None

@@ -12,10 +12,11 @@ Must not know: ensembles, nulls, offsets, estimators or files.
 | `routes.py` | `Routes`: the path of each model, by comparing with the plainest; chunks that fit into the memory |
 """
 
-from .forward import Chunk, Forward, with_predicted_target
+from .forward import FORMER_PATHS, Chunk, Forward, with_predicted_target
 from .routes import Route, Routes, Scorer, broadcast_or_expanded, ids_that_fit
 
 __all__ = [
+    "FORMER_PATHS",
     "Chunk",
     "Forward",
     "Route",

@@ -80,6 +80,15 @@ class Chunk(Instances):
         return torch.cat(by_replica, 1).flatten(0, 1)
 
 
+_BROADCAST, _EXPANDED, _SHARED = "broadcast at the first site", "expanded batch", ", first product shared"
+FORMER_PATHS = {
+    former + shared: path + shared
+    for former, path in (("grown at the first site", _BROADCAST), ("repeated before the model", _EXPANDED))
+    for shared in ("", _SHARED)
+}
+"""The texts with which version 0.1.0 named paths -> those of today: a path is part of a score folder's identity."""
+
+
 @dataclass(frozen=True)
 class Forward:
     """How one model's rows are computed.
@@ -107,8 +116,8 @@ class Forward:
     @property
     def path(self) -> str:
         """Return the path as scores name it."""
-        name = "broadcast at the first site" if self.broadcast else "expanded batch"
-        return f"{name}, first product shared" if self.shared else name
+        name = _BROADCAST if self.broadcast else _EXPANDED
+        return f"{name}{_SHARED}" if self.shared else name
 
     @property
     def views(self) -> tuple[View, ...]:
