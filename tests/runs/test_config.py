@@ -12,6 +12,11 @@ def test_settings_are_the_same_after_a_file(tmp_path):
     assert RunConfig.read(tmp_path / "config.toml") == config
 
 
+def test_defaults_fill_what_was_left_open_only():
+    config = RunConfig("a.csv", epochs=5).with_defaults(epochs=3, hidden=64)
+    assert (config.epochs, config.hidden) == (5, 64)
+
+
 def test_what_cannot_be_run_is_refused_all_at_once():
     problems = r"keep must be a share.*got 2.*batch_size must be an integer >= 1, got 0.*adapters go into a pretrained"
     with pytest.raises(RunError, match=problems):

@@ -30,12 +30,7 @@ _REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
 
 
 class Classification:
-    """The task of learning the labels of rows. An instance is a row, or all rows of a group.
-
-    Args:
-        config: settings of the run.
-        folder: of the run.
-    """
+    """The task of learning the labels of rows. An instance is a row, or all rows of a group."""
 
     name: ClassVar[str] = "classification"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence", "out_of_sample", "mean_influence")

@@ -22,13 +22,7 @@ _LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 
 @dataclass(frozen=True)
 class CleanedFile:
-    """What was written.
-
-    Attributes:
-        path: of the file or folder.
-        rows: that stayed.
-        note: what the user should know, or "".
-    """
+    """A file or folder that was written, how many rows stayed, and a note for the user or ""."""
 
     path: Path
     rows: int
@@ -48,15 +42,6 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
 
     A file whose lines are rows keeps all other lines byte for byte. Where the file is gone or changed since, the rows
     that the run kept are written.
-
-    Args:
-        rows: of the run.
-        source: file or folder that they were read from.
-        removed: numbers of the rows to omit.
-        out: file or folder to write; the ending says the format of a table.
-
-    Raises:
-        DataFileError: it cannot be written, or not in this format.
     """
     if rows.kind == "image":
         return _images(rows, Path(source), removed, out)
@@ -81,11 +66,7 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
 
 
 def write_output(file: Path, content: bytes) -> None:
-    """Write a file that the user named, whole or not at all.
-
-    Raises:
-        DataFileError: it cannot be written there.
-    """
+    """Write a file that the user named, whole or not at all."""
     try:
         write_atomically(file, content)
     except OSError as error:
@@ -124,10 +105,7 @@ def _images(rows: Rows, source: Path, removed: Collection[int], out: Path) -> Cl
 
 
 def _same_arrays(source: Path, gone: list[int]) -> dict[str, np.ndarray] | None:
-    """Return the arrays of an npz file without the images at some places of its training images.
-
-    None: the file is gone, or is another.
-    """
+    """Return the arrays of an npz file without some of its training images; None: the file is gone or changed."""
     try:
         with np.load(source, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -120,15 +120,7 @@ class RunConfig:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], *, source: str) -> "RunConfig":
-        """Return the config of plain values.
-
-        Args:
-            values: by name; lists stand for tuples.
-            source: where they come from, for messages.
-
-        Raises:
-            RunError: a setting is unknown or has the wrong type, or `data` is missing.
-        """
+        """Return the config of plain values by name, lists in place of tuples; `source` says where they come from."""
         known = {part.name for part in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown or "data" not in values:
@@ -152,12 +144,7 @@ class RunConfig:
         return cls.from_values(values, source=repr(str(file)))
 
     def with_defaults(self, **defaults: float) -> "RunConfig":
-        """Return the settings with defaults in place of what was left open (0).
-
-        Example:
-            >>> RunConfig("a.csv", epochs=5).with_defaults(epochs=3, hidden=64).epochs
-            5
-        """
+        """Return the settings with defaults in place of what was left open (0)."""
         values: dict[str, Any] = {name: getattr(self, name) or value for name, value in defaults.items()}
         return replace(self, **values)
 
@@ -166,12 +153,7 @@ class RunConfig:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def as_toml(self) -> str:
-        """Return the settings as TOML; None is omitted.
-
-        Example:
-            >>> RunConfig("a.csv", label="y").as_toml().splitlines()[:2]
-            ['data = "a.csv"', 'label = "y"']
-        """
+        """Return the settings as TOML; None is omitted."""
         # A JSON string, number, bool or list is TOML too.
         return "".join(
             f"{name} = {json.dumps(value, ensure_ascii=False)}\n"

@@ -18,18 +18,11 @@ from .run import Run, start_run
 
 @dataclass(frozen=True)
 class DigitsConfig:
-    """How the demo is run.
-
-    Attributes:
-        seed: of the data split, the changed labels, the weights and the masks.
-        epochs: passes over the training digits.
-        changed: share of the training labels that are changed to another digit.
-        replicas: masked parts in one training.
-    """
+    """How the demo is run."""
 
     seed: int = 0
     epochs: int = 12
-    changed: float = 0.1
+    changed: float = 0.1  # share of the training labels that are changed to another digit
     replicas: int = 8
 
 
@@ -51,17 +44,11 @@ class DigitsData:
 
 @dataclass(frozen=True)
 class DigitsResult:
-    """What the demo detected.
-
-    Attributes:
-        run: the finished run; its training rows are those of `data`, in the same order.
-        data: the digits.
-        suspects: as many rows as labels were changed, those with the highest self-influence first.
-    """
+    """What the demo detected; the training rows of `run` are those of `data`, in the same order."""
 
     run: Run
     data: DigitsData
-    suspects: np.ndarray
+    suspects: np.ndarray  # as many rows as labels were changed, those with the highest self-influence first
 
     @property
     def found(self) -> int:
@@ -97,14 +84,6 @@ def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatche
     """Train on digits with changed labels in a run folder, and look for them by self-influence.
 
     A demo of other settings in the folder is replaced, one that was interrupted is resumed; anything else stays.
-
-    Args:
-        config: how to run.
-        out: folder of the run; the digits are written beside it.
-        watch: called as the run makes progress.
-
-    Raises:
-        RunError: the folder holds something else.
     """
     folder = Path(out)
     data, file = load_digits(config), _digits_file(folder, config)

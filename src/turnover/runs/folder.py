@@ -26,17 +26,7 @@ State = Literal["begun", "trained", "complete"]
 
 @dataclass
 class About:
-    """What run.json says.
-
-    Attributes:
-        state: how far the run came.
-        created: when it began, in UTC.
-        versions: of turnover, torch, NumPy and Python.
-        seconds: by stage.
-        results: accuracy and the like.
-        notes: what was detected and done on the way, one sentence each.
-        denoised: whether questions about predictions are answered by denoised scores.
-    """
+    """What run.json says."""
 
     state: State = "begun"
     created: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
@@ -44,7 +34,7 @@ class About:
     seconds: dict[str, float] = field(default_factory=dict)
     results: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    denoised: bool = True
+    denoised: bool = True  # whether questions about predictions are answered by denoised scores
 
     @classmethod
     def of_new_run(cls) -> "About":
@@ -61,24 +51,7 @@ class About:
 
 
 class RunFolder:
-    """Where everything of a run is.
-
-    Args:
-        path: of the folder.
-
-    Attributes:
-        path: of the folder.
-        config: settings of the run.
-        about: what is in the folder; see `About`.
-        splits: split of each row.
-        inputs: how values become inputs of the network.
-        features: features of all rows by an encoder.
-        model: folder of the trained model, or of several.
-        training: state of an interrupted training.
-        curves: learning curves.
-        scores: folder of scores.
-        report: the report.
-    """
+    """Where everything of a run is."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -115,14 +88,7 @@ class RunFolder:
 
     @contextmanager
     def lock(self, file: Path | None = None) -> Iterator[None]:
-        """Be the only writer of the folder, which is made if it is missing.
-
-        Args:
-            file: that is to be written; one outside of the folder needs no lock. None: any file of the folder.
-
-        Raises:
-            RunError: another process writes to it; the message says which.
-        """
+        """Be the only writer of the folder, which is made if it is missing; a `file` outside of it needs no lock."""
         if file is not None and self.path.resolve() not in file.resolve().parents:
             yield
             return
@@ -168,11 +134,7 @@ class RunFolder:
         self.write(self.about, json.dumps({"format": _FORMAT, **asdict(about)}, indent=2) + "\n")
 
     def read_about(self) -> About:
-        """Return what run.json says.
-
-        Raises:
-            RunError: there is no run, or it has another format.
-        """
+        """Return what run.json says."""
         if not self.about.is_file():
             raise RunError(_no_run(self.path))
         with self.reading(self.about):

@@ -26,12 +26,7 @@ _DEFAULTS = {"hidden": 128, "epochs": 3, "learning_rate": 1e-3, "replicas": 3}
 
 
 class LanguageModeling:
-    """The task of learning the next word from those before it. Several models are trained one by one.
-
-    Args:
-        config: settings of the run.
-        folder: of the run.
-    """
+    """The task of learning the next word from those before it. Several models are trained one by one."""
 
     name: ClassVar[str] = "lm"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence",)
@@ -120,11 +115,7 @@ class LanguageModeling:
         return torch.cat([windows[:, -1] for windows in self._windows])
 
     def inputs(self, values: Any) -> Tensor:
-        """Return the last words of texts as contexts [texts, context].
-
-        Raises:
-            RunError: a text has fewer words than the model's context.
-        """
+        """Return the last words of texts as contexts [texts, context]."""
         contexts = []
         for text in values:
             numbers = self.corpus.vocabulary.encode([text])[:-1]
@@ -182,11 +173,6 @@ class LanguageModeling:
         return torch.bincount(y, minlength=len(self.words))[y].numpy()
 
     def next_words(self, probabilities: np.ndarray, *, k: int = 5) -> list[tuple[str, float]]:
-        """Return the most likely words of a prediction, with their probabilities.
-
-        Args:
-            probabilities: of all words, one row of `Run.predict`.
-            k: how many.
-        """
+        """Return the most likely words of a prediction, with their probabilities."""
         places = np.argsort(-probabilities, kind="stable")[:k]
         return [(self.words[place], float(probabilities[place])) for place in places]

@@ -25,27 +25,13 @@ _UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words and their numbers; a line ends with a word of its own.
-
-    Attributes:
-        words: every word at the place of its number.
-
-    Example:
-        >>> vocabulary = Vocabulary.of(["a b a", "c"])
-        >>> vocabulary.encode(["b a", "new"]).tolist()
-        [3, 2, 0, 1, 0]
-    """
+    """Words and their numbers; a line ends with a word of its own."""
 
     words: tuple[str, ...]
 
     @classmethod
     def of(cls, lines: Iterable[str], *, most: int | None = None) -> "Vocabulary":
-        """Return the words of a text, the most frequent first.
-
-        Args:
-            lines: of text, words separated by spaces.
-            most: how many words to keep beside the end of a line and the unknown word; None: all.
-        """
+        """Return the words of a text, the most frequent first, at most so many beside end of line and unknown word."""
         counts = Counter(word for line in lines for word in line.split())
         for word in (END, _UNKNOWN):
             counts.pop(word, None)
@@ -64,16 +50,9 @@ class Vocabulary:
 
 
 class ContextWindows(Dataset[tuple[Tensor, Tensor]]):
-    """Every position of a corpus as an instance: the words before it and the word there. Nothing is copied.
+    """Every position of a corpus [tokens] as an instance: the words before it and the word there. Nothing is copied.
 
-    Args:
-        tokens: the corpus [tokens].
-        context: how many words before a position; the first so many positions have too few and are skipped.
-
-    Example:
-        >>> import torch
-        >>> ContextWindows(torch.arange(10), context=3)[0]
-        (tensor([0, 1, 2]), tensor(3))
+    The first `context` positions have too few words before them and are skipped.
     """
 
     def __init__(self, tokens: Tensor, *, context: int) -> None:
@@ -97,15 +76,6 @@ class Sequences(Dataset[dict[str, Tensor]]):
 
     The labels are shifted already, because scores compare outputs and labels position by position; do not hand them to
     a Hugging Face model itself, which would shift them again. What remains at the end of the corpus is skipped.
-
-    Args:
-        tokens: the corpus [tokens].
-        length: of a sequence.
-
-    Example:
-        >>> import torch
-        >>> Sequences(torch.arange(10), length=4)[1]["labels"]
-        tensor([5, 6, 7, 8])
     """
 
     def __init__(self, tokens: Tensor, *, length: int) -> None:
@@ -133,15 +103,6 @@ class Documents(Dataset[dict[str, Any]]):
     A document that is longer than `length` becomes several rows. To make all of them one instance, give its number as
     the group: `turnover.with_instance_ids(data, groups="document")`, and leave `document` out of the model's inputs;
     `padded` does. Documents of fewer than two tokens have nothing to predict and are skipped.
-
-    Args:
-        documents: the tokens of each.
-        length: of the longest row.
-
-    Example:
-        >>> data = Documents([[1, 2, 3, 4, 5], [6, 7]], length=3)
-        >>> [row["input_ids"].tolist() for row in data]
-        [[1, 2, 3], [4], [6]]
     """
 
     def __init__(self, documents: Sequence[Sequence[int] | Tensor], *, length: int) -> None:
@@ -171,12 +132,6 @@ def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     Inputs are filled up with 0 and masked by `attention_mask`, labels with the target that does not count; `document`
     is omitted, since no model knows it. An instance id stays.
-
-    Example:
-        >>> data = Documents([[1, 2, 3], [4, 5]], length=8)
-        >>> batch = padded([data[0], data[1]])
-        >>> batch["labels"].tolist()
-        [[2, 3], [5, -100]]
     """
     inputs = [row["input_ids"] for row in rows]
     batch: dict[str, Any] = {
@@ -192,22 +147,8 @@ class FeedForwardLM(nn.Module):
     """Scores of the next word [batch, words] from context words [batch, context].
 
     With `language_model_sites` nothing in it leaks, unless it is tied or has an output bias: the embedding's columns
-    are masked before the hidden layer sees them. Size and dropout are the paper's.
-
-    Args:
-        words: size of the vocabulary.
-        context: how many words the model sees.
-        embedding: size of a word's vector.
-        hidden: size of the hidden layer.
-        dropout: ordinary dropout after the embedding and the hidden layer.
-        tied: let the output layer use the embedding's weights; needs hidden = embedding. Far fewer weights, but then
-            what an instance teaches the output reaches the embedding that its flipped network reads.
-        bias: of the output layer. No mask covers it, so it learns every instance.
-
-    Example:
-        >>> import torch
-        >>> FeedForwardLM(100, context=4, embedding=8, hidden=8)(torch.zeros(2, 4, dtype=torch.long)).shape
-        torch.Size([2, 100])
+    are masked before the hidden layer sees them. Tied weights (hidden = embedding) are far fewer, but what an instance
+    teaches the output reaches the embedding that its flipped network reads. Size and dropout are the paper's.
     """
 
     def __init__(
@@ -247,12 +188,7 @@ class FeedForwardLM(nn.Module):
 
 
 def language_model_sites() -> dict[str, Dim]:
-    """Return `at` for `turnover.wrap`: the columns of the embedding, alike for all context words, and the hidden layer.
-
-    Example:
-        >>> language_model_sites()
-        {'embedding': 'features', 'activation': 'features'}
-    """
+    """Return `at` for `turnover.wrap`: columns of the embedding, alike for all context words, and the hidden layer."""
     return {"embedding": "features", "activation": "features"}
 
 

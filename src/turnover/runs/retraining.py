@@ -51,12 +51,7 @@ class _RowLoss:
 
 
 def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
-    """Return how the model of a run is trained, as a function of rows and seed.
-
-    Args:
-        run: a finished run.
-        masked: train the network with masks, as the run did; else the plain network, as one would without turnover.
-    """
+    """Return how a run's model is trained, as a function of rows and seed; unmasked, as one would without turnover."""
     x, y, ids = run.train_data
     settings = run.settings
     classes = len(run.label_names)
@@ -87,28 +82,16 @@ def training_seconds(recipe: TrainingRecipe) -> float:
 
 @dataclass(frozen=True)
 class RunEvaluation:
-    """What is measured, and how much retraining goes into it.
+    """What is measured, and how much retraining goes into it."""
 
-    Attributes:
-        metrics: some of "lds", "loo", "mislabels", "self", "brittleness".
-        view: "plain" retrains the network without masks, "full" the masked one.
-        queries: validation rows that are asked about.
-        subsets: random halves of the rows that are trained on for "lds", twice each.
-        loo_rows: rows that are removed one by one for "loo".
-        removed: most helpful rows that are taken away for "brittleness".
-        brittle_queries: predictions for which that is done.
-        truth: column of true labels, for "mislabels" and "self".
-        processes: worker processes.
-    """
-
-    metrics: tuple[Metric, ...] = ("lds", "brittleness")
-    view: View = "plain"
+    metrics: tuple[Metric, ...] = ("lds", "brittleness")  # some of "lds", "loo", "mislabels", "self", "brittleness"
+    view: View = "plain"  # "plain" retrains the network without masks, "full" the masked one
     queries: int = 50
-    subsets: int = 16
-    loo_rows: int = 10
-    removed: int = 20
-    brittle_queries: int = 6
-    truth: str | None = None
+    subsets: int = 16  # random halves of the rows that are trained on for "lds", twice each
+    loo_rows: int = 10  # rows that are removed one by one for "loo"
+    removed: int = 20  # most helpful rows that are taken away for "brittleness"
+    brittle_queries: int = 6  # predictions that are measured for "brittleness"
+    truth: str | None = None  # column of true labels, for "mislabels" and "self"
     processes: int = 1
 
     @property
@@ -132,16 +115,7 @@ def estimated_seconds(run: Run, what: RunEvaluation) -> float:
 
 
 def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:
-    """Return how well the scores of a run predict what retraining does; finished trainings are kept in its folder.
-
-    Args:
-        run: a finished run.
-        what: to measure.
-        progress: show a bar.
-
-    Raises:
-        ApplicationError: the run has groups, or there is no such column.
-    """
+    """Return how well the scores of a run predict what retraining does; finished trainings are kept in its folder."""
     wrong = known_wrong(run, what)
     recipe = run_recipe(run, masked=what.view == "full")
     most = min(what.removed, len(recipe) - 1)
@@ -161,11 +135,7 @@ def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Ta
 
 
 def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
-    """Return which training rows are known to have a wrong label; None: it is not known.
-
-    Raises:
-        ApplicationError: this cannot be measured on the run.
-    """
+    """Return which training rows are known to have a wrong label; None: it is not known."""
     if run.rows.groups:
         raise ApplicationError(
             "this run has groups as instances, and retraining without single rows says nothing of them. Evaluate a run "

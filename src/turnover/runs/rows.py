@@ -26,36 +26,23 @@ _ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in the order of their file. The number of a row is its instance id, unless rows have groups.
-
-    Attributes:
-        kind: what the rows are.
-        frame: all columns as they were read, one line per row; of images, their names and labels.
-        values: what is learned from: texts, uint8 pixels [rows, height, width, channels], or the columns of a table.
-        labels: class numbers [rows]; -1 where a row has no label.
-        label_names: the classes, as they stand in the data.
-        label_column: name of the label's column in `frame`.
-        name: what to call the data.
-        names: what to call a row: its line, or the file of an image.
-        origins: where a row stands in the data: the number of its first line, of its row or image from 1, or the file
-            of an image; None for rows of other files, of validation or test rows. Empty: not known.
-        fixed: split of each row that was given by separate files, as index into SPLITS, TO_BE_SPLIT for rows that no
-            file assigned; empty: there were no separate files.
-        groups: group of each row, or empty.
-        notes: what was detected and done while reading, one sentence each, for the report.
-    """
+    """Rows in the order of their file. The number of a row is its instance id, unless rows have groups."""
 
     kind: Literal["text", "image", "table"]
-    frame: "pd.DataFrame"
-    values: Any
-    labels: np.ndarray
+    frame: "pd.DataFrame"  # all columns as they were read, one line per row; of images, their names and labels
+    values: Any  # what is learned from: texts, uint8 pixels [rows, height, width, channels], or the columns of a table
+    labels: np.ndarray  # class numbers [rows]; -1 where a row has no label
     label_names: tuple[str, ...]
     label_column: str
     name: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # what to call a row: its line, or the file of an image
+    # Where a row stands in the data: the number of its first line, of its row or image from 1, or the file of an image;
+    # None for rows of other files, of validation or test rows. Empty: not known.
     origins: tuple[int | str | None, ...] = ()
+    # Split of each row that was given by separate files, as index into SPLITS, TO_BE_SPLIT for rows that no file
+    # assigned; empty: there were no separate files.
     fixed: np.ndarray = field(default_factory=lambda: np.empty(0, np.int8))
-    groups: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # group of each row, or empty
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -120,11 +107,7 @@ class Rows:
 
     @classmethod
     def open(cls, folder: RunFolder) -> "Rows":
-        """Return the rows of a run folder.
-
-        Raises:
-            RunError: they are missing or damaged.
-        """
+        """Return the rows of a run folder."""
         import pandas as pd
 
         with folder.reading(folder.path / _ROWS):

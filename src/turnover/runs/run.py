@@ -45,26 +45,7 @@ _TaskT = TypeVar("_TaskT", bound=Task)
 
 
 class Run(Generic[_TaskT]):
-    r"""A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used.
-
-    Made by `start_run` and `open_run`.
-
-    Attributes:
-        folder: where its files are.
-        config: its settings.
-        about: how far it came, results and notes.
-        task: what it learns: data, networks and results; its `name` is "classification" or "lm".
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
-        >>> rows = [f"sweet red apple {n},good\nrotten brown pear {n},bad\n" for n in range(20)]
-        >>> _ = file.write_text("text,label\n" + "".join(rows))
-        >>> config = RunConfig(str(file), text="text", label="label", hidden=16, replicas=1, epochs=1)
-        >>> run = start_run(config, file.with_name("run"))
-        >>> run.predict(["a sweet apple"]).shape
-        (1, 2)
-    """
+    """A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used."""
 
     def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: _TaskT) -> None:
         self.folder, self.config, self.about, self.task = folder, config, about, task
@@ -135,12 +116,7 @@ class Run(Generic[_TaskT]):
         return np.flatnonzero(self.splits == SPLITS.index(split))
 
     def data(self, split: Split, *, most: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return inputs and labels of a split.
-
-        Args:
-            split: which.
-            most: at most so many rows, spread evenly; None: all.
-        """
+        """Return inputs and labels of a split, of at most so many rows, spread evenly."""
         places = self.places(split)
         if most is not None and len(places) > most:
             places = places[np.linspace(0, len(places) - 1, most).astype(int)]
@@ -227,11 +203,7 @@ class Run(Generic[_TaskT]):
         return torch.cat(parts).numpy()
 
     def held_out(self, rows: Any = None) -> OutOfSample:
-        """Return held-out predictions of rows, with the mask-bias correction where the task has reference examples.
-
-        Args:
-            rows: inputs, labels and ids; None: the training rows.
-        """
+        """Return held-out predictions of rows, by default the training rows, with the task's mask-bias correction."""
         return self.raw_influence.out_of_sample(rows, references=self.task.references, progress=False)
 
     @property
@@ -250,11 +222,7 @@ class Run(Generic[_TaskT]):
         return self._kept("out_of_sample")
 
     def score(self, *, watch: Watch = unwatched) -> None:
-        """Compute all scores that are missing and keep them, then write the results: the run is finished.
-
-        Args:
-            watch: called before each kind of scores.
-        """
+        """Compute all scores that are missing and keep them, then write the results: the run is finished."""
         names = self.task.score_names
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
@@ -286,11 +254,7 @@ class Run(Generic[_TaskT]):
         return self.folder.scores / names[name]
 
     def _kept(self, name: str) -> Any:
-        """Return scores that were computed before.
-
-        Raises:
-            RunError: they are missing, or the task has none of this kind.
-        """
+        """Return scores that were computed before."""
         if name not in self._scores:
             if name not in self.task.score_names:
                 raise RunError(f"a run with the task {self.task.name!r} has no {name.replace('_', ' ')}.")
@@ -310,15 +274,6 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
     """Read, train and score; resume what an earlier call with the same settings left.
 
     A text corpus is learned by a language model, everything else by a classifier.
-
-    Args:
-        config: settings of the run.
-        out: folder of the run; made, or one that the same settings began.
-        watch: called as the run makes progress.
-
-    Raises:
-        RunError: the folder holds something else, or another process writes to it.
-        DataFileError: the data cannot be used; then no folder is made.
     """
     folder = RunFolder(Path(out))
     run = _begun(config, folder)
@@ -348,11 +303,7 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
 
 
 def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
-    """Return a finished run.
-
-    Raises:
-        RunError: there is none, or it is not finished.
-    """
+    """Return a finished run."""
     where = RunFolder(Path(folder))
     about = where.read_about()
     config = RunConfig.read(where.config)
@@ -373,11 +324,7 @@ def _new(config: RunConfig, folder: RunFolder) -> Run[Any]:
 
 
 def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
-    """Return the run that settings began in a folder; None: there is no such folder yet.
-
-    Raises:
-        RunError: the folder holds something else.
-    """
+    """Return the run that settings began in a folder; None: there is no such folder yet."""
     if not folder.about.exists():
         if folder.is_new():
             return None

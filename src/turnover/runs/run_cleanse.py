@@ -31,33 +31,16 @@ _NO_TEST_ROWS = (
 
 @dataclass(frozen=True)
 class RemovedRow:
-    """A row of the data that goes.
-
-    Attributes:
-        row: its number.
-        name: its line, or the file of an image.
-        label: its label, by name.
-        why: the scores of it, or of its group.
-    """
+    """A row of the data that goes."""
 
     row: int
     name: str
     label: str
-    why: HarmfulExample
+    why: HarmfulExample  # the scores of it, or of its group
 
 
 def refuse_cleansing(run: Run, *, drop: str, level: float, retrain: bool) -> None:
-    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written.
-
-    Args:
-        run: a finished run.
-        drop: how many to drop, as it was written.
-        level: share of the significant ones that may be noise.
-        retrain: whether the retraining check is asked for.
-
-    Raises:
-        ApplicationError: an amount or level that does not fit, or a retraining check without test rows.
-    """
+    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written."""
     try:
         drop_amount(drop, len(np.unique(run.train_data[2])))
     except ApplicationError as error:
@@ -69,13 +52,7 @@ def refuse_cleansing(run: Run, *, drop: str, level: float, retrain: bool) -> Non
 
 
 def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansing:
-    """Return which training instances of a run harm its validation rows most.
-
-    Args:
-        run: a finished run.
-        drop: how many to drop: "1%", "25" or "significant".
-        level: share of the significant ones that may be noise.
-    """
+    """Return which training instances of a run harm its validation rows most."""
     queries = run.data("validation", most=MOST_VALIDATION)
     return cleanse(
         run.influence_on_sets,
@@ -92,15 +69,6 @@ def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = 
     """Return whether the plain network is better without the dropped rows, on the test rows of the run.
 
     Finished trainings are kept in the folder of the run.
-
-    Args:
-        run: a finished run.
-        found: which instances to drop.
-        seeds: trainings of each kind.
-        progress: show a bar.
-
-    Raises:
-        ApplicationError: the run has no test rows, or nothing is dropped.
     """
     test = run.data("test")
     if not len(test[1]):
@@ -128,11 +96,7 @@ def cleaned_path(run: Run) -> Path:
 
 
 def refuse_to_overwrite(out: Path) -> None:
-    """Refuse to write over what is there.
-
-    Raises:
-        ApplicationError: the file, or the list of removed rows next to it, exists.
-    """
+    """Refuse to write over what is there."""
     there = [str(file) for file in (out, out.with_name(REMOVED)) if file.exists()]
     if there:
         raise ApplicationError(

@@ -20,20 +20,6 @@ def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
     Every class is split in the same proportion as far as that goes, and has training rows. Rows that repeat each other
     and rows of one group stay on one side. Where a separate file gave the split, it holds. With few rows, validation
     and test get one of each class as long as that takes no more than a fifth.
-
-    Args:
-        rows: as they were read.
-        config: shares and seed.
-
-    Raises:
-        DataFileError: there are too few rows, copies or groups apart for what was asked.
-
-    Example:
-        >>> import pandas as pd
-        >>> texts, labels = [f"text {n}" for n in range(20)], np.arange(20) % 2
-        >>> rows = Rows("text", pd.DataFrame(), texts, labels, ("a", "b"), "y", "", tuple(texts))
-        >>> np.bincount(split_rows(rows, RunConfig("a.csv")))
-        array([16,  2,  2])
     """
     fixed = rows.fixed if len(rows.fixed) else np.full(len(rows), -1, np.int8)
     splits = fixed.astype(np.int8).copy()
@@ -56,18 +42,7 @@ def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
 
 
 def draw_rows(labels: np.ndarray, most: int, *, seed: int) -> np.ndarray:
-    """Return places of at most so many rows, in order: drawn at random, classes in proportion, none of them lost.
-
-    Args:
-        labels: class numbers.
-        most: rows to draw.
-        seed: of the draw.
-
-    Example:
-        >>> labels = np.array([0] * 90 + [1] * 10)
-        >>> np.bincount(labels[draw_rows(labels, 20, seed=0)])
-        array([18,  2])
-    """
+    """Return places of at most so many rows, in order: drawn at random, classes in proportion, none of them lost."""
     if most >= len(labels):
         return np.arange(len(labels))
     classes, counts = np.unique(labels, return_counts=True)
@@ -84,16 +59,6 @@ def copies_of(rows: Rows) -> np.ndarray:
     """Return a number for every row, the same for rows that repeat each other, from 0 in order of appearance.
 
     Rows of a table of which most repeat another one are no copies: there are just few combinations of values.
-
-    Args:
-        rows: texts, images or a table.
-
-    Example:
-        >>> import pandas as pd
-        >>> texts = ["Good film", "bad", "good  film"]
-        >>> rows = Rows("text", pd.DataFrame(), texts, np.zeros(3), ("0",), "y", "", ("", "", ""))
-        >>> copies_of(rows)
-        array([0, 1, 0])
     """
     if rows.kind == "text":
         keys = np.array([_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values], np.uint64)
@@ -110,12 +75,7 @@ def copies_of(rows: Rows) -> np.ndarray:
 
 
 def normalized(text: str) -> str:
-    """Return a text without what does not make it another one: case, spaces and forms of the same letter.
-
-    Example:
-        >>> normalized(" A  Good film")
-        'a good film'
-    """
+    """Return a text without what does not make it another one: case, spaces and forms of the same letter."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.casefold().split())
@@ -152,12 +112,7 @@ def _targets(labels: np.ndarray, classes: int, shares: list[float], seed: int) -
 def _in_proportion(counts: np.ndarray, total: int, rng: np.random.Generator, *, least: int, spare: int) -> np.ndarray:
     """Return so many of each class that they are `total` together, by largest remainders, ties at random.
 
-    Args:
-        counts: rows of each class.
-        total: to hand out.
-        rng: for ties.
-        least: of each class.
-        spare: rows of each class that are not handed out.
+    Each class gets at least `least` and leaves at least `spare`.
     """
     most = np.maximum(counts - spare, 0)
     exact = counts * (total / max(counts.sum(), 1))

@@ -25,18 +25,11 @@ _SAVE_EVERY = 20.0
 
 @dataclass
 class Curves:
-    """Mean losses after each epoch, and the accuracy on validation rows.
+    """Mean losses after each epoch, and the accuracy on validation rows."""
 
-    Attributes:
-        keep: training rows by their kept subnetworks.
-        flip: training rows by their flipped subnetworks.
-        validation: validation rows by the full network.
-        accuracy: of the full network on validation rows.
-    """
-
-    keep: list[float] = field(default_factory=list)
-    flip: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
+    keep: list[float] = field(default_factory=list)  # training rows by their kept subnetworks
+    flip: list[float] = field(default_factory=list)  # training rows by their flipped subnetworks
+    validation: list[float] = field(default_factory=list)  # validation rows by the full network
     accuracy: list[float] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, list[float]]:
@@ -52,15 +45,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How to train.
-
-    Attributes:
-        epochs: passes over the rows.
-        batch_size: rows per batch.
-        learning_rate: of AdamW.
-        weight_decay: of AdamW.
-        seed: of the order of rows.
-    """
+    """How to train."""
 
     epochs: int
     batch_size: int
@@ -76,37 +61,20 @@ class Fitting:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows to train on, and to validate with.
-
-    Attributes:
-        x: inputs.
-        y: class numbers.
-        ids: instance ids.
-        validation_x: inputs of validation rows.
-        validation_y: their class numbers.
-        weights: of the classes in the loss; None: all equal.
-    """
+    """Rows to train on, and to validate with."""
 
     x: Tensor
     y: Tensor
     ids: Tensor
     validation_x: Tensor
     validation_y: Tensor
-    weights: Tensor | None = None
+    weights: Tensor | None = None  # of the classes in the loss; None: all equal
 
 
 def fit(
     model: nn.Module, rows: TrainingRows, how: Fitting, *, saved: Path | None = None, watch: Watch = unwatched
 ) -> Curves:
-    """Train a wrapped model in place and return its curves.
-
-    Args:
-        model: wrapped.
-        rows: to train on.
-        how: epochs and rates.
-        saved: file for the state of the training, which is resumed from it.
-        watch: called after every batch.
-    """
+    """Train a wrapped model in place and return its curves; the file `saved` keeps the state to resume from."""
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=how.learning_rate, weight_decay=how.weight_decay)
     curves, first = Curves(), 0
@@ -140,12 +108,7 @@ def fit(
 
 
 def class_weights(labels: Tensor, classes: int) -> Tensor | None:
-    """Return weights by which every class counts equally; None where class sizes are within a factor of 1.5.
-
-    Example:
-        >>> class_weights(torch.tensor([0, 0, 0, 1]), 2)
-        tensor([0.6667, 2.0000])
-    """
+    """Return weights by which every class counts equally; None where class sizes are within a factor of 1.5."""
     counts = torch.bincount(labels, minlength=classes).clamp(min=1).float()
     if float(counts.max() / counts.min()) <= 1.5:
         return None

@@ -9,22 +9,12 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def count(number: int, noun: str | None = None) -> str:
-    """Return a number with its thousands apart, and what it counts.
-
-    Example:
-        >>> count(1234), count(1, "row"), count(2, "row")
-        ('1,234', '1 row', '2 rows')
-    """
+    """Return a number with its thousands apart, and what it counts."""
     return f"{number:,}" if noun is None else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share in percent; what is not quite all or nothing is not rounded to it.
-
-    Example:
-        >>> [percent(share) for share in (0.1234, 0.99999, 0.00001, 1.0)]
-        ['12.3 %', '> 99.9 %', '< 0.1 %', '100 %']
-    """
+    """Return a share in percent; what is not quite all or nothing is not rounded to it."""
     step = 10.0**-digits
     if share in (0.0, 1.0):
         text = f"{100 * share:.0f}"
@@ -38,12 +28,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return how long something takes.
-
-    Example:
-        >>> duration(0.41), duration(75), duration(4000)
-        ('0.4 s', '1 min 15 s', '1 h 6 min')
-    """
+    """Return how long something takes."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -51,12 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def score(value: float, stderr: float | None = None, power: int = 0) -> str:
-    """Return a score with its sign and, where known, its standard error, in units of ten to a power.
-
-    Example:
-        >>> score(-0.00123, power=-3), score(0.5, 0.12), score(-2.5, 12.0)
-        ('−1.23', '+0.500 ± 0.120', '−2.5 ± 12.0')
-    """
+    """Return a score with its sign and, where known, its standard error, in units of ten to a power."""
     scaled = value / 10.0**power
     error = None if stderr is None else stderr / 10.0**power
     decimals = _decimals(max(abs(scaled), error or 0.0))
@@ -65,12 +45,7 @@ def score(value: float, stderr: float | None = None, power: int = 0) -> str:
 
 
 def power_of(values: Iterable[float]) -> int:
-    """Return the power of ten, a multiple of 3, in whose units the largest value is read easily.
-
-    Example:
-        >>> power_of([0.0021, -0.0003]), power_of([0.4]), power_of([0.0])
-        (-3, 0, 0)
-    """
+    """Return the power of ten, a multiple of 3, in whose units the largest value is read easily."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if largest == 0 or 0.05 <= largest < 1000:
         return 0
@@ -78,22 +53,12 @@ def power_of(values: Iterable[float]) -> int:
 
 
 def unit(power: int) -> str:
-    """Return the unit of a column, to stand behind its name; nothing for 1.
-
-    Example:
-        >>> "Score" + unit(-3), "Score" + unit(0)
-        ('Score (× 10⁻³)', 'Score')
-    """
+    """Return the unit of a column, to stand behind its name; nothing for 1."""
     return f" (× 10{str(power).translate(_SUPERSCRIPTS)})" if power else ""
 
 
 def digits(value: float) -> str:
-    """Return a number with three significant digits.
-
-    Example:
-        >>> digits(0.000123456), digits(12.0)
-        ('1.23 × 10⁻⁴', '12')
-    """
+    """Return a number with three significant digits."""
     if value and abs(value) < 0.001:
         power = math.floor(math.log10(abs(value)))
         return f"{value / 10.0**power:.3g} × 10{str(power).translate(_SUPERSCRIPTS)}".replace("-", "−")
@@ -101,12 +66,7 @@ def digits(value: float) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value.
-
-    Example:
-        >>> p_value(0.0312), p_value(2e-7), p_value(1e-20), p_value(None)
-        ('0.031', '2 × 10⁻⁷', '< 10⁻¹²', '–')
-    """
+    """Return a p-value."""
     if value is None:
         return "–"
     if value < 1e-12:
@@ -116,12 +76,7 @@ def p_value(value: float | None) -> str:
 
 
 def shortened(text: str, most: int = 400) -> str:
-    """Return a text, its end replaced by "…" where it is long.
-
-    Example:
-        >>> shortened("one two three", 9)
-        'one two …'
-    """
+    """Return a text, its end replaced by "…" where it is long."""
     text = text.strip()
     if len(text) <= most:
         return text
@@ -130,12 +85,7 @@ def shortened(text: str, most: int = 400) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """Return a cell of a table as text.
-
-    Example:
-        >>> cell_text(0.123456), cell_text(3.0), cell_text(float("nan")), cell_text("red")
-        ('0.1235', '3', 'missing', 'red')
-    """
+    """Return a cell of a table as text."""
     # The kind "f" of a dtype: numpy's floats of other than 64 bits are no Python floats.
     is_float = isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
     if value is None or (is_float and math.isnan(value)):
@@ -152,12 +102,7 @@ class Piece:
 
 
 def pieces(text: str, marks: Sequence[tuple[int, int]]) -> list[Piece]:
-    """Return a text in parts, of which those between the ends of a mark are marked.
-
-    Example:
-        >>> [(piece.text, piece.marked) for piece in pieces("a good film", [(2, 6)])]
-        [('a ', False), ('good', True), (' film', False)]
-    """
+    """Return a text in parts, of which those between the ends of a mark are marked."""
     parts: list[Piece] = []
     place = 0
     for start, end in sorted(marks):

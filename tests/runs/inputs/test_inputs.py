@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnover.errors import RunError
 from turnover.runs.folder import RunFolder
-from turnover.runs.inputs.columns import ColumnInputs
+from turnover.runs.inputs.columns import Column, ColumnInputs, checked_cells
 from turnover.runs.inputs.inputs import inputs_as_json, read_inputs
 from turnover.runs.inputs.pixels import PixelInputs
 from turnover.runs.inputs.texts import NgramInputs
@@ -72,6 +72,11 @@ def test_a_category_that_was_not_seen_counts_as_other():
 
 def test_a_column_that_is_absent_counts_as_missing():
     assert ColumnInputs.fit(TABLE)(pd.DataFrame({"size": [1.0]})).isfinite().all()
+
+
+def test_new_cells_are_numbers_or_categories():
+    columns = (Column("size"), Column("color", categories=("red",)))
+    assert checked_cells(columns, {"size": "2.5", "color": "red"}) == {"size": 2.5, "color": "red"}
 
 
 def test_pixels_of_training_images_are_standardized():

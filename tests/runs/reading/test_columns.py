@@ -30,6 +30,11 @@ def test_numbers_come_before_names_and_digits_in_names_count_as_numbers():
     assert natural_order(["z", "10", "b10", "-1.5", "B9", "2"]) == ["-1.5", "2", "10", "B9", "b10", "z"]
 
 
+def test_labels_are_trimmed_texts_and_missing_ones_are_empty():
+    values = ("good ", 1, 1.0, True, None, float("nan"))
+    assert [label_text(value) for value in values] == ["good", "1", "1", "True", "", ""]
+
+
 def test_whole_numbers_that_became_floats_by_a_missing_row_keep_their_name():
     numbers, names = number_labels([1.0, np.nan, np.float64(0)])
     assert names == ("0", "1")

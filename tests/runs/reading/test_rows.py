@@ -284,11 +284,13 @@ def test_a_corpus_is_told_from_rows():
     assert is_corpus(RunConfig("book.txt"))
     assert is_corpus(RunConfig("rows.csv", task="lm"))
     assert not is_corpus(RunConfig("book.txt", task="text"))
+    assert not is_corpus(RunConfig("rows.csv"))
     with pytest.raises(DataFileError, match="is a text corpus"):
         read_rows(RunConfig("book.txt"))
 
 
 def test_the_nearest_name_is_found_by_letters_or_by_being_part_of_it():
+    assert nearest("Sentnce", ["label", "sentence"]) == "sentence"
     assert nearest("lable", ["text", "label"]) == "label"
     assert nearest("TEXT", ["review_text", "y"]) == "review_text"
     assert nearest("zzz", ["text", "label"]) is None

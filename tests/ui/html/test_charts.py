@@ -18,6 +18,10 @@ def test_ticks_are_few_round_and_within(low, span):
     assert all(low - slack <= tick <= low + span + slack for tick in ticks)
 
 
+def test_ticks_are_at_round_numbers():
+    assert nice_ticks(0.0, 0.93) == [0.0, 0.2, 0.4, 0.6, 0.8]
+
+
 def test_one_epoch_is_drawn():
     chart = line_chart({"keep": [0.5], "flip": [0.7]})
     assert chart.x[0].text == "1"

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from tests.ui.html.made_data import HOSTILE, language_data, made_data
-from turnover.ui.html.page import environment, render
+from turnover.ui.html.page import environment, render, unbroken
 
 KINDS = ["text", "image", "table"]
 VOID = {"meta", "link", "img", "input", "br", "line", "polyline", "circle"}
@@ -134,6 +134,10 @@ def test_sections_without_anything_to_say_are_left_out():
 def test_colored_words_keep_their_color_and_their_signs():
     text = render(language_data())
     assert '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>' in text
+
+
+def test_no_line_ends_between_a_number_and_its_unit():
+    assert unbroken("Accuracy 93.1 % of all") == "Accuracy 93.1\xa0% of all"
 
 
 def test_marked_words_are_marked():

@@ -89,9 +89,18 @@ def test_a_folder_with_other_settings_is_left_alone(finished, monkeypatch):
     assert Path("RUN/config.toml").read_text() == before
 
 
-def test_a_run_without_a_folder_goes_to_runs_by_the_name_of_its_data(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("/data/reviews.csv", "reviews"),
+        ("/data/my reviews.csv", "my-reviews"),
+        ("stanfordnlp/sst2", "sst2"),
+        ("images/", "images"),
+    ],
+)
+def test_a_run_without_a_folder_goes_to_runs_by_the_name_of_its_data(tmp_path, monkeypatch, data, name):
     monkeypatch.chdir(tmp_path)
-    assert _folder_for(RunConfig("/data/reviews.csv"), None, None) == Path("runs/reviews")
+    assert _folder_for(RunConfig(data), None, None) == Path("runs") / name
 
 
 def test_columns_of_a_table_are_given_with_commas(turnover_, tmp_path):

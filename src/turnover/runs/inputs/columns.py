@@ -20,18 +20,12 @@ _MOST_CATEGORIES = 100
 
 @dataclass(frozen=True)
 class Column:
-    """How one column becomes numbers.
-
-    Attributes:
-        name: of the column.
-        mean: of the training rows; takes the place of a missing number.
-        spread: their standard deviation.
-        categories: of a column of categories; what is none of them counts as other. None: it is a column of numbers.
-    """
+    """How one column becomes numbers."""
 
     name: str
-    mean: float = 0.0
+    mean: float = 0.0  # of the training rows; takes the place of a missing number
     spread: float = 1.0
+    # Anything else counts as other; None: a column of numbers.
     categories: tuple[str, ...] | None = None
 
     @property
@@ -80,17 +74,7 @@ class ColumnInputs:
 def checked_cells(columns: tuple[Column, ...], cells: Mapping[str, Any]) -> dict[str, Any]:
     """Return new cells as a run takes them: numbers, categories, None where one is missing.
 
-    Args:
-        columns: that the run learned from.
-        cells: by column; numbers may be texts.
-
-    Raises:
-        DataFileError: a word, or a number without end, stands in a column of numbers: counted as missing it would give
-            another answer than was asked for.
-
-    Example:
-        >>> checked_cells((Column("size"), Column("color", categories=("red",))), {"size": "2.5", "color": "red"})
-        {'size': 2.5, 'color': 'red'}
+    A word in a column of numbers is an error: counted as missing, it would give another answer than was asked for.
     """
     return {column.name: _cell(column, cells[column.name]) for column in columns if column.name in cells}
 

@@ -30,15 +30,7 @@ _BLOCK = 256
 def fit_inputs(
     config: RunConfig, rows: Rows, train: np.ndarray, folder: RunFolder, watch: Watch
 ) -> tuple[Inputs, Tensor]:
-    """Return how values become inputs, fitted on the training rows alone, and the inputs of all rows.
-
-    Args:
-        config: of the run.
-        rows: all of them.
-        train: numbers of the training rows.
-        folder: keeps the features of all rows by an encoder.
-        watch: called as the work makes progress.
-    """
+    """Return how values become inputs, fitted on the training rows alone, and the inputs of all rows."""
     if rows.kind == "text" and config.model is not None and not config.adapters:
         encoder = TextEncoder(config.model)
         features = _encoded(encoder, rows.values, watch)
@@ -64,11 +56,7 @@ def inputs_as_json(inputs: Inputs) -> str:
 
 
 def read_inputs(folder: RunFolder) -> Inputs:
-    """Return how values become inputs in a run.
-
-    Raises:
-        RunError: the file is missing or damaged.
-    """
+    """Return how values become inputs in a run."""
     with folder.reading(folder.inputs):
         state: dict[str, Any] = json.loads(folder.inputs.read_text(encoding="utf-8"))
         return _KINDS[state.pop("kind")].from_state(state)

@@ -10,13 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PixelInputs:
-    """Turns images, uint8 [images, height, width, channels], into float32 [images, channels, height, width].
-
-    Attributes:
-        mean: of each channel, pixels being from 0 to 1.
-        spread: of each channel.
-        size: height and width that images have.
-    """
+    """Turns images, uint8 [images, height, width, channels], into float32 [images, channels, height, width]."""
 
     mean: tuple[float, ...]
     spread: tuple[float, ...]
@@ -25,13 +19,7 @@ class PixelInputs:
 
     @classmethod
     def fit(cls, images: np.ndarray) -> "PixelInputs":
-        """Return what suits training images.
-
-        Example:
-            >>> inputs = PixelInputs.fit(np.arange(96, dtype=np.uint8).reshape(2, 4, 4, 3))
-            >>> inputs(np.zeros((1, 4, 4, 3), np.uint8)).shape
-            torch.Size([1, 3, 4, 4])
-        """
+        """Return what suits training images."""
         scaled = images.reshape(-1, images.shape[-1]) / np.float32(255)
         spread = np.maximum(scaled.std(axis=0), 1e-3)
         return cls(

@@ -25,32 +25,16 @@ _MOST_NUMBERS = 2**29
 
 @dataclass(frozen=True)
 class NgramInputs:
-    """Turns texts into vectors of hashed pieces of words, each of length 1.
+    """Turns texts into vectors of hashed pieces of words, each of length 1."""
 
-    Attributes:
-        rarity: weight of each bucket: the logarithm of how rare it is among the training rows.
-    """
-
-    rarity: tuple[float, ...]
+    rarity: tuple[float, ...]  # weight of each bucket: the logarithm of how rare it is among the training rows
     kind = "ngrams"
 
     @classmethod
     def fit(
         cls, texts: Sequence[str], *, rows: int | None = None, most: int = 4096, watch: Watch = unwatched
     ) -> "NgramInputs":
-        """Return what suits training texts.
-
-        Args:
-            texts: the training rows.
-            rows: of all splits together; the more, the fewer buckets, so that they fit into memory.
-            most: buckets.
-            watch: called as texts are counted, which takes minutes for a million of them.
-
-        Example:
-            >>> inputs = NgramInputs.fit(["a good film", "a bad film"])
-            >>> inputs(["good"]).shape
-            torch.Size([1, 4096])
-        """
+        """Return inputs fitted on training texts; many `rows`, of all splits, get fewer buckets to fit into memory."""
         buckets = most
         while buckets > 512 and buckets * (rows or len(texts)) > _MOST_NUMBERS:
             buckets //= 2
@@ -88,17 +72,10 @@ class NgramInputs:
 
 @dataclass(frozen=True)
 class EncodedInputs:
-    """Turns texts into the features of an encoder, standardized by the training texts.
-
-    Attributes:
-        where: folder or hub name of the encoder.
-        digest: of its weights: another encoder would give other numbers.
-        mean: of each feature.
-        spread: of each feature.
-    """
+    """Turns texts into the features of an encoder, standardized by the training texts."""
 
     where: str
-    digest: str
+    digest: str  # of its weights: another encoder would give other numbers
     mean: tuple[float, ...]
     spread: tuple[float, ...]
     kind = "encoder"
@@ -139,12 +116,7 @@ class EncodedInputs:
 
 @dataclass(frozen=True)
 class TokenInputs:
-    """Turns texts into the token numbers of an encoder.
-
-    Attributes:
-        where: folder or hub name of the encoder.
-        digest: of its weights.
-    """
+    """Turns texts into the token numbers of an encoder."""
 
     where: str
     digest: str
@@ -179,12 +151,7 @@ class TokenInputs:
 
 
 def _same_encoder(where: str, digest: str) -> TextEncoder:
-    """Return an encoder; raise where its weights are others than in training.
-
-    Args:
-        where: folder or hub name.
-        digest: of its weights when the run was trained.
-    """
+    """Return an encoder; raise where its weights are others than in training."""
     encoder = TextEncoder(where)
     if encoder.digest() != digest:
         raise RunError(

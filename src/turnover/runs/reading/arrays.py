@@ -36,13 +36,6 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     Known are arrays `images` and `labels`, `x` and `y`, and the same with train, val and test in the name, such as
     `x_train`. Images are [n, height, width] or [n, height, width, channels], of bytes or of numbers from 0 to 1.
-
-    Args:
-        config: the file, and files of validation and test images; size of the images.
-        watch: called as images are read.
-
-    Raises:
-        DataFileError: arrays are missing or do not fit together, or images have no label or are not whole.
     """
     import pandas as pd
 

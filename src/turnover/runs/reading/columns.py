@@ -37,14 +37,7 @@ _MOST_LISTED = 20
 
 @dataclass(frozen=True)
 class Chosen:
-    """The columns of a run.
-
-    Attributes:
-        kind: texts, or a table of numbers and categories.
-        label: column of labels.
-        text: column of texts, if texts are learned from.
-        group: column of groups, if asked for.
-    """
+    """The columns of a run."""
 
     kind: Literal["text", "table"]
     label: str
@@ -57,13 +50,6 @@ def choose_columns(table: Table, config: RunConfig) -> Chosen:
 
     Texts are learned from where a text column is given or obvious; with only a label given, a table is learned from,
     unless texts are all there is beside it.
-
-    Args:
-        table: as it was read.
-        config: columns that were asked for.
-
-    Raises:
-        DataFileError: a column is missing, or none is obvious; the message lists the columns.
     """
     for option, name in (("--text", config.text), ("--label", config.label), ("--group", config.group)):
         if name is not None:
@@ -82,11 +68,7 @@ def choose_columns(table: Table, config: RunConfig) -> Chosen:
 
 
 def choose_label(table: Table, config: RunConfig) -> str:
-    """Return the column of labels: as asked for, by an obvious name, or the only one beside the text.
-
-    Raises:
-        DataFileError: it is missing, or none is obvious.
-    """
+    """Return the column of labels: as asked for, by an obvious name, or the only one beside the text."""
     columns = [str(name) for name in table.frame.columns]
     if config.label is not None:
         check_column(table, config.label, option="--label")
@@ -98,11 +80,7 @@ def choose_label(table: Table, config: RunConfig) -> str:
 
 
 def choose_text(table: Table, config: RunConfig) -> str:
-    """Return the column of texts: as asked for, by an obvious name, or the only one that holds any.
-
-    Raises:
-        DataFileError: it is missing, or none is obvious.
-    """
+    """Return the column of texts: as asked for, by an obvious name, or the only one that holds any."""
     if config.text is not None:
         check_column(table, config.text, option="--text")
         return config.text
@@ -115,13 +93,7 @@ def choose_text(table: Table, config: RunConfig) -> str:
 
 
 def check_column(table: Table, name: str, *, option: str) -> None:
-    """Raise where a table lacks a column, and suggest the nearest.
-
-    Args:
-        table: as it was read.
-        name: of the column.
-        option: that asked for it, for the message.
-    """
+    """Raise where a table lacks the column that an option asked for, and suggest the nearest."""
     columns = [str(column) for column in table.frame.columns]
     if name in columns:
         return
@@ -134,12 +106,7 @@ def check_column(table: Table, name: str, *, option: str) -> None:
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the name that was probably meant, if any.
-
-    Example:
-        >>> nearest("Sentnce", ["label", "sentence"])
-        'sentence'
-    """
+    """Return the name that was probably meant, if any."""
     by_lower = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     within = [other for lower, other in by_lower.items() if name and (name.lower() in lower or lower in name.lower())]
@@ -147,12 +114,7 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def looks_like_text(values: "pd.Series", *, words: float = 3.0) -> bool:
-    """Tell whether a column holds sentences rather than categories or numbers.
-
-    Args:
-        values: the column.
-        words: that texts have on average, at least.
-    """
+    """Tell whether a column holds sentences, of so many words on average, rather than categories or numbers."""
     some = values.dropna().head(_GUESSED_ROWS)
     if not len(some) or not all(isinstance(value, str) for value in some) or all(map(_is_number, some)):
         return False
@@ -160,12 +122,7 @@ def looks_like_text(values: "pd.Series", *, words: float = 3.0) -> bool:
 
 
 def label_text(value: Any) -> str:
-    """Return a label as text; "" where there is none.
-
-    Example:
-        >>> [label_text(value) for value in ("good ", 1, 1.0, True, None, float("nan"))]
-        ['good', '1', '1', 'True', '', '']
-    """
+    """Return a label as text; "" where there is none."""
     if value is None:
         return ""
     if isinstance(value, float | np.floating):
@@ -175,15 +132,7 @@ def label_text(value: Any) -> str:
 
 
 def number_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return class numbers, -1 where a label is missing, and the names of the classes in their natural order.
-
-    Args:
-        values: strings, whole numbers or truth values, one per row.
-
-    Example:
-        >>> number_labels([10, 9, None, 10])
-        (array([ 1,  0, -1,  1]), ('9', '10'))
-    """
+    """Return class numbers, -1 where a label is missing, and the names of the classes in their natural order."""
     texts = [label_text(value) for value in values]
     names = natural_order(set(texts) - {""})
     numbers = {name: number for number, name in enumerate(names)} | {"": -1}
@@ -191,27 +140,12 @@ def number_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def natural_order(names: Iterable[str]) -> list[str]:
-    """Return names sorted as people would: numbers as numbers, letters without regard to case.
-
-    Example:
-        >>> natural_order(["b10", "b9", "A"])
-        ['A', 'b9', 'b10']
-    """
+    """Return names sorted as people would: numbers as numbers, letters without regard to case."""
     return sorted(names, key=_natural_key)
 
 
 def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, source: str) -> None:
-    """Reject labels that no classifier can learn.
-
-    Args:
-        labels: class numbers of the rows that have a label.
-        names: of the classes.
-        column: of the labels, for the message.
-        source: the file, for the message.
-
-    Raises:
-        DataFileError: no row or too few, one class only, or too many classes to be a label.
-    """
+    """Reject labels that no classifier can learn."""
     where = f"column {column!r} of {source!r}"
     if not len(labels):
         raise DataFileError(
@@ -244,29 +178,16 @@ def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, sourc
 
 @dataclass
 class BadRows:
-    """Collects bad rows while data is read.
+    """Collects bad rows, to be skipped or rejected, while data is read."""
 
-    Attributes:
-        source: what has them, for the message.
-        skip: whether they are skipped; else they are rejected.
-        noun: what a row is called.
-        cure: what to do about them.
-    """
-
-    source: str
+    source: str  # what has them, for the message
     skip: bool
-    noun: str = "row"
-    cure: str = "Correct or remove them"
+    noun: str = "row"  # what a row is called
+    cure: str = "Correct or remove them"  # what to do about them
     _problems: list[str] = field(default_factory=list)
 
     def add(self, names: Sequence[str], problem: str, *, why: str = "") -> None:
-        """Add bad rows, if any.
-
-        Args:
-            names: of the rows.
-            problem: what they have or lack, to stand behind "rows".
-            why: what is wrong with the first of them, if that helps.
-        """
+        """Add bad rows, if any: `problem` stands behind "rows", `why` is what is wrong with the first of them."""
         if not names:
             return
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
@@ -275,17 +196,7 @@ class BadRows:
         self._problems.append(f"{counted} skipped ({where})." if self.skip else f"{counted} ({where})")
 
     def notes(self) -> list[str]:
-        """Return a sentence on each kind of bad rows that is skipped.
-
-        Raises:
-            DataFileError: there are bad rows that may not be skipped.
-
-        Example:
-            >>> bad = BadRows("'a.csv'", skip=True)
-            >>> bad.add(["line 3"], "without a text")
-            >>> bad.notes()
-            ['1 row without a text skipped (line 3).']
-        """
+        """Return a sentence on each kind of bad rows that is skipped; raise where they may not be skipped."""
         if self._problems and not self.skip:
             raise DataFileError(
                 f"{self.source} has {' and '.join(self._problems)}. {self.cure}, or skip them: --skip-bad"

@@ -34,18 +34,10 @@ _SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+")
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text as a language model reads it.
-
-    Attributes:
-        lines: in the order of the text; words are separated by spaces.
-        splits: index into SPLITS of each line [lines], int8.
-        vocabulary: the most frequent words of the training lines.
-        name: what to call the text.
-        notes: what was detected and done while reading, one sentence each.
-    """
+    """A text as a language model reads it."""
 
     lines: tuple[str, ...]
-    splits: np.ndarray
+    splits: np.ndarray  # index into SPLITS of each line [lines], int8
     vocabulary: Vocabulary
     name: str
     notes: tuple[str, ...] = ()
@@ -76,11 +68,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: RunFolder) -> "Corpus":
-        """Return the text of a run folder.
-
-        Raises:
-            RunError: it is missing or damaged.
-        """
+        """Return the text of a run folder."""
         with folder.reading(folder.path / _FILE):
             about: dict[str, Any] = json.loads(gzip.decompress((folder.path / _FILE).read_bytes()))
             vocabulary, splits = Vocabulary(tuple(about["words"])), np.array(about["splits"], np.int8)
@@ -97,22 +85,6 @@ def read_corpus(config: RunConfig) -> Corpus:
     The text is cut into training, validation and test lines that follow each other, between paragraphs where it has
     any. Long lines that the cut would leave on both sides are skipped in the later part: they were copied. Separate
     files of validation and test text stay whole.
-
-    Args:
-        config: a text file, a folder of text files, or a table with a column of texts; separate files of validation and
-            test text; shares, and the number of words to know.
-
-    Raises:
-        DataFileError: there is too little text, or it cannot be read; the message says what to do.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "book.txt"
-        ...     _ = file.write_text(" . ".join(f"the cat saw {n} dogs" for n in range(99)))
-        ...     corpus = read_corpus(RunConfig(str(file)))
-        >>> corpus.vocabulary.words[:3]
-        ('<eos>', '<unk>', 'the')
     """
     notes: list[str] = []
     texts = {0: _lines(config.data, config)}

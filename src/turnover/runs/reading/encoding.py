@@ -23,14 +23,7 @@ _BINARY = (
 
 
 def text_encoding(path: Path) -> str:
-    """Return the encoding of a text file: "utf-8", "utf-8-sig" or "utf-16".
-
-    Args:
-        path: of a file that exists.
-
-    Raises:
-        DataFileError: it is empty, binary, or in another encoding; the message names the byte and the cure.
-    """
+    """Return the encoding of a text file: "utf-8", "utf-8-sig" or "utf-16"."""
     try:
         with path.open("rb") as file:
             start = file.read(_BLOCK)

@@ -25,12 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(:[\w.-]+)?")
 
 
 def could_be_name(where: str) -> bool:
-    """Tell whether this could name a data set on the hub.
-
-    Example:
-        >>> could_be_name("nyu-mll/glue:sst2"), could_be_name("./data/rows")
-        (True, False)
-    """
+    """Tell whether this could name a data set on the hub."""
     return _NAME.fullmatch(where) is not None
 
 
@@ -46,13 +41,6 @@ def rows_of_hub(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     Splits that it comes with are kept: train, validation and test; others are skipped, and so are splits
     without labels.
-
-    Args:
-        config: name or folder, and which columns are what.
-        watch: called as images are read.
-
-    Raises:
-        DataFileError: it cannot be loaded, or has no columns that fit.
     """
     if config.validation_data or config.test_data:
         raise DataFileError(

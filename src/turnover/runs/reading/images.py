@@ -34,21 +34,6 @@ def read_image(file: Path | BinaryIO, *, size: int) -> np.ndarray:
     """Return an image as uint8 [size, size, 3]: the shorter side scaled to `size`, the middle of the longer one.
 
     Transparent parts become white, and a photograph is turned as its camera noted.
-
-    Args:
-        file: path or open file in any common format.
-        size: pixels of a side.
-
-    Raises:
-        DataFileError: it is not an image, damaged, or larger than 64 million pixels.
-
-    Example:
-        >>> import io
-        >>> from PIL import Image
-        >>> file = io.BytesIO()
-        >>> Image.new("L", (40, 20), 7).save(file, "PNG")
-        >>> read_image(file, size=8)[0, 0].tolist()
-        [7, 7, 7]
     """
     image_module = need_pillow()
     try:
@@ -85,12 +70,7 @@ def scaled(image: "Image.Image", size: int) -> np.ndarray:
 
 
 def gray_if_all_are(pixels: np.ndarray) -> np.ndarray:
-    """Return images [n, h, w, 3] with one channel if none of them has any color.
-
-    Example:
-        >>> gray_if_all_are(np.ones((2, 4, 4, 3), np.uint8)).shape
-        (2, 4, 4, 1)
-    """
+    """Return images [n, h, w, 3] with one channel if none of them has any color."""
     for start in range(0, len(pixels), 1024):
         part = pixels[start : start + 1024]
         if (part != part[..., :1]).any():
@@ -109,25 +89,13 @@ def need_pillow() -> Any:
 
 @dataclass(frozen=True)
 class _Found:
-    """Images that were found, before any is opened.
-
-    Attributes:
-        files: their paths.
-        names: what to call them.
-        origins: their files in the data; None for those of other folders.
-        labels: as they stand in the data.
-        splits: index into SPLITS, or TO_BE_SPLIT.
-        columns: of the file of labels, if there is one.
-        label_column: name of the labels there.
-        groups: of each image, or empty.
-        notes: what was detected.
-    """
+    """Images that were found, before any is opened."""
 
     files: list[Path]
     names: list[str]
-    origins: list[str | None]
+    origins: list[str | None]  # their files in the data; None for those of other folders
     labels: list[str]
-    splits: list[int]
+    splits: list[int]  # index into SPLITS, or TO_BE_SPLIT
     columns: dict[str, list[Any]] = field(default_factory=dict)
     label_column: str = "label"
     groups: list[str] = field(default_factory=list)
@@ -135,15 +103,7 @@ class _Found:
 
 
 def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
-    """Return the images of a folder as rows.
-
-    Args:
-        config: the folder; folders of validation and test images; size of the images.
-        watch: called as images are read.
-
-    Raises:
-        DataFileError: there are no images, or some have no label or are damaged.
-    """
+    """Return the images of a folder as rows."""
     need_pillow()
     found = _find(Path(config.data), config)
     for split, folder in ((1, config.validation_data), (2, config.test_data)):
@@ -304,18 +264,7 @@ def _joined(one: _Found, more: _Found, split: int, name: str) -> _Found:
 def open_images(
     files: Sequence[Path | BinaryIO], names: Sequence[str], config: RunConfig, notes: list[str], watch: Watch
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pixels of all images that open, and places of these.
-
-    Args:
-        files: paths or open files.
-        names: of the images, for messages.
-        config: size of the images, and whether damaged ones are skipped.
-        notes: one is added if images are skipped.
-        watch: called as images are read.
-
-    Raises:
-        DataFileError: some are damaged and may not be skipped, or half of them are.
-    """
+    """Return the pixels of all images that open, and places of these; `notes` gets one if images are skipped."""
     pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
     damaged: dict[int, str] = {}
     for place, file in enumerate(files):

@@ -18,12 +18,7 @@ CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
 
 
 def is_corpus(config: RunConfig) -> bool:
-    """Tell whether a run learns a language model from plain text, by `read_corpus`.
-
-    Example:
-        >>> is_corpus(RunConfig("book.txt")), is_corpus(RunConfig("rows.csv"))
-        (True, False)
-    """
+    """Tell whether a run learns a language model from plain text, by `read_corpus`."""
     return config.task == "lm" or (config.task is None and Path(config.data).suffix.lower() in CORPUS_ENDINGS)
 
 
@@ -32,23 +27,6 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     What was detected and skipped stands in `Rows.notes`. In `Rows.fixed`, if it is not empty, -1 is a row that no file
     assigned to a split.
-
-    Args:
-        config: where the data is and which columns are what.
-        watch: called as files are read.
-
-    Raises:
-        DataFileError: the data cannot be read as asked; the message says what to do.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder) / "reviews.csv"
-        ...     lines = ["text,label", "a good film,1", "a bad film,0", "I slept,0", "I laughed,1"]
-        ...     _ = file.write_text(chr(10).join(lines))
-        ...     rows = read_rows(RunConfig(str(file)))
-        >>> rows.kind, rows.values[0], rows.label_names
-        ('text', 'a good film', ('0', '1'))
     """
     if is_corpus(config):
         raise DataFileError(
@@ -100,11 +78,7 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
 
 
 def existing(file: str) -> Path:
-    """Return the path of a file or folder that is there.
-
-    Raises:
-        DataFileError: it is not; the message suggests the nearest name.
-    """
+    """Return the path of a file or folder that is there."""
     path = Path(file)
     if path.exists():
         return path

@@ -32,15 +32,10 @@ _NAMES_OF_IDS = ("id", "index", "uid", "uuid", "guid", "rowid", "row_id", "unnam
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a run.
-
-    Attributes:
-        table: as it was read.
-        split: index into SPLITS, or TO_BE_SPLIT.
-    """
+    """One file of a run."""
 
     table: Table
-    split: int = TO_BE_SPLIT
+    split: int = TO_BE_SPLIT  # index into SPLITS, or TO_BE_SPLIT
 
 
 def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Rows:
@@ -48,14 +43,6 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
 
     Rows without a label or text are rejected, or skipped where that was asked for. Cells that a table is learned from
     may be missing: a note says where, and an input of its own marks them.
-
-    Args:
-        parts: the data itself first, then files of validation and test rows.
-        config: which columns are what.
-        name: what to call the data.
-
-    Raises:
-        DataFileError: a column is missing or of no use, or rows have no label or text.
     """
     import pandas as pd
 

@@ -31,19 +31,12 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True)
 class Table:
-    """A file as it was read.
+    """A file as it was read."""
 
-    Attributes:
-        frame: its columns; those of a csv or tsv file are strings as they stand there.
-        numbers: of the first line of each row, or of the row itself, from 1.
-        source: the file, for messages.
-        counted: what the numbers count: "line" or "row".
-    """
-
-    frame: "pd.DataFrame"
-    numbers: list[int]
+    frame: "pd.DataFrame"  # its columns; those of a csv or tsv file are strings as they stand there
+    numbers: list[int]  # of the first line of each row, or of the row itself, from 1
     source: str
-    counted: Literal["line", "row"] = "row"
+    counted: Literal["line", "row"] = "row"  # what the numbers count
 
     @property
     def names(self) -> list[str]:
@@ -63,15 +56,7 @@ def values_of(frame: "pd.DataFrame", name: str) -> list[Any]:
 
 
 def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
-    """Return the rows of a file, by the ending of its name.
-
-    Args:
-        path: of a csv, tsv, jsonl, json or parquet file; separator and encoding are auto-detected.
-        watch: called with the kilobytes read of a long csv or tsv file.
-
-    Raises:
-        DataFileError: it cannot be read; the message says what to do.
-    """
+    """Return the rows of a file, by the ending of its name."""
     _check_pandas()
     ending = path.suffix.lower()
     if ending in (".parquet", ".pq"):
@@ -90,13 +75,7 @@ def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
 
 
 def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | None:
-    """Return the file that rows came from, if it still holds some of them where they were; else None.
-
-    Args:
-        rows: of the run.
-        source: file that they were read from.
-        numbers: of the rows that matter.
-    """
+    """Return the file that rows came from, if it still holds those of `numbers` where they were; else None."""
     path = Path(source)
     if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
         return None
@@ -113,20 +92,7 @@ def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | Non
 
 
 def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
-    r"""Return a table as the content of a file.
-
-    Args:
-        frame: the table.
-        ending: of the file's name, which says the format; see `WRITABLE`.
-
-    Raises:
-        DataFileError: there is no such format.
-
-    Example:
-        >>> import pandas as pd
-        >>> table_bytes(pd.DataFrame({"text": ["a, b"], "label": [1]}), ".csv")
-        b'text,label\n"a, b",1\n'
-    """
+    """Return a table as the content of a file."""
     ending = ending.lower()
     if ending in _WRITTEN_SEPARATORS:
         text = frame.to_csv(

@@ -41,23 +41,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: axes, and lines or bars within them.
-
-    Attributes:
-        x: ticks of the horizontal axis.
-        y: ticks of the vertical axis.
-        lines: curves.
-        bars: bars.
-        outline: points of a stepped line over the bars; empty: none.
-        zero: where 0 lies on the horizontal axis; None: outside.
-    """
+    """A chart: axes, and lines or bars within them."""
 
     x: tuple[Tick, ...]
     y: tuple[Tick, ...]
     lines: tuple[Line, ...] = ()
     bars: tuple[Bar, ...] = ()
-    outline: str = ""
-    zero: float | None = None
+    outline: str = ""  # points of a stepped line over the bars; empty: none
+    zero: float | None = None  # where 0 lies on the horizontal axis; None: outside
     width: int = WIDTH
     height: int = HEIGHT
     left: int = _LEFT
@@ -67,12 +58,7 @@ class Chart:
 
 
 def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return round numbers between two numbers, at most so many and one more.
-
-    Example:
-        >>> nice_ticks(0.0, 0.93)
-        [0.0, 0.2, 0.4, 0.6, 0.8]
-    """
+    """Return round numbers between two numbers, at most so many and one more."""
     span = high - low
     if not span > 0:
         return [low]
@@ -108,12 +94,9 @@ def line_chart(series: Mapping[str, Sequence[float]]) -> Chart:
 
 
 def bar_chart(histogram: Histogram, *, power: int = 0, log: bool = False) -> Chart:
-    """Return a histogram as bars; never-trained ids as a stepped line over them.
+    """Return a histogram as bars, null ids as a stepped line over them.
 
-    Args:
-        histogram: edges and counts.
-        power: edges are written in units of ten to this power.
-        log: heights follow the logarithm, so that a few rows among thousands are seen.
+    With `log` heights follow the logarithm, so that a few rows among thousands are seen.
     """
     edges, unit = histogram.edges, 10.0**power
     across = _scale(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT)

@@ -25,23 +25,12 @@ _Fact = tuple[str, str]
 
 @dataclass(frozen=True)
 class Overview:
-    """What the data and model are.
-
-    Attributes:
-        title: name of the data.
-        task: "classification" or "lm".
-        kind: "text", "image", "table" or "lm".
-        rows: number of rows, of words for a language model, by split.
-        labels: names of the classes.
-        facts: names and values for the reader.
-        notes: on reading and training, a sentence each.
-        results: accuracy and the like.
-    """
+    """What the data and model are."""
 
     title: str
     task: str
     kind: str
-    rows: Mapping[str, int]
+    rows: Mapping[str, int]  # number of rows, of words for a language model, by split
     labels: tuple[str, ...]
     facts: tuple[_Fact, ...]
     notes: tuple[str, ...]
@@ -50,16 +39,7 @@ class Overview:
 
 @dataclass(frozen=True)
 class Making:
-    """How the run was made, and how to make it again.
-
-    Attributes:
-        created: when it began.
-        command: what to type to make it again.
-        config: its settings as TOML.
-        versions: of the software.
-        seconds: by stage.
-        run: folder of the run.
-    """
+    """How the run was made, and how to make it again."""
 
     created: str
     command: str
@@ -71,23 +51,14 @@ class Making:
 
 @dataclass(frozen=True)
 class ReportData:
-    """All that a report says.
-
-    Attributes:
-        overview: what the data and model are.
-        headlines: what a reader should know who reads nothing else.
-        making: how it was made.
-        findings: about a classifier or a language model.
-        curves: losses during training.
-        rows: every row that a finding names, once.
-    """
+    """All that a report says."""
 
     overview: Overview
     headlines: tuple[Headline, ...]
     making: Making
     findings: Findings | LanguageFindings
     curves: Curves
-    rows: tuple[ShownRow, ...] = ()
+    rows: tuple[ShownRow, ...] = ()  # every row that a finding names, once
 
     @cached_property
     def by_number(self) -> dict[int, ShownRow]:
@@ -105,21 +76,7 @@ class ReportData:
 
 
 def collect(run: Run[Any]) -> ReportData:
-    r"""Return what the report of a finished run says, with nothing left to compute.
-
-    Args:
-        run: a finished one.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from turnover.runs import RunConfig, start_run
-        >>> file = pathlib.Path(tempfile.mkdtemp()) / "fruit.csv"
-        >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
-        >>> _ = file.write_text("\n".join(["text,label", *lines]))
-        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=4, epochs=6)
-        >>> collect(start_run(config, file.with_name("run"))).overview.rows["train"]
-        32
-    """
+    """Return what the report of a finished run says, with nothing left to compute."""
     return _COLLECT[run.task.name](run)
 
 

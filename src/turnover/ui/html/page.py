@@ -28,26 +28,7 @@ _UNBREAKABLE = re.compile(r"(?<=\d) (?=[%±×])|(?<=[<>±×]) (?=\d)")
 
 
 def write_report(run: "Run", html: str | os.PathLike[str] | None = None, *, data: ReportData | None = None) -> Path:
-    r"""Write the report of a finished run and return its path; each file is there whole or not at all.
-
-    Args:
-        run: as `turnover.runs.open_run` returns it.
-        html: the page; its JSON twin is named after it. None: RUN/report.html and RUN/report.json.
-        data: what `collect(run)` returned, where it is known already; None: it is collected.
-
-    Raises:
-        RunError: it cannot be written there.
-
-    Example:
-        >>> import tempfile
-        >>> from turnover.runs import RunConfig, start_run
-        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
-        >>> lines = [f"sweet apple {n},good\nrotten pear {n},bad" for n in range(20)]
-        >>> _ = file.write_text("\n".join(["text,label", *lines]))
-        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=4, epochs=6)
-        >>> write_report(start_run(config, file.with_name("run"))).name
-        'report.html'
-    """
+    """Write the report of a finished run and its JSON twin, each whole or not at all; return its path."""
     page = run.folder.report if html is None else Path(html)
     if page.suffix.lower() not in (".html", ".htm"):
         raise RunError(f"the report must have a name that ends in .html, got {str(page)!r}. Give one: report.html")
@@ -69,13 +50,6 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
 
     Everything from the data is escaped; the page's own policy lets no script run but the one written here, and loads
     nothing.
-
-    Args:
-        data: what the report says.
-        twin: name of the JSON file beside it.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
     """
     try:
         env = environment()
@@ -96,11 +70,7 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
 
 
 def environment(package: str = _PACKAGE) -> "jinja2.Environment":
-    """Return templates in which everything is escaped, undefined names are errors and filters are those of `words`.
-
-    Args:
-        package: whose templates are looked at first; then those of the report, for the macros that pages share.
-    """
+    """Return templates, those of `package` first, that escape everything and have the filters of `words`."""
     import jinja2
 
     env = jinja2.Environment(
@@ -124,12 +94,7 @@ def asset(name: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    r"""Return a sentence in which no line ends between a number and its unit.
-
-    Example:
-        >>> unbroken("Accuracy 93.1 % of all")
-        'Accuracy 93.1\xa0% of all'
-    """
+    """Return a sentence in which no line ends between a number and its unit."""
     return _UNBREAKABLE.sub("\xa0", text)
 
 

@@ -36,31 +36,18 @@ SINGLE_WORD_SCORES = (
 
 @dataclass(frozen=True)
 class Headline:
-    """A figure and a sentence about it.
-
-    Attributes:
-        figure: short, to be printed large.
-        sentence: what it means.
-        section: id of the section that tells more.
-        tone: good news, or something to look at.
-    """
+    """A figure and a sentence about it."""
 
     figure: str
     sentence: str
-    section: str
+    section: str  # id of the section that tells more
     tone: Literal["plain", "good", "look"] = "plain"
 
 
 def classification_headlines(
     findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False
 ) -> tuple[Headline, ...]:
-    """Return the headlines about a classifier.
-
-    Args:
-        findings: about it.
-        rows: every row that they name.
-        hashed: its inputs are hashed words, each with weights of its own.
-    """
+    """Return the headlines about a classifier."""
     named = {row.row: row for row in rows}
     headlines = [
         _accuracy(findings),
@@ -245,12 +232,7 @@ def _accuracy(findings: Findings) -> Headline | None:
 
 
 def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> Headline:
-    """Return the headline about likely label errors.
-
-    Args:
-        errors: all of them.
-        rows: that of the first one, by its number.
-    """
+    """Return the headline about likely label errors."""
     if not errors.items:
         return Headline(
             "0", "likely label errors: every held-out prediction agrees with its label.", "label-errors", "good"
@@ -292,12 +274,7 @@ def _groups(findings: Findings) -> Headline:
 
 
 def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed: bool = False) -> Headline:
-    """Return the headline about memorized rows, or words of a language model.
-
-    Args:
-        memorized: all of them.
-        hashed: inputs are hashed words, each with weights of its own.
-    """
+    """Return the headline about memorized rows, or words of a language model."""
     sentence = (
         f"of the training {memorized.noun}s ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
         f"self-influence is positive and significant (FDR {percent(memorized.level, 0)})."
@@ -312,12 +289,7 @@ def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed:
 
 
 def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headline | None:
-    """Return the headline about near-duplicates; None: there are none.
-
-    Args:
-        duplicates: all of them.
-        grouped: the run has groups already, by which rows stay together.
-    """
+    """Return the headline about near-duplicates; None: there are none."""
     if not duplicates.count:
         return None
     clash, across = duplicates.contradictions, duplicates.across_splits

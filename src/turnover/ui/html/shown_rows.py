@@ -27,29 +27,17 @@ _EXACT_PICTURE = 20
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row as a reader sees it: a text, an image or the cells of a table.
-
-    Attributes:
-        row: its number, counted from 0.
-        name: its line, or the file of an image.
-        split: what it was used for.
-        label: its label as it stands in the data; None: it has none.
-        text: its text, shortened where it is long.
-        image: its picture as a data URI.
-        cells: names and values of its first columns.
-        group: its annotator, source or user.
-        more_cells: how many columns it has beyond those.
-    """
+    """A row as a reader sees it: a text, an image or the cells of a table."""
 
     row: int
-    name: str
+    name: str  # its line, or the file of an image
     split: str
     label: str | None
     text: str | None = None
     image: str | None = None
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[Cell, ...] = ()  # names and values of its first columns
     group: str | None = None
-    more_cells: int = 0
+    more_cells: int = 0  # how many columns it has beyond those
 
 
 def shown_row(examples: Examples, row: int) -> ShownRow:
@@ -71,12 +59,7 @@ def shown_row(examples: Examples, row: int) -> ShownRow:
 
 
 def picture(pixels: np.ndarray) -> str:
-    """Return an image, uint8 [height, width, channels], as a small picture in a data URI.
-
-    Example:
-        >>> picture(np.zeros((8, 8, 1), np.uint8))[:22]
-        'data:image/png;base64,'
-    """
+    """Return an image, uint8 [height, width, channels], as a small picture in a data URI."""
     try:
         from PIL import Image
     except ImportError as error:

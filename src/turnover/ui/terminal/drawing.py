@@ -23,12 +23,7 @@ _SHADES, _UPPER_HALF = " ░▒▓█", "▀"
 
 
 def visible(data: str) -> str:
-    r"""Return data so that a terminal shows it and obeys nothing in it, letter for letter; line breaks become spaces.
-
-    Example:
-        >>> visible("a\x1b[31m\tb")
-        'a␛[31m b'
-    """
+    """Return data so that a terminal shows it and obeys nothing in it, letter for letter; line breaks become spaces."""
     return "".join(_visible(character) for character in data)
 
 
@@ -46,16 +41,7 @@ def draw_value(
     near: Collection[str] = (),
     cells: int = _MOST_CELLS,
 ) -> RenderableType:
-    """Return a value of a row, ready to print.
-
-    Args:
-        value: a text, pixels, or cells by the names of their columns.
-        console: that it is for.
-        style: of what is not marked.
-        spans: parts of a text to mark.
-        near: columns to mark, which come first.
-        cells: how many cells at most.
-    """
+    """Return a value of a row, ready to print: `spans` of a text or `near` columns, which come first, are marked."""
     if isinstance(value, str):
         return _draw_text(value, style, spans)
     if isinstance(value, np.ndarray):
@@ -64,30 +50,13 @@ def draw_value(
 
 
 def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:
-    """Return images side by side, as many as fit, with the lines below each.
-
-    Args:
-        title: above all of them.
-        entries: an image and the lines below it, each.
-        console: that they are for.
-    """
+    """Return images side by side, as many as fit, with the lines below each."""
     drawn = [Group(draw_image(image, console), *lines) for image, lines in entries]
     return Group(Text(title, style="bold"), Columns(drawn, padding=(1, 3), expand=False))
 
 
 def draw_image(image: np.ndarray, console: Console, *, widest: int = 24) -> Text:
-    """Return an image as lines of characters: two pixels per character in color, or shaded blocks without.
-
-    Args:
-        image: uint8 [height, width, channels], of 1 or 3 channels.
-        console: that it is for; where it has no colors, shades are drawn.
-        widest: characters per line at most.
-
-    Example:
-        >>> dark_and_light = np.array([[[0], [255]]], np.uint8)
-        >>> draw_image(dark_and_light, Console(color_system=None)).plain
-        '  ██'
-    """
+    """Return an image as lines of characters: two pixels per character in color, or shaded blocks without."""
     if console.color_system is None:
         steps = (_shrunk(image, widest // 2).mean(axis=2) / 256 * len(_SHADES)).astype(int)
         return Text("\n".join("".join(_SHADES[step] * 2 for step in line) for line in steps.tolist()), no_wrap=True)

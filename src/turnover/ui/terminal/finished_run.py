@@ -23,13 +23,7 @@ _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 
 
 def finish(run: Run[Any], terminal: Terminal, watch: Watch) -> None:
-    """Write the report of a finished run and print its findings.
-
-    Args:
-        run: a finished one.
-        terminal: to print to.
-        watch: called before and after the report.
-    """
+    """Write the report of a finished run and print its findings."""
     from turnover.ui.html import collect, write_report
 
     began = time.perf_counter()
@@ -97,12 +91,7 @@ def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> d
 
 
 def took(run: Run[Any], report: float) -> str:
-    """Return how long a run took, as a sentence that says what is counted.
-
-    Args:
-        run: with the seconds of its stages.
-        report: seconds that its report took.
-    """
+    """Return how long a run took, as a sentence that says what is counted."""
     stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in run.about.seconds.items() if seconds >= 1)
     whole = duration(sum(run.about.seconds.values()) + report)
     parts = f" ({stages}, report {duration(report)})" if stages else ""

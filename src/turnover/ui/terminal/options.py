@@ -14,12 +14,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 def open_classifier(folder: Path) -> Run:
-    """Return a finished run that learned labels.
-
-    Raises:
-        ApplicationError: it is a language model.
-        RunError: there is no finished run.
-    """
+    """Return a finished run that learned labels; a language model is rejected."""
     run = open_run(folder)
     if run.task.name == "lm":
         raise ApplicationError(

@@ -29,11 +29,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def resumable(sentence: str | Callable[[], str]) -> Iterator[None]:
-    """Let Ctrl-C end what is within with a sentence.
-
-    Args:
-        sentence: what is kept and how to go on; a function is asked when Ctrl-C comes.
-    """
+    """Let Ctrl-C end what is within with a sentence on what is kept; a function is asked when Ctrl-C comes."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -41,11 +37,7 @@ def resumable(sentence: str | Callable[[], str]) -> Iterator[None]:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that ends with a sentence and a code, whatever happens in it.
-
-    Args:
-        command: takes `as_json` and `debug` by name.
-    """
+    """Return a command that ends with a sentence and a code, whatever happens in it."""
 
     @functools.wraps(command)
     def guard(*args: Any, **kwargs: Any) -> None:

@@ -41,11 +41,7 @@ def report(
 
 
 def _open_page(page: Path) -> None:
-    """Open a file in the user's browser.
-
-    Raises:
-        RunError: there is no display or no browser.
-    """
+    """Open a file in the user's browser."""
     address = page.resolve().as_uri()
     try:
         opened = webbrowser.get().open(address)

@@ -177,15 +177,7 @@ def _how_to_resume(folder: Path) -> str:
 
 
 def _settings_of(given: Mapping[str, Any], config: Path | None) -> RunConfig:
-    """Return the settings of a run: those of a file, overridden by those of the command line.
-
-    Args:
-        given: by name of the setting; None: not given.
-        config: file of settings; None: the defaults.
-
-    Raises:
-        RunError: there is no data, or a setting is out of range.
-    """
+    """Return the settings of a run: those of a file, overridden by those of the command line."""
     chosen = {name: value for name, value in given.items() if name in _DEFAULTS and value not in (None, [], ())}
     zero = [f"--{name.replace('_', '-')}" for name in _OPEN if chosen.get(name) == 0]
     if zero:
@@ -211,14 +203,7 @@ def _settled(name: str, value: Any) -> Any:
 
 
 def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> Path:
-    """Return the folder of a run.
-
-    Args:
-        settings: of the run.
-        config: file that they came from; None: from the command line.
-        out: folder that was asked for; None: runs/NAME, the folder of `config` where it holds the same run unfinished,
-            or a new one beside it where that is finished.
-    """
+    """Return `out`; or the folder of `config`, a new one beside it where that run is finished; or runs/NAME."""
     if out is not None:
         return out
     if config is None or not (config.parent / "run.json").is_file():
@@ -234,12 +219,7 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
 
 
 def _name_of(data: str) -> str:
-    """Return a name for the folder of a run.
-
-    Example:
-        >>> _name_of("/data/my reviews.csv"), _name_of("stanfordnlp/sst2"), _name_of("images/")
-        ('my-reviews', 'sst2', 'images')
-    """
+    """Return a name for the folder of a run."""
     name = Path(data).name
     stem = name.removesuffix(".gz").rsplit(".", 1)[0] if "." in name.lstrip(".") else name
     return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "run"

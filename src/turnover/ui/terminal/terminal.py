@@ -40,13 +40,7 @@ class _Stage:
 
 
 class Bars:
-    """A watch that draws a bar for every stage on a terminal, and foretells long stages in a sentence everywhere.
-
-    Args:
-        console: where to draw.
-        advice: what to do where a stage takes long, a sentence.
-        clock: seconds that pass.
-    """
+    """A watch that draws a bar for every stage on a terminal, and foretells long stages in a sentence everywhere."""
 
     def __init__(self, console: Console, *, advice: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._advice, self._clock = advice, clock
@@ -97,16 +91,7 @@ class Bars:
 
 
 class Terminal:
-    """What a command prints to.
-
-    Args:
-        as_json: standard output is kept free for the result as JSON.
-
-    Attributes:
-        as_json: whether the result is wanted as JSON.
-        words: for everything that a person reads: standard output, or standard error where JSON goes there.
-        aside: for progress and remarks: always standard error.
-    """
+    """What a command prints to: `words` for people, `aside` for progress; with JSON, standard output is kept free."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -114,11 +99,7 @@ class Terminal:
         self.words = self.aside if as_json else Console(highlight=False)
 
     def bars(self, *, advice: str = "") -> Bars:
-        """Return bars for a function that takes a watch; they show only while someone looks.
-
-        Args:
-            advice: what to do where something takes long.
-        """
+        """Return bars for a function that takes a watch; they show only while someone looks."""
         return Bars(self.aside, advice=advice)
 
     def result(self, data: Mapping[str, Any]) -> None:

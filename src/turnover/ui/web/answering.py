@@ -34,12 +34,7 @@ class _Query:
 
 
 class Answering:
-    """Answers questions about a run; only one at a time may be asked.
-
-    Args:
-        run: a finished one.
-        browsing: shows its rows.
-    """
+    """Answers questions about a run; only one at a time may be asked."""
 
     def __init__(self, run: Run[Any], browsing: Browsing) -> None:
         self._run, self._browsing = run, browsing
@@ -139,15 +134,7 @@ class Answering:
         return run.inputs(query.value[None] if run.kind == "image" else [query.value])
 
     def _explained(self, x: Tensor, query: _Query, examples_of: str, *, k: int) -> Explanations:
-        """Return the examples behind the prediction of one input [1, ...].
-
-        Args:
-            x: the input.
-            query: what it was made of.
-            examples_of: examples of the predicted label (and of any where they oppose it), of all labels, or of the one
-                named.
-            k: supporting and opposing examples, each.
-        """
+        """Return the examples behind the prediction of one input [1, ...]."""
         run, row = self._run, None if query.row is None else query.row.row
         inputs = x if row is None else (x, run.y[row : row + 1])
         chosen = None if examples_of in (PREDICTED, ALL) else self._browsing.label_number(examples_of)

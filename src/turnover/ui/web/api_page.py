@@ -40,12 +40,7 @@ class Schema:
 
 
 def operations(openapi: Mapping[str, Any], address: str) -> list[Operation]:
-    """Return all operations of an OpenAPI description.
-
-    Args:
-        openapi: the description.
-        address: of the server, for examples.
-    """
+    """Return all operations of an OpenAPI description."""
     return [
         _operation(method, path, content, address)
         for path, methods in openapi["paths"].items()

@@ -32,27 +32,7 @@ def make_app(
 ) -> FastAPI:
     """Return the live page of a run as an ASGI app; the model is loaded in the background when it starts.
 
-    Args:
-        run: a finished one, of texts, images or a table.
-        token: what clients must send; None: everyone who reaches the port may use it.
-        hosts: names that the server may be called by; None: any, which needs a token.
-        most_waiting: requests that may wait beside the one that is answered; others get status 503.
-        seconds: timeout of a request.
-        body_seconds: timeout for the body of a request to arrive.
-
-    Raises:
-        RunError: the run cannot be served.
-
-    Example:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from turnover.runs import RunConfig, start_run
-        >>> file = Path(tempfile.mkdtemp()) / "fruit.csv"
-        >>> rows = [f"a {label} pear of {n} grams,{label}" for n in range(20) for label in ("good", "bad")]
-        >>> _ = file.write_text(chr(10).join(["text,label", *rows]))
-        >>> config = RunConfig(str(file), text="text", label="label", hidden=64, replicas=1, epochs=20)
-        >>> make_app(start_run(config, file.with_name("run"))).title
-        'turnover: fruit.csv'
+    Without a token everyone who reaches the port may use it; None as `hosts`, any name, needs a token.
     """
     if hosts is None and token is None:
         raise RunError("a server that answers to any name needs a token: make_app(run, token=..., hosts=None).")

@@ -17,12 +17,7 @@ Order = Literal["label_errors", "errors", "file"]
 
 
 class Browsing:
-    """The rows of a run with their held-out predictions.
-
-    Args:
-        run: a finished one.
-        marks: rows that were marked as wrong.
-    """
+    """The rows of a run with their held-out predictions."""
 
     def __init__(self, run: Run[Any], marks: MarkBook) -> None:
         self._run, self._marks = run, marks
@@ -65,12 +60,7 @@ class Browsing:
         return row
 
     def row(self, row: int, *, with_prediction: bool = True) -> Row:
-        """Return a row.
-
-        Args:
-            row: its number.
-            with_prediction: with its held-out prediction.
-        """
+        """Return a row, with its held-out prediction where asked for."""
         examples = self._examples
         return Row(
             row=self.check(row),
@@ -94,14 +84,9 @@ class Browsing:
     def listed(
         self, *, order: Order = "label_errors", split: str = "", label: str = "", words: str = "", marked: bool = False
     ) -> np.ndarray:
-        """Return the numbers of the rows that fit a filter.
+        """Return the numbers of the rows that fit a filter; "" as split, label or words is any.
 
-        Args:
-            order: likely label errors first; only errors, the most confident first; or as in the file.
-            split: only rows of this split; "": all.
-            label: only rows of this label; "": all.
-            words: only rows whose text, cells or name contain this, in any case; "": all.
-            marked: only rows that were marked.
+        Likely label errors come first, or only errors, the most confident first, or rows as in the file.
         """
         orders = {"label_errors": lambda: self.label_errors, "errors": lambda: self.errors}
         rows = orders.get(order, lambda: np.arange(len(self._examples)))()

@@ -37,14 +37,7 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class MarkBook:
-    """The marks of a run, in RUN/marks.json: there whole after every change.
-
-    Args:
-        run: whose rows are marked.
-
-    Raises:
-        RunError: the file is there and cannot be read.
-    """
+    """The marks of a run, in RUN/marks.json: there whole after every change."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -71,12 +64,7 @@ class MarkBook:
         return self._marks.get(row)
 
     def put(self, row: int, label: str | None) -> Mark:
-        """Mark a row; the label of an earlier mark is replaced.
-
-        Args:
-            row: a number that exists.
-            label: the right one; None: the row is to be removed.
-        """
+        """Mark a row with the right label, None where it is to be removed; an earlier mark is replaced."""
         mark = _mark(self._run, row, label, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
         with self._lock:
             changed = {number: one for number, one in self._marks.items() if number != row}
@@ -101,22 +89,13 @@ class MarkBook:
 
 @dataclass(frozen=True)
 class CorrectedFile:
-    """A file to download.
-
-    Attributes:
-        name: to save it as.
-        content: of the file.
-        changed: how many rows have another label.
-        removed: how many rows are left out.
-        elsewhere: marks of rows that stand in other files, of validation or test rows.
-        note: what the user should know, or "".
-    """
+    """A file to download."""
 
     name: str
     content: bytes
     changed: int
     removed: int
-    elsewhere: int = 0
+    elsewhere: int = 0  # marks of rows that stand in other files, of validation or test rows
     note: str = ""
 
 
@@ -125,11 +104,6 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
 
     Lines of csv, tsv and jsonl files that were not marked stay byte for byte. Where the file is gone or was changed
     since, the rows that the run kept are written. For images it is a csv of their names and labels.
-
-    Args:
-        rows: of the run.
-        source: file or folder that they were read from.
-        marks: which rows are wrong, and what is right.
     """
     own = [mark for mark in marks if not len(rows.fixed) or rows.fixed[mark.row] <= 0]
     labels = {mark.row: _value_of(rows, mark.label) for mark in own if mark.label is not None}

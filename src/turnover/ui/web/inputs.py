@@ -52,13 +52,7 @@ def columns_of(run: Run) -> tuple[Column, ...]:
 
 
 def checked_values(run: Run, values: Mapping[str, Any], row: int | None) -> dict[str, Any]:
-    """Return the values of one row of a table: those of a row of the data, changed by what was given.
-
-    Args:
-        run: of a table.
-        values: by column; numbers may be texts.
-        row: number of the row to begin with; None: everything is missing.
-    """
+    """Return values of a table's row: those of `row` (None: all missing), changed by what was given."""
     columns = columns_of(run)
     known = [column.name for column in columns]
     unknown = [name for name in values if name not in known]
@@ -76,15 +70,7 @@ def as_cells(values: Mapping[str, Any]) -> list[Cell]:
 
 
 def read_upload(content: bytes, run: Run) -> np.ndarray:
-    """Return an image as the run's images are: uint8 [height, width, channels].
-
-    Args:
-        content: of the file.
-        run: of images.
-
-    Raises:
-        DataFileError: it is no image, damaged, or too large.
-    """
+    """Return an image as the run's images are: uint8 [height, width, channels]."""
     image_module = need_pillow()
     if not content:
         raise DataFileError("no image was uploaded. Choose a file.")

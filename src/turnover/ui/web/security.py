@@ -52,13 +52,9 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets requests through that may be answered, and sets the headers of all answers.
+    """Lets requests through that know the token and call one of `hosts`, and sets the headers of all answers.
 
-    Args:
-        app: what is called within.
-        token: what a client must know; None: everyone who reaches the port may ask.
-        hosts: names that the server may be called by, so that no page elsewhere reaches it under a name of its own
-            (DNS rebinding); None: any.
+    Hosts are checked so that no page elsewhere reaches the server under a name of its own (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str] | None) -> None:
@@ -169,12 +165,7 @@ def _same_origin(request: Request) -> bool:
 
 
 class BodyLimits:
-    """Rejects bodies that are too large (413) or take too long to arrive (408).
-
-    Args:
-        app: what is called within.
-        seconds: for the whole body.
-    """
+    """Rejects bodies that are too large (413) or take too long to arrive (408)."""
 
     def __init__(self, app: ASGIApp, *, seconds: float = 15.0) -> None:
         self._app, self._seconds = app, seconds

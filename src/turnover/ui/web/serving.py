@@ -18,13 +18,7 @@ _MOST_CONNECTIONS = 200
 
 
 class LiveServer:
-    """A server whose port is bound; made by `open_server`.
-
-    Attributes:
-        address: to open in a browser; with the token, where there is one.
-        token: what clients must know, or None.
-        port: that it listens on.
-    """
+    """A server whose port is bound; made by `open_server`."""
 
     def __init__(self, app: Any, bound: socket.socket, address: str, token: str | None) -> None:
         import uvicorn
@@ -83,17 +77,6 @@ def open_server(
     """Return a server for a run, its port bound: `run()` it, or use it in a `with` statement.
 
     Beyond this machine only those who know a token may ask; where none is given, one is made.
-
-    Args:
-        run: a finished one.
-        host: name or number to listen on; "0.0.0.0" for all.
-        port: 0 for any that is free.
-        token: what clients must know, at least 16 letters.
-        **options: of `make_app`.
-
-    Raises:
-        MissingExtraError: fastapi or uvicorn is not installed.
-        RunError: the port is in use, the host is not ours, or the token is short.
     """
     try:
         import uvicorn  # noqa: F401

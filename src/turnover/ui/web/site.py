@@ -13,15 +13,7 @@ from .work_queue import WorkQueue
 
 @dataclass(frozen=True)
 class Site:
-    """A run that is served.
-
-    Attributes:
-        run: a finished one.
-        browsing: its rows.
-        answering: questions about it; only by the queue.
-        marks: rows that were marked as wrong.
-        queue: in which questions wait.
-    """
+    """A run that is served."""
 
     run: Run
     browsing: Browsing

@@ -23,16 +23,6 @@ class WorkQueue:
 
     A job that nobody waits for any more is taken out of the queue; one that runs already is finished, and counts as
     waiting until then, so that nothing piles up behind a slow model.
-
-    Args:
-        most_waiting: how many jobs may wait beside the one that runs.
-        seconds: how long a request waits for its answer.
-
-    Example:
-        >>> queue = WorkQueue()
-        >>> asyncio.run(queue.run(lambda: 6 * 7))
-        42
-        >>> queue.close()
     """
 
     def __init__(self, *, most_waiting: int = 32, seconds: float = 30.0) -> None:
@@ -49,12 +39,7 @@ class WorkQueue:
         return len(self._unfinished)
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Return what a job returns.
-
-        Raises:
-            QueueFullError: too many wait already.
-            TooSlowError: it took too long.
-        """
+        """Return what a job returns."""
         future = self.start(job)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.seconds)
@@ -64,11 +49,7 @@ class WorkQueue:
             raise TooSlowError from error
 
     def start(self, job: Callable[[], T]) -> "Future[T]":
-        """Put a job into the queue.
-
-        Raises:
-            QueueFullError: too many wait already.
-        """
+        """Put a job into the queue."""
         with self._lock:
             if len(self._unfinished) > self.most_waiting:
                 raise QueueFullError
