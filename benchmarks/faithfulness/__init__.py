@@ -1,4 +1,4 @@
-"""How far scores can be trusted: turn-over dropout and its baselines on the same data, splits and ground truth.
+"""Faithfulness of scores: turn-over dropout and its baselines on the same data, splits and ground truth.
 
 Owns: the tasks, all methods, the table and its page. Must not know: anything of the library that users cannot see.
 

@@ -139,7 +139,7 @@ def _verdict(reached: bool, *figures: Figures) -> str:
 
 
 def gaps(result: Figures) -> list[str]:
-    """Return a line a task and ground truth."""
+    """Return one line per task and ground truth."""
     chosen = (result["choice"] or {}).get("default")
     lines = []
     for task in result["tasks"].values():

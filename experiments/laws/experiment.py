@@ -85,7 +85,7 @@ def _noise_and_signal(config: Config, setting: dict[str, int], seed: int) -> dic
     recipe, _ = digits_recipe(**{"hidden": config.hidden, **setting}, seed=seed, epochs=epochs)
     asked = turnover.Influence(recipe.fit(seed=seed))
     scores = asked.pairwise(digit_queries(config.queries), ids=range(rows))
-    noise = np.asarray(scores.noise.spread, np.float64)
+    noise = np.asarray(scores.noise.std, np.float64)
     excess = np.square(scores.values.astype(np.float64)).mean(0) - np.square(noise)
     # The variance of noise and of scores, query by query; a signal can come out below zero, so means are taken first.
     return {"noise": float(np.square(noise).mean()), "signal": float(excess.mean())}
@@ -173,7 +173,7 @@ def _verdict(fit: dict[str, float] | None, simple: float, law: str) -> str:
     if fit is None:
         return "too few points show a signal to fit a law"
     off = abs(fit["exponent"] - simple)
-    # The error of a fit over few points on one line may be tiny, where a tenth is no other law.
+    # The error of a fit over few points on one line may be tiny, where a tenth is not another law.
     if off <= max(0.1, 2 * fit["stderr"]):
         return f"{law}, as a simple law says"
     return f"not as a simple law says, where {law}: {fit['exponent']:.2f} instead of {simple:g}"

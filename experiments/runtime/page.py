@@ -177,12 +177,12 @@ def _growth(result: Mapping[str, Any]) -> Iterable[str]:
     ]
     yield from ["", markdown_table(["instances", "Koh+", *map(network_title, names)], rows), ""]
     first, last = result["growth"][0], result["growth"][-1]
-    grown = [name for name in names if _ratio(last, name) > 2 * _ratio(first, name)]
+    doubled = [name for name in names if _ratio(last, name) > 2 * _ratio(first, name)]
     yield (
-        "Both methods are linear in the instances, so that ratios grow only as far as fixed costs are spread, such as "
+        "Both methods are linear in the instances, so ratios grow only as more of them share the fixed costs, such as "
         f"the {result['null_ids']:,} null ids that the engine scores besides. From "
         f"{first['instances']:,} to {last['instances']:,} instances they grow more than twofold for "
-        f"{_listed_titles(grown)}."
+        f"{_listed_titles(doubled)}."
     )
     yield ""
 

@@ -275,7 +275,7 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     ]
     yield (
         f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}"
-        + (f", but {' and '.join(near)} do not differ beyond noise here." if near else ".")
+        + (f", but {' and '.join(near)} do not differ significantly here." if near else ".")
     )
     yield ""
     yield from (f"- {told}" for told in (on_masks(accuracy, tested), on_dropout(accuracy, tested)))

@@ -182,7 +182,7 @@ def _measured(
     queries = (held[0][: config.queries], held[1][: config.queries])
     pairs = np.asarray(influence.pairwise(queries, progress=False).values)
     with warnings.catch_warnings():
-        # That self-influence is not beyond noise is a finding here, not a mistake in the ids.
+        # That self-influence is not significant is a finding here, not a mistake in the ids.
         warnings.simplefilter("ignore", TurnOverWarning)
         own = np.asarray(influence.self_influence(progress=False).values)
     by_self, by_mean = (mislabel_detection(one, wrong, share=0.1) for one in (own, -pairs.mean(1)))

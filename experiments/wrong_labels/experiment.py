@@ -15,8 +15,9 @@ from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
 from experiments.findings import Finding, spread
 from experiments.runner import kept
+from turnover.applications import examine_memorized
 from turnover.evaluation import markdown_table
-from turnover.runs import Run, RunConfig, run_memorized, run_recipe, start_run
+from turnover.runs import Run, RunConfig, run_recipe, start_run
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
     wrong = labels.changed[numbers]
     first = int(wrong.sum())
     began = time.process_time()
-    report = run_memorized(finished).order[:first]
+    report = examine_memorized(finished).order[:first]
     lists = {"turnover": (report, finished.about.seconds["training"] + time.process_time() - began)}
     lists |= {
         "cleanlab": _cleanlab(finished, config.folds, first, _folds_of_network),

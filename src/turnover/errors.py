@@ -72,7 +72,7 @@ class NestedInstancesError(TurnOverError, RuntimeError):
 
 
 class ViewError(TurnOverError, ValueError):
-    """A view other than "keep", "flip" or "full", or not one a row."""
+    """A view other than "keep", "flip" or "full", or not one per row."""
 
 
 class BatchSizeError(TurnOverError, ValueError):

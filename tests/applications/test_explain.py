@@ -153,7 +153,7 @@ def test_queries_without_labels_are_explained(digits, queries):
     assert not any(one.error for one in found)
 
 
-def test_errors_are_found_the_surest_first(digits, queries):
+def test_the_most_confident_errors_come_first(digits, queries):
     said = predictions(digits.influence, queries)
     with torch.no_grad():
         wrong = digits.model(queries[0]).argmax(1) != queries[1]

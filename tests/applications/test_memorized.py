@@ -1,4 +1,4 @@
-"""Self-influence and doubtful labels."""
+"""Self-influence and likely label errors."""
 
 import json
 

@@ -18,7 +18,7 @@ X = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] + 0.5 * X[:, 1] > 0).long()
 QX = torch.randn(5, 3, generator=torch.Generator().manual_seed(2))
 QY = (QX[:, 0] > 0).long()
-GOODNESS = {"loss": loss_turned_round, "probability": probability, "accuracy": accuracy}
+SCORES_OF = {"loss": loss_turned_round, "probability": probability, "accuracy": accuracy}
 
 
 def build() -> nn.Module:
@@ -33,14 +33,14 @@ def recipe(**changes) -> TrainingRecipe:
     return TrainingRecipe(**{"build": build, "inputs": X, "targets": Y, "epochs": 3, "batch_size": 5, **changes})
 
 
-@pytest.mark.parametrize("measure", GOODNESS)
+@pytest.mark.parametrize("measure", SCORES_OF)
 def test_all_estimates_equal_their_definition(measure):
     method = FeldmanZhang(recipe(), models=14, share=0.6, seed=5, measure=measure)
     subsets, seeds = method.plan()
     models = trained(recipe(), subsets, seeds)
 
     def twin(row, x, y):
-        return influence_twin(models, subsets, row, (x, y), GOODNESS[measure])
+        return influence_twin(models, subsets, row, (x, y), SCORES_OF[measure])
 
     needed = np.array([[twin(row, x, y) for x, y in zip(QX, QY, strict=True)] for row in range(12)])
     found = method.pairwise((QX, QY))
@@ -52,10 +52,10 @@ def test_all_estimates_equal_their_definition(measure):
     assert np.allclose(memorized.values, own[:, 0], atol=1e-6)
     assert np.allclose(memorized.stderr, own[:, 1], atol=1e-6)
 
-    def mean_goodness(model, x, y):
-        return sum(GOODNESS[measure](model, one, label) for one, label in zip(x, y, strict=True)) / len(x)
+    def mean_score(model, x, y):
+        return sum(SCORES_OF[measure](model, one, label) for one, label in zip(x, y, strict=True)) / len(x)
 
-    whole = np.array([influence_twin(models, subsets, row, (QX, QY), mean_goodness) for row in range(12)])
+    whole = np.array([influence_twin(models, subsets, row, (QX, QY), mean_score) for row in range(12)])
     mean = method.mean((QX, QY))
     assert np.allclose(mean.values, whole[:, 0], atol=1e-6)
     assert np.allclose(mean.stderr, whole[:, 1], atol=1e-6)

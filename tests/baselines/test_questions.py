@@ -1,4 +1,4 @@
-"""Answers that take long are kept in parts: an interrupted run goes on, and another method's folder is refused."""
+"""Answers that take long are kept in parts: an interrupted run is resumed, and another method's folder is rejected."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A recorded training is the same in memory and in a folder, and a folder of another training is refused."""
+"""A recorded training is the same in memory and in a folder, and a folder of another training is rejected."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Rows of an iterable are counted, and refused where counting would give wrong ids."""
+"""Rows of an iterable are counted, and rejected where counting would give wrong ids."""
 
 import pickle
 import random

@@ -1,4 +1,4 @@
-"""The runner of experiments: one configuration a folder, resumed or refused, pages and an index."""
+"""The runner of experiments: one configuration per folder, resumed or rejected, pages and an index."""
 
 import importlib
 import json

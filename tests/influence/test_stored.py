@@ -1,4 +1,4 @@
-"""Scores in a folder: resumed to the same bytes, refused by name, mended where damaged."""
+"""Scores in a folder: resumed to the same bytes, rejected by name, mended where damaged."""
 
 import hashlib
 import os

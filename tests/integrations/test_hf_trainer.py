@@ -82,7 +82,7 @@ def test_every_batch_trains_its_own_rows_and_no_column_that_the_model_does_not_t
             seen.append((now.ids.tolist(), now.view, sorted(inputs)))
             return super().compute_loss(model, inputs, *args, **options)
 
-    train(tmp_path, masked(), kind=Watching, max_steps=2)  # `pad` itself refuses other columns
+    train(tmp_path, masked(), kind=Watching, max_steps=2)  # `pad` itself rejects other columns
     names = ["attention_mask", "input_ids", "labels"]
     assert seen == [([0, 1, 2, 3], "keep", names), ([4, 5, 6, 7], "keep", names)]
 

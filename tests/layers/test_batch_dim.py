@@ -150,7 +150,7 @@ def test_a_batch_of_one_with_as_many_positions_as_ids_is_expanded_also_in_an_unt
 
 def test_one_id_and_one_row_work_in_either_dimension():
     model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
-    model.norm.eval()  # refuses a single value
+    model.norm.eval()  # rejects a single value
     for length in (1, 4):
         with watched(model, "fc") as seen, turnover.instances([IDS[0]]):
             model(torch.randn(1, length, 6))

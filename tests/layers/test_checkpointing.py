@@ -16,7 +16,7 @@ OTHERS = [90, 91, 92, 93, 94]
 
 
 class Checkpointed(nn.Module):
-    """The MLP in two checkpoints, one a site."""
+    """The MLP in two checkpoints, one per site."""
 
     def __init__(self, net: nn.Sequential, **options) -> None:
         super().__init__()

@@ -49,10 +49,15 @@ def train_in_parallel(rank: int, folder: str) -> None:
         try:
             other = turnover.wrap(turnover.unwrap(make()), at=["4"], seed=1)
             model.load_state_dict({f"module.{name}": value for name, value in other.state_dict().items()})
-            refused = False
+            rejected = False
         except RecipeMismatchError:
-            refused = True
-        result = {"steps": steps, "state": state, "refused": refused, "passes": masking_of(model.module).learned.passes}
+            rejected = True
+        result = {
+            "steps": steps,
+            "state": state,
+            "rejected": rejected,
+            "passes": masking_of(model.module).learned.passes,
+        }
         torch.save(result, Path(folder) / f"{rank}.pt")
     finally:
         torch.distributed.destroy_process_group()
@@ -91,4 +96,4 @@ def test_the_prefix_of_the_state_dict_changes_no_bit(results):
 
 def test_what_was_learned_travels_and_another_recipe_is_rejected_under_the_prefix(results):
     assert [result["passes"] for result in results] == [1, 1]
-    assert all(result["refused"] for result in results)
+    assert all(result["rejected"] for result in results)

@@ -1,4 +1,4 @@
-"""What `turnover.instances` takes, what it refuses, and `repeat`."""
+"""What `turnover.instances` takes, what it rejects, and `repeat`."""
 
 import re
 

@@ -1,7 +1,7 @@
 """The codebook has the rates that theory gives for its number of rows and picks.
 
 A codebook is one draw of rows * width bits that all ids share, so rates scatter from codebook to
-codebook. The units of one wide codebook are independent draws: the spread over units gives the
+codebook. The units of one wide codebook are independent draws: the variance over units gives the
 standard error of every mean over them.
 """
 

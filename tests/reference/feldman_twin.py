@@ -39,13 +39,13 @@ def influence_twin(
     subsets: np.ndarray,
     row: int,
     query: tuple[Tensor, Tensor],
-    goodness: Callable[[nn.Module, Tensor, Tensor], float],
+    score: Callable[[nn.Module, Tensor, Tensor], float],
 ) -> tuple[float, float]:
     """Return the influence of one row on one query and its standard error; NaN where a group is too small."""
     having, lacking = [], []
     with torch.no_grad():
         for model, subset in zip(models, subsets, strict=True):
-            (having if subset[row] else lacking).append(goodness(model, *query))
+            (having if subset[row] else lacking).append(score(model, *query))
     if not having or not lacking:
         return nan, nan
     if len(having) < 2 or len(lacking) < 2:

@@ -72,6 +72,6 @@ def rank_p_value(score: float, null: Row) -> float:
 
 
 def noise_ratio(column: Row, noise: float) -> float:
-    """The spread of noise by that of what is finite in the column."""
+    """The standard deviation of noise divided by that of the finite values of the column."""
     whole = spread([value for value in column if math.isfinite(value)])
     return noise / whole if whole > 0 else math.nan

@@ -70,7 +70,7 @@ def test_every_sequence_has_a_score_and_so_has_every_token(kind):
     assert scores.values.shape == (16,)
     assert all(scores.tokens(row).shape == (8,) for row in range(16))
     assert scores.null is not None
-    # Random text can only be learned by heart.
+    # Random text can only be memorized.
     assert scores.values.mean() > 3 * scores.null.std() / len(scores) ** 0.5
 
 

@@ -1,4 +1,4 @@
-"""Settings of a run: refused all at once, and the same after a file."""
+"""Settings of a run: rejected all at once, and the same after a file."""
 
 import pytest
 

@@ -109,10 +109,10 @@ def test_an_interrupted_run_is_resumed(config, run, tmp_path, stage):
 
 
 def test_a_finished_run_is_not_trained_again(config, run):
-    def refuse(stage, done, total, note=""):
+    def reject(stage, done, total, note=""):
         raise AssertionError(stage)
 
-    assert start_run(config, run.folder.path, watch=refuse).complete
+    assert start_run(config, run.folder.path, watch=reject).complete
 
 
 def test_a_folder_with_other_settings_is_refused_by_name(config, run):

@@ -34,10 +34,10 @@ def test_queries_without_names_are_numbered_anew():
 
 
 def test_paths_are_listed_and_so_is_what_the_parts_are_about():
-    one = Scores([[1.0]], ids=[7], path="grown", provenance={"queries": "ab12", "seed": 0})
-    two = Scores([[2.0]], ids=[7], path="repeated", provenance={"queries": "cd34", "seed": 0})
+    one = Scores([[1.0]], ids=[7], path="broadcast", provenance={"queries": "ab12", "seed": 0})
+    two = Scores([[2.0]], ids=[7], path="expanded", provenance={"queries": "cd34", "seed": 0})
     both = Scores.concat([one, two, one.select()])
-    assert both.path == "grown | repeated"
+    assert both.path == "broadcast | expanded"
     assert both.provenance == {"queries": ["ab12", "cd34", "ab12"], "seed": 0}
     with pytest.raises(ScoresError, match="queries is 'ab12' in part 0 and 'cd34' in part 1"):
         Scores.concat([one, two], over="ids")
@@ -57,7 +57,7 @@ def test_rounding_does_not_keep_parts_apart():
     assert Scores.concat([one, two], over="ids").offset.tolist() == [0.5]
 
 
-def refusal(over, **changes):
+def rejection(over, **changes):
     base = {"ids": [7], "queries": ["a"], "null": [[0.5], [1.0]], "offset": [0.5], "provenance": {"seed": 0}}
     new = {"queries": ["b"]} if over == "queries" else {"ids": [8]}
     with pytest.raises(ScoresError) as caught:
@@ -67,24 +67,24 @@ def refusal(over, **changes):
 
 def test_scores_of_different_things_are_refused_by_name():
     for over in ("queries", "ids"):
-        assert "unit is 'loss' in part 0 and 'margin' in part 1" in refusal(over, unit="margin")
-        assert "replicas is 1 in part 0 and 2 in part 1" in refusal(over, replicas=2)
-        assert "seed is 0 in part 0 and None in part 1" in refusal(over, provenance={})
-        assert "offset is there in part 0 and not in part 1" in refusal(over, offset=None)
-        assert "stderr is there in part 1 and not in part 0" in refusal(over, stderr=[[1.0]])
-        assert "null is there in part 0 and not in part 1" in refusal(over, null=None)
-    both = refusal("ids", unit="margin", provenance={"seed": 1})
+        assert "unit is 'loss' in part 0 and 'margin' in part 1" in rejection(over, unit="margin")
+        assert "replicas is 1 in part 0 and 2 in part 1" in rejection(over, replicas=2)
+        assert "seed is 0 in part 0 and None in part 1" in rejection(over, provenance={})
+        assert "offset is there in part 0 and not in part 1" in rejection(over, offset=None)
+        assert "stderr is there in part 1 and not in part 0" in rejection(over, stderr=[[1.0]])
+        assert "null is there in part 0 and not in part 1" in rejection(over, null=None)
+    both = rejection("ids", unit="margin", provenance={"seed": 1})
     assert "unit is" in both
     assert "seed is 0 in part 0 and 1 in part 1" in both
 
 
 def test_parts_that_do_not_meet_are_refused_by_name():
-    assert "ids of part 1 differ from those of part 0" in refusal("queries", ids=[8])
-    assert "part 0 has the scores of 2 null ids and part 1 of 3" in refusal("queries", null=np.ones((3, 1)))
-    assert "queries of part 1 differ from those of part 0" in refusal("ids", queries=["b"])
-    assert "instance 7 is in more than one part" in refusal("ids", ids=[7])
-    assert "offset of part 1 differs from that of part 0" in refusal("ids", offset=[0.6])
-    assert "null of part 1 differs from that of part 0" in refusal("ids", null=[[0.5], [2.0]])
+    assert "ids of part 1 differ from those of part 0" in rejection("queries", ids=[8])
+    assert "part 0 has the scores of 2 null ids and part 1 of 3" in rejection("queries", null=np.ones((3, 1)))
+    assert "queries of part 1 differ from those of part 0" in rejection("ids", queries=["b"])
+    assert "instance 7 is in more than one part" in rejection("ids", ids=[7])
+    assert "offset of part 1 differs from that of part 0" in rejection("ids", offset=[0.6])
+    assert "null of part 1 differs from that of part 0" in rejection("ids", null=[[0.5], [2.0]])
 
 
 def test_there_must_be_something_to_join():

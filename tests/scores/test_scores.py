@@ -1,4 +1,4 @@
-"""Scores: what they hold, what they refuse, means, parts and text."""
+"""Scores: what they hold, what they reject, means, parts and text."""
 
 import copy
 import pickle
@@ -270,8 +270,8 @@ def test_scores_read_well():
         "Scores of 2 training instances on 2 queries, in units of loss (positive: the training instance helps)",
         "  queries     is it good?, qqqqqqqqqqqqqqqqqqqqq...",
         "  values      -1 to 2, mean 0.5; 1 of 4 failed (NaN)",
-        "  stderr      0.25; spread of null ids",
-        "  noise       0.24 of the spread of scores, signal 94% of their variance (median of the queries)",
+        "  stderr      0.25; standard deviation of null ids",
+        "  noise       0.24 of the standard deviation of scores, signal 94% of their variance (median of the queries)",
         "  offset      0.125 to 0.25, mean 0.188; mean of null ids, subtracted",
         "  path        generic, broadcast at fc1",
         "  provenance  seed",

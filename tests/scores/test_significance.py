@@ -51,7 +51,7 @@ NOISE = {
     "bell": lambda rng, size: rng.normal(size=size),
     "student, 5 df": lambda rng, size: rng.standard_t(5, size=size),
     "double exponential": lambda rng, size: rng.laplace(size=size),
-    "changing spread": lambda rng, size: rng.normal(size=size) * np.exp(rng.normal(size=size)),
+    "changing variance": lambda rng, size: rng.normal(size=size) * np.exp(rng.normal(size=size)),
     "skewed": lambda rng, size: rng.gamma(2.0, size=size) - 2,
     "very skewed": lambda rng, size: rng.lognormal(sigma=0.7, size=size),
     "bounded": lambda rng, size: rng.uniform(-1, 1, size=size),
@@ -79,7 +79,7 @@ def test_one_in_twenty_of_pure_noise_has_a_p_value_below_one_twentieth_and_nothi
 
 
 def test_a_bell_curve_would_mark_pure_noise():
-    scores = pure_noise("changing spread")
+    scores = pure_noise("changing variance")
     p = normal_tail(scores.values / scores.null_spread).astype(np.float32)
     assert discoveries(p, 0.05).any(axis=0).mean() > 0.9
 
@@ -237,7 +237,7 @@ def test_scores_without_any_noise_to_compare_with_say_what_is_missing():
 def test_a_spread_without_its_tails_gives_intervals_and_no_p_values():
     scores = Scores([1.0], ids=[7], null_spread=0.5)
     assert np.concatenate(scores.interval()).tolist() == pytest.approx([1 - 0.98, 1 + 0.98], abs=1e-3)
-    with pytest.raises(ScoresError, match="only the spread of null ids"):
+    with pytest.raises(ScoresError, match="only the standard deviation of null ids"):
         scores.p_values()
 
 
@@ -248,7 +248,7 @@ def test_noise_is_the_twins(scores):
     noise = scores.noise
     columns = np.atleast_2d(scores.values.T) if scores.queries is not None else scores.values[None]
     for column, spread, ratio, signal in zip(
-        columns, *(np.atleast_1d(part) for part in (noise.spread, noise.ratio, noise.signal)), strict=True
+        columns, *(np.atleast_1d(part) for part in (noise.std, noise.ratio, noise.signal)), strict=True
     ):
         expected = scores_twin.noise_ratio(column.tolist(), float(spread))
         if not np.isnan(expected) and expected < 1e3:
@@ -265,9 +265,9 @@ def test_noise_of_pure_noise_is_all_of_it_and_signal_is_the_rest():
 
 
 def test_without_null_ids_noise_is_what_replicas_show():
-    assert float(
-        Scores([3.0, -3.0, 0.0], ids=[7, 8, 9], stderr=[1.0, 2.0, 2.0], replicas=3).noise.spread
-    ) == np.float32(np.sqrt(3))
+    assert float(Scores([3.0, -3.0, 0.0], ids=[7, 8, 9], stderr=[1.0, 2.0, 2.0], replicas=3).noise.std) == np.float32(
+        np.sqrt(3)
+    )
 
 
 def found_some():
@@ -327,7 +327,7 @@ def test_a_null_of_other_queries_is_rejected():
 
 def test_lists_that_know_their_noise_show_where_it_begins():
     lines = repr(found_some().top(10)).splitlines()
-    # Three entries are shown: four of a's helpful ones stand out and two of its harmful ones.
+    # Three entries are shown: four of a's helpful ones and two of its harmful ones are significant.
     helpful, harmful = lines[2].split("...", 1)
     assert "|" not in helpful
     assert harmful.split(" | ")[0].count("(") == 2

@@ -48,7 +48,7 @@ def error_of(action):
 
 def test_wherever_the_disk_gets_full_the_store_can_be_resumed(small_disk, tmp_path):
     whole = tree(make(tmp_path / "whole"))
-    refused = 0
+    rejected = 0
     for pages in range(100):
         folder = small_disk / f"{pages}"
         with open_store(folder) as store:
@@ -56,7 +56,7 @@ def test_wherever_the_disk_gets_full_the_store_can_be_resumed(small_disk, tmp_pa
             message = error_of(lambda: fill(store))
             if not message:
                 break
-            refused += 1
+            rejected += 1
             done = 9 - len(store.pending())
             assert "there is no room left for" in message
             assert f"the {done} tiles that are done are kept" in message
@@ -64,7 +64,7 @@ def test_wherever_the_disk_gets_full_the_store_can_be_resumed(small_disk, tmp_pa
             assert TileStore.open_for_reading(folder).done == list(range(done))
             assert not list(folder.rglob("*.part"))
             if pages % 2:
-                # The same writer goes on once there is room.
+                # The same writer continues once there is room.
                 (small_disk / "ballast").unlink()
                 fill(store)
         if not pages % 2:
@@ -76,7 +76,7 @@ def test_wherever_the_disk_gets_full_the_store_can_be_resumed(small_disk, tmp_pa
         for path in sorted(folder.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
     assert tree(folder) == whole
-    assert refused > 20
+    assert rejected > 20
 
 
 def test_the_error_says_how_much_is_missing(small_disk):

@@ -1,4 +1,4 @@
-"""The start weights of mode "mixout" are part of the recipe: trained weights are refused on any others."""
+"""The start weights of mode "mixout" are part of the recipe: trained weights are rejected on any others."""
 
 import json
 

@@ -89,7 +89,7 @@ def test_what_must_be_frozen_is_named_and_the_line_to_type_makes_it_clean(family
     exec(cures(caught.value)[0], {"model": model})
     frozen = [name for name, value in model.named_parameters() if not value.requires_grad]
     assert len(frozen) < len(list(model.parameters())) / 2
-    # As many positions as rows in ViT: where the batch is must be found out.
+    # As many positions as rows in ViT: the batch dimension must be detected.
     wrapped = trained(turnover.wrap(model, mode=mode), batch)
     report = turnover.audit(wrapped, batch)
     assert report.clean, str(report)

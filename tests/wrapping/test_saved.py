@@ -1,4 +1,4 @@
-"""save and load: the same model in another process, or a clear refusal."""
+"""save and load: the same model in another process, or a clear rejection."""
 
 import json
 import os

@@ -265,7 +265,7 @@ def test_a_compiled_part_is_named_because_it_may_not_see_the_masks(options, how)
 
 def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
     model = mlp()
-    model.handle = open(__file__)  # noqa: SIM115 - something that deepcopy refuses
+    model.handle = open(__file__)  # noqa: SIM115 - something that deepcopy rejects
     with pytest.raises(PlanError, match="in_place=True"):
         turnover.wrap(model, at=["1"])
     turnover.wrap(model, at=["1"], in_place=True)

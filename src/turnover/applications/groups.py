@@ -223,7 +223,7 @@ def without_group(influence: turnover.Influence, group: int, inputs: Any, *, oth
     """
     if isinstance(others, bool) or not isinstance(others, int) or others < 2:
         raise ApplicationError(
-            f"others must be an integer >= 2, for a spread of null ids, got {others!r}. Give others=32."
+            f"others must be an integer >= 2, for a standard deviation of null ids, got {others!r}. Give others=32."
         )
     _check_trained(influence, group)
     full = predictions(influence, inputs).probs

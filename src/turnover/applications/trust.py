@@ -1,4 +1,4 @@
-"""How far scores can be trusted: their noise, standard errors, what is significant, what leaks."""
+"""The noise of scores: standard errors, significance, expected signal; and the leak audit."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +38,7 @@ class ScoreNoise(Result):
     Attributes:
         scores: which kind.
         count: number of scores.
-        noise_ratio: spread of null ids over the spread of scores, 1: nothing but noise; None: not known.
+        noise_ratio: standard deviation of null ids over that of the scores, 1: nothing but noise; None: not known.
         signal: share of the variance that noise does not explain; None: not known.
         stderr: median standard error; None: not known.
         significant: number of significant scores.
@@ -56,7 +56,7 @@ class ScoreNoise(Result):
 
 @dataclass(frozen=True)
 class Trust(Result):
-    """How far the scores of a model can be trusted.
+    """The noise of a model's scores, by kind.
 
     Attributes:
         scores: the noise of each kind.

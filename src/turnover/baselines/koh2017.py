@@ -171,7 +171,7 @@ class InfluenceFunctions(Baseline):
 def _warn_of_weight_decay(recipe: TrainingRecipe, model: nn.Module) -> None:
     """Say that a penalty of the training is missing from the Hessian."""
     groups = recipe.optimizer(model.parameters()).param_groups
-    # Decoupled decay (AdamW) is no L2 penalty: there is no number to give.
+    # Decoupled decay (AdamW) is not an L2 penalty: there is no number to give.
     decays = [group.get("weight_decay", 0) for group in groups if not group.get("decoupled_weight_decay")]
     if any(decays):
         warnings.warn(

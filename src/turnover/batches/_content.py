@@ -85,7 +85,7 @@ _GUARDED_ROWS = 1024
 
 
 class OrderGuard:
-    """Remembers what the first rows of a stream held, and refuses other rows in their place."""
+    """Remembers what the first rows of a stream held, and rejects other rows in their place."""
 
     def __init__(self) -> None:
         """Remember nothing yet."""
@@ -105,7 +105,7 @@ class OrderGuard:
             )
 
 
-def refuse_several_workers(count: int | None = None) -> None:
+def reject_several_workers(count: int | None = None) -> None:
     """Raise if rows would be counted in several worker processes, each from 0.
 
     Args:

@@ -104,7 +104,7 @@ class _Root:
     def locate(self, index: Any) -> Place:
         try:
             row = as_int(index)
-        except TypeError:  # a key that is no number
+        except TypeError:  # the key is not a number
             return self.key, index
         return self.key, row if row >= 0 else row + len(self.data)
 
@@ -170,12 +170,12 @@ class RootRows:
         if isinstance(name, int):
             return name
         raise DataSetError(
-            f"the data set is read by the key {name!r}, which is no row number. "
+            f"the data set is read by the key {name!r}, which is not a row number. "
             'Name the column that holds the id: with_instance_ids(data, id="column").'
         )
 
     def name(self, index: Any) -> Any:
-        """Return what identifies the root row: its number, or its key if that is no number."""
+        """Return what identifies the root row: its number, or its key if that is not a number."""
         key, row = self._node.locate(index)
         return self._offsets[key] + row if isinstance(row, int) else row
 

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
 
-from ._content import OrderGuard, digest, refuse_several_workers
+from ._content import OrderGuard, digest, reject_several_workers
 from ._roots import RootRows
 from .columns import Column, Seen
 from .forms import holds_many, is_array
@@ -213,7 +213,7 @@ class InstanceIdIterable(Carrier, IterableDataset[Any]):
         """Yield every row with its id."""
         seen = None
         if self._column is None:
-            refuse_several_workers()
+            reject_several_workers()
         else:
             # With ids of its own a stream may change its order: epochs are not compared.
             seen = Seen(self._column, self._names, REMEMBERED_IDS)

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
 
-from ._content import OrderGuard, digest, refuse_several_workers
+from ._content import OrderGuard, digest, reject_several_workers
 from ._roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, table_rows
 from .columns import Column, Seen, SplitRow, choose_column
 from .datasets import REMEMBERED_IDS, Carrier, InstanceIdDataset, InstanceIdIterable
@@ -152,7 +152,7 @@ class _StreamIds:
 
     def __call__(self, row: Mapping[str, Any], number: int) -> dict[str, int]:
         if self._seen is None:
-            refuse_several_workers()
+            reject_several_workers()
             self._order.check(number, row)
             return {INSTANCE_ID: self._first + number}
         column = self._seen.column

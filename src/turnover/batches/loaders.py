@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
 
-from ._content import refuse_several_workers
+from ._content import reject_several_workers
 from ._roots import is_hugging_face, leaves
 from .columns import Column
 from .datasets import Carrier, InstanceIdDataset, InstanceIdIterable
@@ -41,8 +41,8 @@ def loader_with_ids(loader: Any, column: Column | None) -> Any:
     if isinstance(data, IterableDataset):
         kind = InstanceIdIterable
         if column is None:
-            refuse_several_workers(loader.num_workers)
-    # A copy keeps subclasses and settings that are not known here. DataLoader.__setattr__ refuses
+            reject_several_workers(loader.num_workers)
+    # A copy keeps subclasses and settings that are not known here. DataLoader.__setattr__ rejects
     # another data set, lest it have another length; this one has the same.
     clone = copy.copy(loader)
     clone.__dict__.update(

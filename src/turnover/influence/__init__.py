@@ -9,7 +9,7 @@ how models are trained, reports, or any library but torch, numpy and tqdm.
 | `engine.py` | `Influence`: what users ask |
 | `_question.py`, `_answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
 | `_row_scores.py` | questions about training rows: self-influence, held-out predictions |
-| `blocks.py` | a block of queries: null, offset, mean and spread over members |
+| `blocks.py` | a block of queries: null, offset, mean and standard error over members |
 | `estimate/` | estimators on top of raw scores; corrections of what masks alone do |
 | `paths/` | from one model, queries and ids to raw scores |
 | `_data.py` | single queries and training rows from data in any form |

@@ -71,7 +71,7 @@ def self_influence(forwards: Sequence[Forward], rows: TrainRows, bar: Any, *, ce
         "ids": torch.cat(ids).numpy(),
         "stderr": errors,
         "offset": offsets.mean() if center else None,
-        "null": (member_nulls - offsets[:, None]).mean(0) if done > 1 else None,  # one number has no spread
+        "null": (member_nulls - offsets[:, None]).mean(0) if done > 1 else None,  # one number has no standard deviation
         "path": "both views of each row",
         "replicas": len(member_nulls),
         # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
@@ -175,7 +175,7 @@ def held_out_predictions(
     predict: Callable[[Tensor], Tensor] | None,
     mask_bias: MaskBias | None = None,
 ) -> OutOfSample:
-    """Return the predictions of every row by the flipped subnetworks, which never saw it.
+    """Return the held-out predictions of every row, those of its flipped subnetworks.
 
     Args:
         forwards: the models.

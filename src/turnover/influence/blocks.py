@@ -1,4 +1,4 @@
-"""Scores of all members on a block of queries: centered by the null, averaged, with their spread.
+"""Scores of all members on a block of queries: centered by the null, averaged, with their standard errors.
 
 A tile is a range of instances on a block of queries; its scores are a pure function of (models, queries, ids).
 """
@@ -79,7 +79,7 @@ class RawBlock:
     """A block of queries with the scores of the original estimator."""
 
     def __init__(self, scorers: Sequence[Scorer], *, center: bool, controls: Sequence[Control] = ()) -> None:
-        """Score the null ids: their mean is the offset of each query, their spread its noise.
+        """Score the null ids: their mean is the offset of each query, their standard deviation its noise.
 
         Args:
             scorers: of each model, on these queries.
@@ -122,8 +122,8 @@ def null_of(block: ScoreBlock) -> np.ndarray:
 def average(values: np.ndarray, errors: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the mean over members (dimension 0) and its standard error.
 
-    For fewer than three members that is what `errors` says, or None: the spread of two numbers says next to nothing,
-    and that of null ids, averaged over the members alike, takes its place.
+    For fewer than three members that is what `errors` says, or None: the standard deviation of two numbers says next to
+    nothing, and that of null ids, averaged over the members alike, takes its place.
     """
     if len(values) < FEWEST_MEMBERS:
         return values.mean(0), errors
@@ -132,7 +132,7 @@ def average(values: np.ndarray, errors: np.ndarray | None = None) -> tuple[np.nd
 
 
 def spread_of(null: np.ndarray) -> np.ndarray:
-    """Return the spread of null ids (dimension 0): the noise of a single replica."""
+    """Return the standard deviation of null ids (dimension 0): the noise of a single replica."""
     count = np.isfinite(null).sum(0)
     variance = finite_mean(np.square(null.astype(np.float64) - finite_mean(null, 0)), 0)
     return np.sqrt(variance * count / np.maximum(count - 1, 1)).astype(np.float32)

@@ -229,9 +229,9 @@ class Influence:
     def self_influence(self, data: Any = None, *, progress: bool | None = None) -> Scores:
         """Return Scores [rows]: what each training row does to its own prediction, in one pass over the data.
 
-        With `center` the mean score of null ids, one on each row, is subtracted from all; their spread is the
-        standard error of a single model. Where the loss has one value per token, [rows, tokens], a row's score is the
-        mean of its tokens, and `Scores.tokens(row)` gives theirs.
+        With `center` the mean score of null ids, one on each row, is subtracted from all; their standard deviation is
+        the standard error of a single model. Where the loss has one value per token, [rows, tokens], a row's score is
+        the mean of its tokens, and `Scores.tokens(row)` gives theirs.
 
         Args:
             data: rows with ids; None: `train`.
@@ -259,7 +259,7 @@ class Influence:
         references: int = 0,
         progress: bool | None = None,
     ) -> OutOfSample:
-        """Return held-out predictions: of every row by its flipped subnetwork, which never saw it.
+        """Return the held-out prediction of every row, that of its flipped subnetwork.
 
         Args:
             data: rows with ids; None: `train`.

@@ -1,4 +1,4 @@
-"""Where the batch is: found out from what really reaches a site, not guessed.
+"""The batch dimension of a site, detected from what reaches it, not guessed.
 
 A module with `batch_first` settles it for all below. Elsewhere the rule is dimension 0, and a training
 pass confirms or corrects it: a dimension can be the batch if it is as long as the list of ids. Unless
@@ -75,7 +75,7 @@ def _all_alike(x: Tensor, now: Instances) -> bool:
 
 
 _SAY_SO = "set batch_first = True (or False) on the enclosing module before turnover.wrap"
-_RUN_ONCE = "call the model once in training mode before torch.compile, so that it can be found out"
+_RUN_ONCE = "call the model once in training mode before torch.compile, so that it can be detected"
 
 
 def _unclear(site: Site, x: Tensor, now: Instances, cure: str) -> BatchSizeError:
@@ -86,7 +86,7 @@ def _unclear(site: Site, x: Tensor, now: Instances, cure: str) -> BatchSizeError
 
 
 def _after_dry_run(fitting: list[int], site: Site, x: Tensor, now: Instances) -> list[int]:
-    """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be found out."""
+    """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be detected."""
     call = now.calls.get(site.masking)
     shape = _shapes_for_one_row(*call, rows=len(now)).get(site.index) if call else None
     if shape is None or len(shape) != x.dim():

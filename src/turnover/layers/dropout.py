@@ -64,7 +64,7 @@ class TurnOverDropout(nn.Module):
         self.keep = None if keep is None else check_keep(keep)
         self.dim: Dim = dim
         self.site: Site | None = None
-        # The dropout that stood here before, for `unwrap`; in a tuple so that it is no submodule.
+        # The dropout that stood here before, for `unwrap`; in a tuple so that it is not a submodule.
         self.replaced: tuple[nn.Module, ...] = ()
         # The fused path of nn.TransformerEncoderLayer goes around its dropouts unless a hook is somewhere inside.
         self.register_forward_hook(_no_fused_path)

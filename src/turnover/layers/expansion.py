@@ -2,7 +2,7 @@
 
 A model with replicas computes its trunk once. At an expansion point the rows are repeated, one replica after the other;
 everything behind it sees replicas x b rows. Whether a module or a site is such a point is a property of the model, not
-of a batch: it is found out the first time it runs, from the rows that reach it, and kept.
+of a batch: it is detected the first time it runs, from the rows that reach it, and kept.
 
 The gradient: a loss averaged over replicas x b rows gives each replica 1/replicas of the gradient it would have alone.
 The outputs multiply it by the number of replicas (see `replicas.py`), and an expansion point divides what flows into
@@ -61,7 +61,7 @@ class Expansion:
     Args:
         replicas: number of replicas.
         path: of the module or site, for messages.
-        expands: whether rows are expanded here; None: found out when it first runs.
+        expands: whether rows are expanded here; None: detected when it first runs.
     """
 
     def __init__(self, replicas: int, path: str, expands: bool | None = None) -> None:

@@ -183,7 +183,7 @@ def replica_seed(seed: int, replica: int) -> int:
 
 @dataclass
 class Learned:
-    """What a wrapped model has found out about itself by running."""
+    """What a wrapped model has detected about itself by running."""
 
     passes: int
     widths: list[int | None]

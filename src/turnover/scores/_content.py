@@ -65,7 +65,7 @@ class Content:
     def stderr(self) -> Floats | None:
         """Return standard errors in the shape of values; None: not known.
 
-        They come from the replicas; for one replica they are the spread of the null ids.
+        They come from the replicas; for one replica they are the standard deviation of the null ids.
         """
         if self._stderr is not None:
             return self._stderr.whole
@@ -231,7 +231,7 @@ def _over_ids(parts: Sequence[Content]) -> dict[str, Any]:
 
 
 def _known(part: Content, name: str) -> Floats | None:
-    """Return what a part was given; standard errors that are the spread of null ids are not stderr."""
+    """Return what a part was given; standard errors that are the standard deviation of null ids are not stderr."""
     if name == "stderr":
         return part.sources["stderr"].whole if "stderr" in part.sources else None
     return getattr(part, name)

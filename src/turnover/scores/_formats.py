@@ -147,7 +147,7 @@ def _from_attributes(attrs: dict[Any, Any], queries: list[Name] | None) -> dict[
 
 
 def _stderr_column(table: Any) -> dict[str, Any]:
-    """Return the column of standard errors; nothing where it is the spread of null ids."""
+    """Return the column of standard errors; nothing where it is the standard deviation of null ids."""
     if "stderr" not in table.columns or table.attrs.get(ATTRIBUTES, {}).get("stderr_from", _REPLICAS) != _REPLICAS:
         return {}
     return {"stderr": table["stderr"].to_numpy()}
@@ -243,7 +243,7 @@ def _stderr_text(scores: Content) -> str:
         origin = f"from {scores.replicas} replicas" if scores.replicas > 1 else "as given"
         return f"{number_range(source.whole) if source.folder is None else 'not read yet'}; {origin}"
     if scores.null_spread is not None:
-        return f"{number_range(scores.null_spread)}; spread of null ids"
+        return f"{number_range(scores.null_spread)}; standard deviation of null ids"
     return "not known"
 
 

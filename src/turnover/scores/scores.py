@@ -116,7 +116,7 @@ class Scores(Content):
         """Return each instance's mean over the queries, as Scores [n]; pairs that failed are left out.
 
         How the errors of different queries go together cannot be known from their standard errors. So the standard
-        error of a mean is the spread of null ids' own means over the same queries, and is not known where
+        error of a mean is the standard deviation of null ids' own means over the same queries, and is not known where
         their scores were not kept (`null`). `Influence.mean` gives that of the replicas.
 
         Example:
@@ -248,8 +248,8 @@ class Scores(Content):
         """Return the lower and upper ends of confidence intervals, each in the shape of values.
 
         With 3 replicas or more they are the standard error times the limit of Student's distribution with replicas − 1
-        degrees of freedom; else the spread of null ids times that of the normal distribution, which is close
-        for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each pair for itself.
+        degrees of freedom; else the standard deviation of null ids times that of the normal distribution, which is
+        close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each pair for itself.
 
         Args:
             level: share of intervals that hold what they are about.
@@ -271,7 +271,7 @@ class Scores(Content):
 
     @property
     def noise(self) -> Noise:
-        """Return how much of the spread of scores is noise, for each query or as one number.
+        """Return how much of the standard deviation of scores is noise, for each query or as one number.
 
         Raises:
             ScoresError: noise is not known.
@@ -279,7 +279,7 @@ class Scores(Content):
         Example:
             >>> scores = Scores([4.0, -4.0, 0.0], ids=[7, 8, 9], null_spread=2.0)
             >>> scores.noise
-            noise is 0.50 of the spread of scores, signal 75% of their variance
+            noise is 0.50 of the standard deviation of scores, signal 75% of their variance
         """
         return noise_of(self._values, self._stderr, self._null_spread)
 
@@ -472,5 +472,5 @@ class Scores(Content):
         if self.replicas == 2:
             raise ScoresError(f"{what} need a standard error, and 2 replicas are too few for one. {_NOISE_HINT}")
         spread = self._null_spread is not None
-        known = "only the spread of null ids, whose tails may be of any weight," if spread else "nothing"
+        known = "only the standard deviation of null ids, whose tails may be of any weight," if spread else "nothing"
         raise ScoresError(f"{what} need to know the noise of these scores, and there is {known} to tell. {_NOISE_HINT}")

@@ -1,8 +1,8 @@
-"""How far scores can be trusted: p-values from null ids or standard errors, which of many are significant, noise.
+"""Significance and noise of scores: p-values from null ids or standard errors, false discovery rate, noise ratio.
 
 **P-values from null ids.** Among j null ids the rank of a score gives no p-value below 1 / (j + 1), too much to be
 significant among thousands of rows. And no bell curve serves: scores of null ids have heavy tails, heavier for some
-queries than for others, and a normal distribution of the same spread finds "signal" in nearly every set of pure noise.
+queries than for others, and a normal distribution of the same variance finds "signal" in nearly every set of noise.
 So the furthest tenth of the distances from their mean is described by a generalized Pareto distribution, which is the
 limit that the tail of nearly any distribution has (Pickands 1975). Its shape is uncertain by about 0.1 when 100
 distances are known, and a p-value far beyond them depends on it by orders of magnitude. The p-value is therefore the
@@ -29,7 +29,7 @@ from turnover.errors import ScoresError
 from ._arrays import Floats, Ints, Source, blocks, closed, floats
 
 FEWEST_REPLICAS = 3
-"""Replicas that a standard error needs: the spread of two numbers says next to nothing."""
+"""Replicas that a standard error needs: the standard deviation of two numbers says next to nothing."""
 
 _FEWEST_FOR_A_TAIL = 100
 """Null ids that a tail is fitted to at least; with fewer, p-values are ranks."""
@@ -247,17 +247,17 @@ def discoveries(p: Floats, level: float, counts: Ints | None = None) -> Bools:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noise:
-    """How much of the spread of scores is noise, for each query [m], or one number for scores [n].
+    """How much of the standard deviation of scores is noise, for each query [m], or one number for scores [n].
 
     Attributes:
-        spread: standard deviation of pure noise: that of null ids where they were scored, else the standard error that
+        std: standard deviation of pure noise: that of null ids where they were scored, else the standard error that
             the replicas show.
-        ratio: `spread` divided by the standard deviation of the scores. 1: they are spread as if nothing had been
-            learned from the instances.
+        ratio: `std` divided by the standard deviation of the scores. 1: they vary as if no instance had been
+            trained.
         signal: share of the variance of scores that noise does not explain, 1 − ratio², at least 0.
     """
 
-    spread: Floats
+    std: Floats
     ratio: Floats
     signal: Floats
 
@@ -265,13 +265,13 @@ class Noise:
         """Return both shares, in the middle of all queries."""
         which = "" if self.ratio.ndim == 0 else " (median of the queries)"
         return (
-            f"noise is {_median(self.ratio):.2f} of the spread of scores, "
+            f"noise is {_median(self.ratio):.2f} of the standard deviation of scores, "
             f"signal {_median(self.signal):.0%} of their variance{which}"
         )
 
 
 def noise_of(values: Source, stderr: Source | None, null_spread: Floats | None) -> Noise:
-    """Return how much of the spread of scores is noise."""
+    """Return how much of the standard deviation of scores is noise."""
     if null_spread is not None:
         noise = np.asarray(null_spread, np.float64)
         if len(values.shape) == 1 and noise.ndim == 1:  # every row is its own query
@@ -287,7 +287,7 @@ def noise_of(values: Source, stderr: Source | None, null_spread: Floats | None) 
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = noise / np.sqrt(variance)
     signal = np.maximum(1 - np.square(ratio), 0)
-    return Noise(floats(noise, "spread"), floats(ratio, "ratio"), floats(signal, "signal"))
+    return Noise(floats(noise, "std"), floats(ratio, "ratio"), floats(signal, "signal"))
 
 
 def _mean_square_and_variance(source: Source) -> tuple[_Doubles, _Doubles]:

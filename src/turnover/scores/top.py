@@ -335,7 +335,7 @@ class Top:
             return self.helpful_p, self.harmful_p
         if self.helpful_stderr is None or self.harmful_stderr is None or self.replicas < FEWEST_REPLICAS:
             return None
-        # In place of standard errors from replicas there may be the spread of null ids.
+        # In place of standard errors from replicas there may be the standard deviation of null ids.
         if self.null_spread is not None and _is_spread(self.helpful_stderr, self.null_spread):
             return None
         df = self.replicas - 1

@@ -49,7 +49,7 @@ def content(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write all folders, or refuse."""
+    """Write all folders, or reject."""
     if FOLDER.exists():
         raise SystemExit(f"{FOLDER} exists. Golden folders never change; raise FORMAT for new ones.")
     contents = {name: content(name) for name in ("saved", "saved_means", "store")}

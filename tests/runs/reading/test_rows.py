@@ -1,4 +1,4 @@
-"""From a file to rows: kinds and columns are found out, what is of no use is left out with a note or refused."""
+"""From a file to rows: kinds and columns are detected, unusable rows are rejected or skipped with a note."""
 
 import numpy as np
 import pandas as pd
@@ -130,9 +130,9 @@ HOLES = {
 
 
 def test_rows_without_label_or_text_are_refused_by_line_with_all_problems_at_once(csv_file):
-    with pytest.raises(DataFileError) as refused:
+    with pytest.raises(DataFileError) as rejected:
         read_rows(RunConfig(csv_file(HOLES)))
-    said = str(refused.value)
+    said = str(rejected.value)
     assert "2 rows without a label in column 'label' (line 4, line 9)" in said
     assert "2 rows without text in column 'text' (line 3, line 5)" in said
     assert said.endswith("Correct or remove them, or skip them: --skip-bad")

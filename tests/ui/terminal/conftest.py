@@ -69,7 +69,7 @@ def turnover_(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Turnover:
     return call_turnover
 
 
-def refused(said: Said, *parts: str) -> None:
+def rejected(said: Said, *parts: str) -> None:
     """Check that a command was rejected with a message that has these parts."""
     assert said.code == 2, said.out + said.err
     assert "Traceback" not in said.err

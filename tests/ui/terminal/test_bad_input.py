@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, image_folder, refused, reviews
+from tests.ui.terminal.conftest import SMALL_OPTIONS, image_folder, rejected, reviews
 
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
@@ -30,7 +30,7 @@ FILES = {
 def test_a_file_that_cannot_be_learned_from_is_refused_and_no_folder_is_made(turnover_, tmp_path, name):
     content, parts = FILES[name]
     (tmp_path / "data.csv").write_text(content)
-    refused(turnover_("run", "data.csv", "--text", "text", "--label", "label", *SMALL_OPTIONS), *parts)
+    rejected(turnover_("run", "data.csv", "--text", "text", "--label", "label", *SMALL_OPTIONS), *parts)
     assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
 
 
@@ -82,7 +82,7 @@ def test_bad_data_and_settings_are_rejected_with_what_to_do_and_no_folder_is_mad
     make(tmp_path)
     given = command.split()
     small = SMALL_OPTIONS if "--batch-size" not in given else []
-    refused(turnover_("run", *given, *small), *parts)
+    rejected(turnover_("run", *given, *small), *parts)
     assert not Path("runs").exists()
 
 
@@ -104,7 +104,7 @@ def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnov
     again = turnover_("run", "--config", "RUN/config.toml", "--out", "AGAIN", "--json")
     assert again.code == 0, again.err
     assert again.data["results"] == said.data["results"]
-    refused(turnover_("run", "--config", "RUN/config.toml", "--no-skip-bad", "--out", "NEW"), "line 62", "--skip-bad")
+    rejected(turnover_("run", "--config", "RUN/config.toml", "--no-skip-bad", "--out", "NEW"), "line 62", "--skip-bad")
     assert not Path("NEW").exists()
 
 
@@ -112,7 +112,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(turnover_, tmp_path):
     (tmp_path / "data.csv").write_text(reviews())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    refused(turnover_("run", "data.csv", "--out", "mine", *SMALL_OPTIONS), "is not a run", "--out")
+    rejected(turnover_("run", "data.csv", "--out", "mine", *SMALL_OPTIONS), "is not a run", "--out")
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -130,7 +130,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_missing_folder_says_how_to_make_a_run(turnover_, command):
     said = turnover_(*command.split())
-    refused(said, "there is no folder 'RUN'", "turnover run DATA --out RUN")
+    rejected(said, "there is no folder 'RUN'", "turnover run DATA --out RUN")
     assert "run.json" not in said.err
     assert not Path("RUN").exists()
 
@@ -138,8 +138,8 @@ def test_a_missing_folder_says_how_to_make_a_run(turnover_, command):
 def test_a_folder_or_file_that_is_no_run_is_told_apart_from_a_missing_one(turnover_, tmp_path):
     (tmp_path / "RUN").mkdir()
     (tmp_path / "file").touch()
-    refused(turnover_("memorized", "RUN"), "the folder 'RUN' holds no run: there is no run.json", "turnover run DATA")
-    refused(turnover_("memorized", "file"), "'file' is a file, and the folder of a run is needed", "turnover run DATA")
+    rejected(turnover_("memorized", "RUN"), "the folder 'RUN' holds no run: there is no run.json", "turnover run DATA")
+    rejected(turnover_("memorized", "file"), "'file' is a file, and the folder of a run is needed", "turnover run DATA")
 
 
 STATES = {
@@ -159,7 +159,7 @@ def test_a_run_of_another_version_or_unfinished_says_how_to_run_or_resume_it(
     shutil.copy(text_run / "config.toml", tmp_path / "RUN")
     about = json.loads((text_run / "run.json").read_text())
     (tmp_path / "RUN" / "run.json").write_text(json.dumps({**about, **change}))
-    refused(turnover_(*command.split()), *parts)
+    rejected(turnover_(*command.split()), *parts)
 
 
 AGAIN = "turnover run --config RUN/config.toml --out NEW"
@@ -187,7 +187,7 @@ def test_a_damaged_run_says_how_to_run_it_again(turnover_, runs, tmp_path, kind,
     else:
         damaged.write_bytes(damaged.read_bytes()[: damaged.stat().st_size // 2 + 1])
     said = turnover_(*(word.replace("_", " ") for word in command.split()))
-    refused(said, part)
+    rejected(said, part)
     assert "Save the model again" not in said.err
 
 
@@ -196,7 +196,7 @@ def test_a_port_in_use_is_told_with_the_cure(turnover_, text_run):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        refused(turnover_("serve", text_run, "--port", taken.getsockname()[1]), "in use", "--port")
+        rejected(turnover_("serve", text_run, "--port", taken.getsockname()[1]), "in use", "--port")
 
 
 def test_without_a_display_the_report_is_written_and_its_path_told(turnover_, text_run, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ui.terminal.test_bad_input import refused
+from tests.ui.terminal.test_bad_input import rejected
 
 
 def test_the_cleaned_file_is_the_original_without_the_removed_lines(turnover_, text_run):
@@ -41,7 +41,7 @@ def test_only_training_rows_are_removed(turnover_, text_run):
 
 def test_files_that_are_there_are_not_overwritten_without_force(turnover_, text_run):
     Path("clean.csv").write_text("mine")
-    refused(turnover_("cleanse", text_run, "--out", "clean.csv"), "'clean.csv' would be overwritten", "--force")
+    rejected(turnover_("cleanse", text_run, "--out", "clean.csv"), "'clean.csv' would be overwritten", "--force")
     assert Path("clean.csv").read_text() == "mine"
     assert not Path("removed.csv").exists()
     assert turnover_("cleanse", text_run, "--out", "clean.csv", "--force").code == 0
@@ -55,7 +55,7 @@ AMOUNTS = [("0%", "between 0% and 100%"), ("200%", "between 0% and 100%"), ("man
 def test_an_amount_that_is_none_is_told_first_and_in_words_of_the_command_line(turnover_, text_run, drop, part):
     Path("clean.csv").write_text("mine")
     said = turnover_("cleanse", text_run, "--drop", drop, "--out", "clean.csv")
-    refused(said, "turnover: --drop: ", part, '"1%"')
+    rejected(said, "turnover: --drop: ", part, '"1%"')
     assert "drop=" not in said.err
     assert "overwritten" not in said.err
     assert Path("clean.csv").read_text() == "mine"
@@ -65,11 +65,11 @@ def test_a_level_that_is_no_share_and_a_check_without_test_rows_are_told_before_
     turnover_, text_run, tmp_path
 ):
     said = turnover_("cleanse", text_run, "--level", "5", "--out", "clean.csv")
-    refused(said, "--level must be between 0 and 1, got 5")
+    rejected(said, "--level must be between 0 and 1, got 5")
     shutil.copytree(text_run, tmp_path / "RUN")
     splits = np.load("RUN/splits.npy")
     np.save("RUN/splits.npy", np.where(splits == 2, 1, splits))
-    refused(turnover_("cleanse", "RUN", "--retrain", "--out", "clean.csv"), "needs test rows", "--test 0.1")
+    rejected(turnover_("cleanse", "RUN", "--retrain", "--out", "clean.csv"), "needs test rows", "--test 0.1")
     assert not Path("clean.csv").exists()
 
 
@@ -92,7 +92,7 @@ def test_a_folder_of_images_is_copied_without_the_removed_ones(turnover_, runs):
 
 
 def test_a_language_model_has_no_rows_to_drop(turnover_, runs):
-    refused(turnover_("cleanse", runs["lm"]), "language model", "turnover memorized")
+    rejected(turnover_("cleanse", runs["lm"]), "language model", "turnover memorized")
 
 
 def test_a_group_goes_with_all_its_training_rows(turnover_, group_run):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.ui.terminal.conftest import refused
+from tests.ui.terminal.conftest import rejected
 
 
 @pytest.fixture(scope="module")
@@ -45,4 +45,4 @@ def test_wrong_labels_that_are_known_are_counted(turnover_, run):
     ],
 )
 def test_what_cannot_be_measured_is_told(turnover_, run, options, part):
-    refused(turnover_("evaluate", run, *options), part)
+    rejected(turnover_("evaluate", run, *options), part)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ui.terminal.test_bad_input import refused
+from tests.ui.terminal.test_bad_input import rejected
 
 
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
@@ -73,7 +73,7 @@ def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_,
     ],
 )
 def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing(turnover_, runs, query, parts):
-    refused(turnover_("explain", runs["table"], "--query", query), *parts)
+    rejected(turnover_("explain", runs["table"], "--query", query), *parts)
 
 
 def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
@@ -130,24 +130,24 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_explained_is_told_with_what_to_type(turnover_, text_run, name):
     options, parts = BAD[name]
-    refused(turnover_("explain", text_run, *options), *parts)
+    rejected(turnover_("explain", text_run, *options), *parts)
 
 
 def test_a_file_that_is_no_image_is_told(turnover_, runs, tmp_path):
     (tmp_path / "a.png").write_text("no image")
-    refused(turnover_("explain", runs["image"], "--image", "a.png"), "'a.png' cannot be opened as an image")
-    refused(turnover_("explain", runs["image"], "--image", "b.png"), "there is no such file")
+    rejected(turnover_("explain", runs["image"], "--image", "a.png"), "'a.png' cannot be opened as an image")
+    rejected(turnover_("explain", runs["image"], "--image", "b.png"), "there is no such file")
 
 
 def test_a_column_that_the_run_does_not_know_is_told(turnover_, runs):
-    refused(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'color'")
-    refused(turnover_("explain", runs["table"], "--query", "{size"), "is not JSON")
-    refused(turnover_("explain", runs["table"], "--query", "nothing"), "no column")
+    rejected(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'color'")
+    rejected(turnover_("explain", runs["table"], "--query", "{size"), "is not JSON")
+    rejected(turnover_("explain", runs["table"], "--query", "nothing"), "no column")
 
 
 def test_a_language_model_needs_as_many_words_as_it_reads(turnover_, runs):
-    refused(turnover_("explain", runs["lm"], "--query", "film"), "Give more words")
-    refused(turnover_("explain", runs["lm"], "--errors"), "--query")
+    rejected(turnover_("explain", runs["lm"], "--query", "film"), "Give more words")
+    rejected(turnover_("explain", runs["lm"], "--errors"), "--query")
 
 
 def test_supporting_groups_are_named(turnover_, group_run):

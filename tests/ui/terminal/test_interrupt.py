@@ -37,9 +37,9 @@ def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_p
     assert out == ""
     assert "turnover run --config CUT/config.toml" in heard
     assert "Traceback" not in heard
-    refused_words = turnover_("explain", "CUT", "--errors")
-    assert refused_words.code == 2
-    assert "is not finished" in refused_words.err
+    rejected_words = turnover_("explain", "CUT", "--errors")
+    assert rejected_words.code == 2
+    assert "is not finished" in rejected_words.err
     assert turnover_("run", "--config", "CUT/config.toml").code == 0
     assert turnover_("run", "reviews.csv", *OPTIONS, "--out", "WHOLE").code == 0
     cut, whole = (np.load(tmp_path / name / "scores" / "self.npz")["values"] for name in ("CUT", "WHOLE"))

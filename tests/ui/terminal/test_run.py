@@ -1,4 +1,4 @@
-"""`turnover run`: from a file to a report; replayed, resumed, refused."""
+"""`turnover run`: from a file to a report; replayed, resumed, rejected."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, call_turnover, refused, reviews
+from tests.ui.terminal.conftest import SMALL_OPTIONS, call_turnover, rejected, reviews
 from turnover.runs.config import RunConfig
 from turnover.runs.run import open_run
 from turnover.ui.terminal.finished_run import print_next, took
@@ -146,7 +146,7 @@ def test_how_long_a_run_took_names_its_stages_and_the_report():
 
 @pytest.mark.parametrize("option", ["--epochs", "--hidden", "--replicas", "--learning-rate"])
 def test_nothing_is_not_taken_for_the_default(turnover_, csv, option):
-    refused(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option} must be > 0, got 0")
+    rejected(turnover_("run", csv, "--text", "text", "--label", "label", option, "0"), f"{option} must be > 0, got 0")
 
 
 def test_ctrl_c_while_the_data_is_read_says_that_nothing_is_kept(turnover_, csv, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.ui.terminal.conftest import refused
+from tests.ui.terminal.conftest import rejected
 
 
 @pytest.mark.slow
@@ -39,4 +39,4 @@ def test_it_tells_its_address_answers_there_and_ends_on_ctrl_c(text_run):
 
 
 def test_a_language_model_is_not_served(turnover_, runs):
-    refused(turnover_("serve", runs["lm"]), "language model")
+    rejected(turnover_("serve", runs["lm"]), "language model")

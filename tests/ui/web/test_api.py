@@ -1,4 +1,4 @@
-"""The API answers as the library does, refuses with sentences, and describes itself."""
+"""The API answers as the library does, rejects with sentences, and describes itself."""
 
 import io
 import threading
@@ -103,7 +103,7 @@ def test_a_changed_value_of_a_table_changes_the_prediction(tables, table_run):
     assert (low["predicted"], high["predicted"]) == ("small", "large")
     cells = {cell["name"]: cell["value"] for cell in low["cells"]}
     assert cells[size] == "-2.5"
-    assert low["asked"] is None  # it is no row of the data any more
+    assert low["asked"] is None  # it is not a row of the data any more
     alone = tables.post("/api/explain", json={"values": {size: 2.5, "color": "red"}}).json()
     assert alone["predicted"] == "large"
     assert {cell["name"]: cell["value"] for cell in alone["cells"]}["weight"] == ""

@@ -1,4 +1,4 @@
-"""Requests that are too large or too slow are refused before they are read."""
+"""Requests that are too large or too slow are rejected before they are read."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs by groups and with adapters are asked as others are; what makes no sense there is refused in a sentence."""
+"""Runs by groups and with adapters are asked as others are; what makes no sense there is rejected in a sentence."""
 
 import pytest
 
@@ -20,9 +20,9 @@ def test_a_run_by_groups_answers_with_groups_and_how_many_rows_they_have(served)
 
 def test_examples_of_one_label_are_refused_where_groups_have_several_and_not_offered(served):
     client = served("group")
-    refused = client.post("/api/explain", json={"row": 3, "examples_of": GOOD})
-    assert refused.status_code == 422
-    assert "Ask for examples of all labels." in refused.json()["detail"]
+    rejected = client.post("/api/explain", json={"row": 3, "examples_of": GOOD})
+    assert rejected.status_code == 422
+    assert "Ask for examples of all labels." in rejected.json()["detail"]
     assert 'name="examples_of"' not in client.get("/").text
     assert 'name="examples_of"' in served("text").get("/").text
 

@@ -168,7 +168,7 @@ def _curves(data: ReportData) -> dict[str, Any]:
     series = {"keep": curves.keep, "flip": curves.flip, "validation": curves.validation}
     words = (
         f"Mean loss after {count(len(curves.keep), 'epoch')}: training rows {digits(curves.keep[-1])} in the kept "
-        f"subnetwork, {digits(curves.flip[-1])} in the flipped subnetwork, which never learned them; validation rows "
+        f"subnetwork, {digits(curves.flip[-1])} in the flipped subnetwork (held out); validation rows "
         f"{digits(curves.validation[-1])}. The gap between the first two is memorization."
     )
     return {"curve_chart": charts.line_chart(series), "curve_words": words}

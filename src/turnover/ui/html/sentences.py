@@ -31,7 +31,7 @@ SINGLE_WORD_SCORES = (
     "such score is clear. Which other places of the text support a prediction is a far smaller effect: ask for the "
     "first few places only, and mind their standard errors."
 )
-"""How far single scores of a language model can be trusted."""
+"""How much single scores of a language model say."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def label_errors_expected(errors: LabelErrors) -> str:
 
 
 def harmful_words(findings: Findings) -> str:
-    """Return how far the list of harmful rows can be trusted."""
+    """Return how many of the harmful rows are significant."""
     harmful = findings.harmful.count
     if not harmful:
         return "None is significant, so the order is a hint at most."
@@ -124,16 +124,16 @@ def significance_words(findings: Findings) -> str:
     if all(one.p_value is None for one in (*findings.harmful.items, *findings.groups.items)):
         return ""
     if trust.replicas >= _FEWEST_REPLICAS:
-        spread = (
+        source = (
             f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. The "
             "p-value answers another question, whether there is any influence at all: how often a null id scores as "
             "far out. So a score may be significant although its size is uncertain."
         )
     else:
-        spread = "± and the p-value both come from null ids: how far out they score by chance."
+        source = "± and the p-value both come from null ids: how far out they score by chance."
     limit = digits(trust.level / max(scored, 1))
     return (
-        f"{spread} Significance is judged among all {count(scored)}: the smallest p-value must lie below "
+        f"{source} Significance is judged among all {count(scored)}: the smallest p-value must lie below "
         f"{digits(trust.level)} / {count(scored)} = {limit}, the second smallest below twice that, and so on, so that "
         "of two small p-values one may be significant and the next not."
     )
@@ -149,7 +149,9 @@ def self_influence_words(noise: ScoreNoise, things: str) -> str:
     """Return what follows from the noise of self-influence, of "rows" or "words"."""
     if not noise.significant:
         return f"Nothing is significant: training on one of the {things} hardly improves its own prediction."
-    return f"{percent(noise.significant / noise.count, 0)} of the {things} are significant; their order can be trusted."
+    return (
+        f"{percent(noise.significant / noise.count, 0)} of the {things} are significant; their order is mostly signal."
+    )
 
 
 def noise_words(noise: ScoreNoise, findings: Findings) -> str:
@@ -193,7 +195,7 @@ def trust_verdict(trust: Trust, *, task: str) -> str:
 
 
 def single_score_words(findings: Findings) -> str:
-    """Return how far single scores can be trusted: by rule of thumb, and by what was found behind the errors."""
+    """Return how much single scores say: by rule of thumb, and by how many errors have a significant row."""
     expected, thing = findings.trust.expected, "group" if findings.groups.items else "row"
     words: list[str] = []
     if expected is not None:
@@ -217,7 +219,7 @@ def single_score_words(findings: Findings) -> str:
     elif shown:
         words.append(
             f"Behind {significant} of the {count(shown, 'error')} shown at least one {thing} is significant: there the "
-            "strongest can be trusted."
+            "strongest are more than noise."
         )
     return " ".join(words)
 

@@ -198,7 +198,7 @@ def _settled(name: str, value: Any) -> Any:
     """Return a value as settings hold it: a path in full, so that a run can be repeated from another folder."""
     if name == "columns":
         return [column.strip() for part in value for column in part.split(",") if column.strip()]
-    # What is no file may be a name on the hub, which stays as it is.
+    # What is not a file may be a name on the hub, which stays as it is.
     return str(Path(value).resolve()) if name in _PATHS and Path(value).exists() else value
 
 

@@ -108,7 +108,7 @@ class Terminal:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Print data as JSON on standard output; what is no number becomes null, for JSON knows no NaN."""
+    """Print data as JSON on standard output; NaN and infinities become null, for JSON has neither."""
     text = json.dumps(_without_nan(data), ensure_ascii=False, indent=2, allow_nan=False)
     # A terminal or pipe that cannot hold every character gets escapes, not an error.
     encoding = sys.stdout.encoding or "ascii"
