@@ -72,11 +72,3 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
-
-
-def test_architecture_names_every_file_of_the_lower_floors():
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for folder in ("masks", "layers", "wrapping", "influence", "training", "baselines"):
-        for file in (ROOT / "src/turnover" / folder).glob("*.py"):
-            if file.name != "__init__.py":
-                assert file.name in text, f"{folder}/{file.name}"

@@ -201,8 +201,8 @@ def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatc
     def fail(*_):
         raise AssertionError("read back")
 
-    monkeypatch.setattr("turnover.runs.classification.Rows.open", fail)
-    monkeypatch.setattr("turnover.runs.classification.read_inputs", fail)
+    monkeypatch.setattr("turnover.runs._classification.Rows.open", fail)
+    monkeypatch.setattr("turnover.runs._classification.read_inputs", fail)
     monkeypatch.setattr("turnover.runs.run.Run.load_model", fail)
     monkeypatch.setattr("turnover.scores.Scores.open", fail)
     small = replace(config, epochs=1, replicas=1, hidden=8)

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
+from turnover.runs._splits import copies_of, draw_rows, split_rows
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
 from turnover.runs.rows import Rows
-from turnover.runs.splits import copies_of, draw_rows, split_rows
 
 CONFIG = RunConfig("rows.csv")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import turnover
 from turnover.batches import batches_of
 from turnover.errors import ApplicationError
+from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
 from ._results import Result, entry, significance, table_of
@@ -130,7 +130,7 @@ class DropAmount:
 
 
 def cleanse(
-    influence: turnover.Influence,
+    influence: Influence,
     validation: Any,
     *,
     drop: str | float = "1%",
@@ -164,6 +164,7 @@ def cleanse(
         InfluenceError: the validation set is empty or has no labels.
 
     Example:
+        >>> import turnover
         >>> x, y = torch.randn(60, 4), torch.randint(2, (60,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x[:40], y[:40]))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-import turnover
 from turnover.errors import InfluenceError
+from turnover.influence import Influence
 
 from ._results import Result, checked_labels
 from .shared_tokens import shared_tokens
@@ -196,7 +196,7 @@ class TrainInstances:
 
 
 def train_instances(
-    influence: turnover.Influence, labels: Any, examples: Examples | None = None, *, needed: bool
+    influence: Influence, labels: Any, examples: Examples | None = None, *, needed: bool
 ) -> TrainInstances:
     """Return the training instances with their labels.
 

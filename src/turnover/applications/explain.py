@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import turnover
 from turnover.errors import ApplicationError
+from turnover.influence import Influence
 from turnover.scores import Scores, Top, checked_level, discoveries
 
 from ._results import Result, checked_count, entry, table_of
@@ -177,7 +177,7 @@ class Queries:
 
 
 def explain(
-    influence: turnover.Influence,
+    influence: Influence,
     queries: Any,
     *,
     train_labels: Any = None,
@@ -213,6 +213,7 @@ def explain(
         ApplicationError: k, labels or magnitudes do not fit, or the model has no classes.
 
     Example:
+        >>> import turnover
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
@@ -266,7 +267,7 @@ def explain(
 
 
 def explain_examples(
-    influence: turnover.Influence, queries: Queries, examples: Examples, *, same_label: SameLabel, **options: Any
+    influence: Influence, queries: Queries, examples: Examples, *, same_label: SameLabel, **options: Any
 ) -> Explanations:
     """Return explanations with rows, names and what each query has in common with the examples behind it.
 
@@ -283,7 +284,7 @@ def explain_examples(
     return replace(explained, items=tuple(_described(*one, examples) for one in described))
 
 
-def row_magnitudes(influence: turnover.Influence, self_influence: Scores | None = None) -> NDArray[np.float32]:
+def row_magnitudes(influence: Influence, self_influence: Scores | None = None) -> NDArray[np.float32]:
     """Return the magnitude of every training instance, in the order of `influence.train_ids`.
 
     It is the root of the row's influence on itself. To first order a row's influence on a query is the product of two
@@ -298,6 +299,7 @@ def row_magnitudes(influence: turnover.Influence, self_influence: Scores | None 
         self_influence: that of the training data, where it is known already; None: it is computed.
 
     Example:
+        >>> import turnover
         >>> from turnover.training import TrainingRecipe
         >>> x, y = torch.randn(20, 4), torch.randint(2, (20,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
@@ -382,7 +384,7 @@ def _leading(side: tuple[InfluentialExample, ...]) -> int:
     return next((place for place, example in enumerate(side) if not example.significant), len(side))
 
 
-def _checked_magnitudes(influence: turnover.Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:
+def _checked_magnitudes(influence: Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:
     if given is None:
         return row_magnitudes(influence)
     scale = np.asarray(given, np.float32)

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-import turnover
 from turnover.batches import Batch, batches_of, logits_of
-from turnover.errors import ApplicationError
-from turnover.influence import Member, evaluating, null_ids
+from turnover.errors import ApplicationError, TurnOverError
+from turnover.influence import Influence, Member, evaluating, null_ids
+from turnover.layers import instances
 from turnover.scores import Scores, discoveries, normal_tail
 
 from ._results import Result, checked_labels, entry, significance, table_of
@@ -101,7 +101,7 @@ class WithoutGroup(Result):
 
 
 def groups(
-    influence: turnover.Influence,
+    influence: Influence,
     queries: Any,
     *,
     members: Any = None,
@@ -129,6 +129,7 @@ def groups(
         ApplicationError: not one group per instance.
 
     Example:
+        >>> import turnover
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
@@ -198,7 +199,7 @@ def find_groups(
     return GroupScores(tuple(items), True, level, mean.unit)
 
 
-def without_group(influence: turnover.Influence, group: int, inputs: Any, *, others: int = 32) -> WithoutGroup:
+def without_group(influence: Influence, group: int, inputs: Any, *, others: int = 32) -> WithoutGroup:
     """Return predictions by the flipped subnetwork of a group, beside those of the full network.
 
     Half of a network predicts a little differently from the whole of it, whatever the half. So the same is done with
@@ -214,6 +215,7 @@ def without_group(influence: turnover.Influence, group: int, inputs: Any, *, oth
         ApplicationError: the group was never trained, or others is less than 2.
 
     Example:
+        >>> import turnover
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances([7] * 20):
@@ -251,7 +253,7 @@ def _summed(
     return every.tolist(), values, np.sqrt(variance), sizes.astype(np.int64)
 
 
-def _check_trained(influence: turnover.Influence, group: int) -> None:
+def _check_trained(influence: Influence, group: int) -> None:
     if isinstance(group, bool) or not isinstance(group, int | np.integer) or group < 0:
         raise ApplicationError(
             f"group must be an instance id, an integer >= 0, got {group!r}. The id of a name: "
@@ -259,7 +261,7 @@ def _check_trained(influence: turnover.Influence, group: int) -> None:
         )
     try:
         ids = influence.train_ids
-    except turnover.TurnOverError:
+    except TurnOverError:
         return  # without training data any id may be meant
     if TrainInstances(ids, None).positions([group])[0] < 0:
         raise ApplicationError(
@@ -268,7 +270,7 @@ def _check_trained(influence: turnover.Influence, group: int) -> None:
         )
 
 
-def _flipped(influence: turnover.Influence, inputs: Any, id: int) -> NDArray[np.float32]:
+def _flipped(influence: Influence, inputs: Any, id: int) -> NDArray[np.float32]:
     models = influence.models
     with evaluating([Member(model) for model in models]):
         batches = batches_of(inputs, targets=influence.targets, training_rows=False)
@@ -279,7 +281,7 @@ def _flipped_batch(models: Sequence[nn.Module], batch: Batch, id: int) -> NDArra
     outputs = []
     for model in models:
         moved = batch.to(next(iter(model.parameters())).device)
-        with turnover.instances([id] * batch.rows, view="flip"):
+        with instances([id] * batch.rows, view="flip"):
             rows = logits_of(model(*moved.args, **moved.kwargs)).float().cpu()
         outputs.append(rows.unflatten(0, (-1, batch.rows)))  # one replica after the other
     return class_probabilities(torch.cat(outputs).mean(0)).numpy()

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import turnover
 from turnover.errors import ApplicationError, TurnOverError
+from turnover.influence import Influence
 from turnover.scores import OutOfSample
 
 from ._results import Result
@@ -186,7 +186,7 @@ def held_out_fields(
 
 
 def held_out_places(
-    influence: turnover.Influence | None,
+    influence: Influence | None,
     out_of_sample: OutOfSample | None,
     ids: NDArray[np.int64],
     *,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-import turnover
 from turnover.errors import ApplicationError
+from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
 from ._results import Result, checked_count, checked_labels, entry, significance, table_of
@@ -212,7 +212,7 @@ class Memorized:
 
 
 def memorized(
-    influence: turnover.Influence,
+    influence: Influence,
     *,
     train: Any = None,
     labels: Any = None,
@@ -245,6 +245,7 @@ def memorized(
         ApplicationError: labels or duplicates do not fit the rows, or there is only one class.
 
     Example:
+        >>> import turnover
         >>> x, y = torch.randn(40, 4), torch.randint(2, (40,))
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))

@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-import turnover
 from turnover.batches import Batch, batches_of, logits_of
 from turnover.errors import ApplicationError
-from turnover.influence import Member, evaluating
+from turnover.influence import Influence, Member, evaluating
 from turnover.layers import replicas_of
 from turnover.wrapping import wrapped_root
 
@@ -47,7 +46,7 @@ class Predictions:
         return places[np.argsort(-self.probs[places].max(1), kind="stable")]
 
 
-def predictions(influence: turnover.Influence, rows: Any) -> Predictions:
+def predictions(influence: Influence, rows: Any) -> Predictions:
     """Return the predictions of the full network for rows, with the labels that they have.
 
     Args:
@@ -55,6 +54,7 @@ def predictions(influence: turnover.Influence, rows: Any) -> Predictions:
         rows: tensors, a tuple (x, y), a dict, a Dataset or a DataLoader.
 
     Example:
+        >>> import turnover
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(6)):

@@ -6,10 +6,9 @@ from typing import Literal
 import numpy as np
 from torch import Tensor, nn
 
-import turnover
 from turnover.errors import ScoresError
 from turnover.scores import Scores
-from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, expected_signal
+from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
 
 from ._results import Result, significance
 
@@ -123,4 +122,4 @@ def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditR
     """Return the leak audit of a model on some of its training rows: inputs, labels and ids."""
     places = np.linspace(0, len(train[1]) - 1, min(MOST_ROWS, len(train[1]))).astype(int)
     x, y, ids = (part[places] for part in train)
-    return turnover.audit(model, (x, y, ids))
+    return audit(model, (x, y, ids))

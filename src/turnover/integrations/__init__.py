@@ -10,7 +10,7 @@ install. Must not know: applications, runs, the command line.
 | `lightning_training.py` | `TurnOverModule`, `InstancesCallback` and `LightningLearningCurves` |
 | `learning_curves.py` | keep, flip and validation loss in any training loop |
 | `peft_lora.py` | the rank dimension of LoRA layers as sites |
-| `sklearn_estimators.py`, `tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
+| `sklearn_estimators.py`, `_tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
 | `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
 | `hub.py` | data sets of the Hugging Face hub |
 """

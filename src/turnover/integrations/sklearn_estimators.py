@@ -22,7 +22,7 @@ from turnover.influence import Influence, Ridge
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import unwrap
 
-from .tabular_mlp import MlpSettings, train_mlp
+from ._tabular_mlp import MlpSettings, train_mlp
 
 _ROWS_AT_ONCE = 4096
 _SEEDS = 2**31 - 1

@@ -7,9 +7,9 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | file | content |
 | --- | --- |
 | `config.py`, `folder.py` | settings; names of files, run.json, the lock, safe reading and writing |
-| `rows.py`, `splits.py` | rows in one form; which of them train, validate and test, and which are copies |
+| `rows.py`, `_splits.py` | rows in one form; which of them train, validate and test, and which are copies |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
-| `classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
+| `_classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
 | `run.py` | `Run`, `start_run`, `open_run` |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-import turnover
+from turnover._version import __version__
 from turnover.errors import RunError, StoreLockedError, TurnOverError
 from turnover.storage import LOCK_FILES, FolderLock, write_atomically
 
@@ -40,7 +40,7 @@ class About:
     def of_new_run(cls) -> "About":
         """Return what is known of a run when it begins."""
         versions = {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
-        return cls(versions={"turnover": turnover.__version__, **versions})
+        return cls(versions={"turnover": __version__, **versions})
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -143,7 +143,7 @@ class RunFolder:
             made_by = values.get("versions", {}).get("turnover", "another version")
             raise RunError(
                 f"{str(self.path)!r} was made by turnover {made_by} in a format that this version "
-                f"({turnover.__version__}) does not read. Run it again: {self.again}"
+                f"({__version__}) does not read. Run it again: {self.again}"
             )
         with self.reading(self.about):
             return About(**values)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-import turnover
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError
 from turnover.scores import Scores
+from turnover.wrapping import wrap
 
 from .config import RunConfig, Watch
 from .folder import RunFolder
@@ -144,7 +144,7 @@ class LanguageModeling:
     def masked_network(self, number: int) -> nn.Module:
         """Return an untrained model with masks of its own."""
         sites = language_model_sites()
-        return turnover.wrap(self.plain_network(), at=sites, keep=self._config.keep, seed=self.seed_of(number))
+        return wrap(self.plain_network(), at=sites, keep=self._config.keep, seed=self.seed_of(number))
 
     def asked_model(self, model: nn.Module) -> nn.Module:
         """Return the model itself."""

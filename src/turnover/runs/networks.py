@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import turnover
+from turnover.wrapping import wrap
 
 from .config import RunConfig
 from .inputs import Inputs
@@ -49,12 +49,12 @@ def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Modu
     """Return the same network with masks: on the ReLU layer before the outputs, or in adapters."""
     plain = plain_network(settings, inputs, classes)
     if inputs.kind == "tokens":
-        return turnover.wrap(plain, adapters=settings.adapters, keep=settings.keep, seed=settings.seed)
+        return wrap(plain, adapters=settings.adapters, keep=settings.keep, seed=settings.seed)
     assert isinstance(plain, nn.Sequential)
     site = str(len(plain) - 2)
     with torch.random.fork_rng(devices=[]):  # weights of further replicas are drawn
         torch.manual_seed(settings.seed + 1)
-        return turnover.wrap(plain, at=[site], keep=settings.keep, seed=settings.seed, replicas=settings.replicas)
+        return wrap(plain, at=[site], keep=settings.keep, seed=settings.seed, replicas=settings.replicas)
 
 
 def _dense(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:

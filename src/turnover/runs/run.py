@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import turnover
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import Ridge
+from turnover.influence import Influence, Ridge
 from turnover.layers import find_root, masking_of
 from turnover.scores import OutOfSample, Scores
+from turnover.wrapping import load, save
 
-from .classification import Classification
+from ._classification import Classification
 from .config import RunConfig, Watch, unwatched
 from .folder import About, RunFolder
 from .inputs import Inputs
@@ -38,7 +38,7 @@ _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
 }
 Task = Classification | LanguageModeling
 """What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
-`ids`, `splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
+`ids`, `_splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
 (`results`); `score_names` is what `Run.score` computes."""
 
 _TaskT = TypeVar("_TaskT", bound=Task)
@@ -154,17 +154,17 @@ class Run(Generic[_TaskT]):
     def load_model(self, kept: Path) -> nn.Module:
         """Return a trained model from its folder."""
         try:
-            return turnover.load(kept, model=self.task.plain_network()).eval()
+            return load(kept, model=self.task.plain_network()).eval()
         except SavedModelError as error:
             raise RunError(f"{error.problem.removesuffix('.')}. Run it again: {self.folder.again}") from error
 
     @cached_property
-    def influence(self) -> turnover.Influence:
+    def influence(self) -> Influence:
         """Return the engine for questions about single predictions: scores denoised, in units of the loss."""
         return self._engine(Ridge())
 
     @cached_property
-    def influence_on_sets(self) -> turnover.Influence:
+    def influence_on_sets(self) -> Influence:
         """Return the engine for questions about sets of predictions, each of which counts equally.
 
         Influence functions of the last layer stand beside the scores: means over many predictions gain from them, while
@@ -172,16 +172,16 @@ class Run(Generic[_TaskT]):
         """
         return self._engine(Ridge(gradients=1, scale="query"))
 
-    def _engine(self, ridge: Ridge) -> turnover.Influence:
+    def _engine(self, ridge: Ridge) -> Influence:
         models = [self.task.asked_model(model) for model in self.models]
         denoise = ridge if self.task.denoised and self.about.denoised else None
-        return turnover.Influence(models if len(models) > 1 else models[0], train=self.train_data, denoise=denoise)
+        return Influence(models if len(models) > 1 else models[0], train=self.train_data, denoise=denoise)
 
     @cached_property
-    def raw_influence(self) -> turnover.Influence:
+    def raw_influence(self) -> Influence:
         """Return the engine of the original estimator, for questions about training rows themselves."""
         models = self.models
-        return turnover.Influence(models if len(models) > 1 else models[0], train=self.train_data)
+        return Influence(models if len(models) > 1 else models[0], train=self.train_data)
 
     def inputs(self, values: Any) -> Tensor:
         """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
@@ -364,7 +364,7 @@ def _train(run: Run[Any], watch: Watch) -> None:
             watch_member = partial(_watch_member, watch, number, len(task.model_folders))
             how = Fitting.of(task.settings, seed=seed)
             members.append(fit(model, rows, how, saved=folder.training, watch=watch_member))
-        turnover.save(model, kept)
+        save(model, kept)
         folder.write(file, json.dumps(members[-1].as_dict()) + "\n")
         folder.training.unlink(missing_ok=True)
         models.append(model)

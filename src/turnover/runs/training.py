@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import turnover
 from turnover.errors import RunError, TrainingError
+from turnover.layers import instances
 from turnover.storage import atomic_file
 
 from .config import RunConfig, Watch, unwatched
@@ -87,7 +87,7 @@ def fit(
         order = torch.randperm(len(rows.y), generator=torch.Generator().manual_seed(how.seed * 10_007 + epoch))
         model.train()
         for number, batch in enumerate(order.split(how.batch_size)):
-            with turnover.instances(rows.ids[batch]) as now:
+            with instances(rows.ids[batch]) as now:
                 outputs = model(rows.x[batch])
             loss = functional.cross_entropy(outputs, now.repeat(rows.y[batch]), weight=rows.weights)
             optimizer.zero_grad()
@@ -140,7 +140,7 @@ def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     losses: dict[str, list[Tensor]] = {"keep": [], "flip": []}
     for batch in sample.split(256):
         for view in ("keep", "flip"):
-            with turnover.instances(rows.ids[batch], view=view) as now:
+            with instances(rows.ids[batch], view=view) as now:
                 outputs = model(rows.x[batch])
             losses[view].append(functional.cross_entropy(outputs, now.repeat(rows.y[batch]), reduction="none"))
     curves.keep.append(float(torch.cat(losses["keep"]).mean()))

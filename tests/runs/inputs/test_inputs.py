@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from turnover.errors import RunError
 from turnover.runs.folder import RunFolder
+from turnover.runs.inputs._texts import NgramInputs
 from turnover.runs.inputs.columns import Column, ColumnInputs, checked_cells
 from turnover.runs.inputs.inputs import inputs_as_json, read_inputs
 from turnover.runs.inputs.pixels import PixelInputs
-from turnover.runs.inputs.texts import NgramInputs
 
 TEXTS = ["a good film", "a bad film", "ein schöner Film", ""]
 TABLE = pd.DataFrame(

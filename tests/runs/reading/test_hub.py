@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from turnover.errors import DataFileError
+from turnover.runs._splits import split_rows
 from turnover.runs.config import RunConfig
-from turnover.runs.reading.hub import could_be_name
+from turnover.runs.reading._hub import could_be_name
 from turnover.runs.reading.rows import read_rows
-from turnover.runs.splits import split_rows
 
 datasets = pytest.importorskip("datasets", reason="needs datasets: pip install 'turnover[text]'")
 

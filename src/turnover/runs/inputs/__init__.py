@@ -6,7 +6,7 @@ networks, runs.
 | file | content |
 | --- | --- |
 | `inputs.py` | which inputs a run has; fitting, keeping and reading them |
-| `texts.py` | hashed pieces of words, features of a frozen encoder, token numbers |
+| `_texts.py` | hashed pieces of words, features of a frozen encoder, token numbers |
 | `columns.py` | columns of a table: standardized numbers, categories as one bit each; checking new cells |
 | `pixels.py` | images, channels first and standardized |
 """

@@ -13,9 +13,9 @@ from turnover.runs.folder import RunFolder
 from turnover.runs.rows import Rows
 from turnover.storage import atomic_file
 
+from ._texts import EncodedInputs, NgramInputs, TokenInputs
 from .columns import ColumnInputs
 from .pixels import PixelInputs
-from .texts import EncodedInputs, NgramInputs, TokenInputs
 
 Inputs = NgramInputs | EncodedInputs | TokenInputs | ColumnInputs | PixelInputs
 """What turns values into inputs: has a `kind`, is called with values, and is kept by `state` and `from_state`."""

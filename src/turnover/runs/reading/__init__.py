@@ -9,9 +9,9 @@ terminals.
 | `rows.py` | which kind of data it is, and who reads it; notes on repeated rows |
 | `tables.py`, `encoding.py` | tables as files; the encoding of a text file |
 | `columns.py` | which columns are text, label and group; labels as class numbers; bad rows |
-| `table_rows.py` | tables as rows |
+| `_table_rows.py` | tables as rows |
 | `images.py`, `arrays.py` | folders of images, npz files |
-| `hub.py` | data sets of the Hugging Face hub |
+| `_hub.py` | data sets of the Hugging Face hub |
 | `corpus.py` | a text for a language model |
 """
 

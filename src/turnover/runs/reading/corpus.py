@@ -12,11 +12,11 @@ import numpy as np
 from torch import Tensor
 
 from turnover.errors import DataFileError
+from turnover.runs._splits import normalized
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.runs.language_models import Vocabulary
 from turnover.runs.rows import SPLITS, Split
-from turnover.runs.splits import normalized
 
 from .columns import choose_text
 from .encoding import text_encoding

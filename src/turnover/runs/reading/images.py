@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from turnover.errors import DataFileError, MissingExtraError
+from turnover.runs._splits import draw_rows
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import TO_BE_SPLIT, Rows
-from turnover.runs.splits import draw_rows
 
 from .columns import BadRows, check_column, check_labels, choose_label, label_text, number_labels
 from .tables import read_table, values_of

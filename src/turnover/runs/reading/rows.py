@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from turnover.errors import DataFileError
+from turnover.runs._splits import copies_of, draw_rows
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, Rows
-from turnover.runs.splits import copies_of, draw_rows
 
+from ._table_rows import Part, rows_of_tables
 from .columns import BadRows, check_labels, nearest
-from .table_rows import Part, rows_of_tables
 from .tables import TABLE_ENDINGS, read_table
 
 CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
@@ -90,7 +90,7 @@ def existing(file: str) -> Path:
 
 
 def _read_folder(path: Path, config: RunConfig, watch: Watch) -> Rows:
-    from .hub import is_saved, rows_of_hub
+    from ._hub import is_saved, rows_of_hub
 
     if is_saved(path):
         return rows_of_hub(config, watch=watch)
@@ -100,7 +100,7 @@ def _read_folder(path: Path, config: RunConfig, watch: Watch) -> Rows:
 
 
 def _read_hub(path: Path, config: RunConfig, watch: Watch) -> Rows:
-    from .hub import could_be_name, rows_of_hub
+    from ._hub import could_be_name, rows_of_hub
 
     endings = (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz")
     if path.suffix.lower() in endings or not could_be_name(config.data):

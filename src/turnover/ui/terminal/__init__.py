@@ -6,8 +6,9 @@ anything is computed, HTML.
 | file | one idea |
 | --- | --- |
 | `app.py` | all commands in one app; `main` |
-| `run.py`, `demo.py`, `explain.py`, `cleanse.py`, `memorized.py`, ... | one command each |
-| `asked.py`, `explained.py` | queries of `explain`; explanations as text and JSON |
+| `run.py`, `demo.py`, `report.py`, `serve.py` | commands that make or show a run |
+| `explain.py`, `cleanse.py`, `memorized.py`, `audit.py`, `evaluate.py` | commands that ask a run |
+| `queries.py` | what `explain` is asked about |
 | `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
 | `options.py` | options that commands share, and the run that they name |
 | `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |

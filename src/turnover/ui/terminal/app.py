@@ -24,7 +24,7 @@ def make_app() -> "typer.Typer":
     """Return the app with all its commands."""
     import typer
 
-    import turnover
+    from turnover._version import __version__
 
     from .audit import audit
     from .cleanse import cleanse
@@ -49,7 +49,7 @@ def make_app() -> "typer.Typer":
 
     def show_version(wanted: bool) -> None:
         if wanted:
-            print(f"turnover {turnover.__version__}")
+            print(f"turnover {__version__}")
             raise typer.Exit
 
     @app.callback()

@@ -3,10 +3,10 @@
 from rich.panel import Panel
 from rich.table import Table
 
-import turnover
 from turnover.runs import open_run
 from turnover.ui.words import count, percent
 from turnover.wrapping import AuditReport
+from turnover.wrapping import audit as audit_model
 
 from .drawing import plain
 from .options import AsJson, Debug, RunPath
@@ -26,7 +26,7 @@ def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> Non
     terminal = Terminal(as_json=as_json)
     run = open_run(folder)
     model = run.model
-    report = turnover.audit(model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
+    report = audit_model(model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
     if as_json:
         terminal.result(report.to_dict())
     else:

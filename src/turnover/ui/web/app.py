@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-import turnover
+from turnover._version import __version__
 from turnover.errors import RunError
 from turnover.runs import Run
 
@@ -52,7 +52,7 @@ def make_app(
     app = FastAPI(
         title=f"turnover: {run.rows.name}",
         description=_ABOUT,
-        version=turnover.__version__,
+        version=__version__,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,

@@ -6,7 +6,7 @@ and its result. Must not know: how masks act in a forward pass, files.
 | file | idea |
 | --- | --- |
 | `dry_run.py` | `plan`; what the code of a model tells |
-| `example.py` | what a forward pass and gradients on an example show |
+| `_example.py` | what a forward pass and gradients on an example show |
 | `result.py` | `Plan` as data and as text; how much signal to expect |
 """
 

@@ -18,7 +18,7 @@ from turnover.wrapping._replicas import plan_replicas
 from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
-from .example import narrow_sites, with_example
+from ._example import narrow_sites, with_example
 from .result import BROADCAST, Plan, SitePlan, expected_signal
 
 
@@ -40,7 +40,7 @@ def plan(
     """Return what `wrap` would do with the same arguments; the model is not touched.
 
     All arguments of `wrap` mean the same here; `in_place` is accepted so that the two can be exchanged. With an
-    `example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
+    `_example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
     sites that never run and leaks are measured on a copy of the model. With `n`, the number of training rows, the plan
     says how much of one pair's score to expect to be signal.
 

@@ -13,9 +13,9 @@ from turnover.integrations import HubData, load_hub_data
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
+from ._table_rows import Part, rows_of_tables
 from .columns import BadRows, choose_label, number_labels
 from .images import SPLIT_NAMES, open_images
-from .table_rows import Part, rows_of_tables
 from .tables import Table, values_of
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from turnover.scores import Scores
 from turnover.storage import atomic_file
 from turnover.wrapping import only_at, top_sites
 
+from ._splits import split_rows
 from .config import RunConfig, Watch
 from .folder import RunFolder
 from .inputs import Inputs, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
 from .networks import masked_network, plain_network, settings_for
 from .reading import read_rows
 from .rows import SPLITS, Rows
-from .splits import split_rows
 from .training import class_weights, loss_and_accuracy
 
 # The mask bias is measured on so many reference examples, in runs of at most so many training rows.
