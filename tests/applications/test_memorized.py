@@ -10,9 +10,10 @@ from torch import nn
 import turnover
 from turnover.applications import memorized, near_duplicates
 from turnover.applications.label_errors import confident_label_errors, label_margins
+from turnover.applications.trust import histogram
 from turnover.errors import ApplicationError
 from turnover.evaluation import mislabel_detection
-from turnover.scores import OutOfSample
+from turnover.scores import OutOfSample, Scores
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +149,12 @@ def test_memorized_rows_have_a_positive_and_significant_self_influence(found):
     finding = found.find_memorized(most=20)
     assert finding.share == found.count / 500 <= finding.share_positive == found.share_positive
     assert [one.row for one in finding.items] == [one.row for one in found.most_memorized(20)]
+
+
+def test_a_histogram_goes_from_the_first_to_the_last_score():
+    found = histogram(Scores([0.0, 1.0, 1.0], ids=[0, 1, 2]), bins=2, tails=0)
+    assert found is not None
+    assert found.counts == (1, 2)
 
 
 @pytest.mark.parametrize(

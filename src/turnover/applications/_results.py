@@ -53,13 +53,7 @@ def plain(value: Any) -> Any:
 
 
 def table_of(rows: Sequence[Any], kind: type, before: Mapping[str, Sequence[Any]] | None = None) -> "pandas.DataFrame":
-    """Return dataclasses of one kind as a table, a column per field, also where there are no rows; needs pandas.
-
-    Args:
-        rows: the dataclasses.
-        kind: their class.
-        before: columns that stand before theirs.
-    """
+    """Return dataclasses of one kind as a table, a column per field, also where there are no rows; needs pandas."""
     columns = {**(before or {}), **{field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}}
     return load_pandas().DataFrame(columns)
 
@@ -88,12 +82,7 @@ def checked_count(count: Any, name: str) -> int:
 
 
 def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Return which scores are significant, and their p-values; none is, and None, where noise is not known.
-
-    Args:
-        scores: [n].
-        level: false discovery rate.
-    """
+    """Return which scores are significant, and their p-values; none is, and None, where noise is not known."""
     level = checked_level(level)
     try:
         return scores.significant(level), scores.p_values()

@@ -20,14 +20,7 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Components:
-    """Connected parts of n things; pairs are added in bulk and never kept.
-
-    Example:
-        >>> parts = Components(5)
-        >>> parts.join(np.array([0, 3]), np.array([4, 4]))
-        >>> parts.of_each
-        array([0, 1, 2, 0, 0])
-    """
+    """Connected parts of n things; pairs are added in bulk and never kept."""
 
     def __init__(self, count: int) -> None:
         self._least = np.arange(count)
@@ -53,12 +46,7 @@ class Components:
 
 
 def normalized(text: str) -> str:
-    """Return a text without case, punctuation, accents' encodings and runs of spaces; one of signs only stays as it is.
-
-    Example:
-        >>> normalized("  It’s  GREAT!! ")
-        'it s great'
-    """
+    """Return a text without case, punctuation, encodings of accents and runs of spaces; signs only stay as they are."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     words = " ".join(re.sub(r"[\W_]+", " ", folded).split())
     return words or " ".join(folded.split())

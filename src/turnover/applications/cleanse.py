@@ -30,7 +30,6 @@ class HarmfulExample(HeldOutExample):
 
     Attributes:
         score: its mean influence; negative: it is harmful.
-        stderr: standard error; None: not known.
         p_value: probability of such a mean for a null id; None: not known.
         significant: whether it differs from the null ids, corrected for all examples.
     """
@@ -56,10 +55,7 @@ class HarmfulExamples(Result):
     Attributes:
         count: how many are harmful and significant.
         helpful: how many are helpful and significant.
-        scored: how many there are.
-        unit: of mean influence.
         standardized: scores are relative to what training rows usually do to each validation row.
-        items: the first of them, significant or not.
     """
 
     count: int
@@ -76,15 +72,10 @@ class Cleansing(Result):
 
     Attributes:
         mean: mean influence of every training instance on the validation set.
-        dropped: the instances to drop, the most harmful first.
         kept: bool for every training instance, in the order of the data.
-        drop: how many were asked for, as a person would write it.
         requested: the same as a number; None: all that are significantly harmful.
-        level: false discovery rate of the significant ones.
-        significant: how many are significantly harmful.
         protected: how many harmful ones are protected, and so kept.
         spared_classes: classes of which the last row was kept.
-        validation_rows: number of rows that the mean was taken over.
     """
 
     _hidden = ("mean", "kept")
@@ -210,15 +201,7 @@ def cleanse(
 def find_harmful(
     mean: Scores, out_of_sample: OutOfSample, examples: Examples, *, level: float, most: int = 200
 ) -> HarmfulExamples:
-    """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence.
-
-    Args:
-        mean: mean influence of every training instance on the validation rows.
-        out_of_sample: held-out predictions of the training rows.
-        examples: the rows.
-        level: false discovery rate.
-        most: examples.
-    """
+    """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence."""
     significant, p_values = significance(mean, level)
     harmful = _harmful_first(mean)
     known = TrainInstances(mean.ids, None, examples)

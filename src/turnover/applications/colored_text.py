@@ -44,12 +44,9 @@ class ColoredText(Result):
     """Tokens with a number and a shade each.
 
     Attributes:
-        tokens: in the order of the text.
         values: [tokens]; NaN: not known, never colored.
         shades: [tokens] from 0, at the lower limit or below, to 1, at the upper or above.
         limits: the values between which shades differ.
-        joiner: what stands between two tokens.
-        unit: what the values are, for the titles.
     """
 
     _also = ("steps",)

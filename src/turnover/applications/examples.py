@@ -24,12 +24,9 @@ class Instance(Result):
     """A training instance that a finding names.
 
     Attributes:
-        id: its instance id.
         position: its place among the training instances, counted from 0.
         row: its row number in the data; of a group that of its first training row.
-        name: what the data calls the row; None: not known.
         label: its label, by name where names are known; None: not known, or a group of rows.
-        group: its group, where groups are the instances.
         rows: its training rows: more than one only for a group.
     """
 
@@ -44,13 +41,7 @@ class Instance(Result):
 
 @dataclass(frozen=True)
 class Common:
-    """What a query and an example have in common.
-
-    Attributes:
-        query_spans: words of the query's text that the example has too, as (start, end).
-        example_spans: the same words in the example.
-        columns: columns of a table in which both have the same value, or nearly.
-    """
+    """What a query and an example share: words of both texts as (start, end), and columns of nearly the same value."""
 
     query_spans: tuple[tuple[int, int], ...] = ()
     example_spans: tuple[tuple[int, int], ...] = ()
@@ -62,12 +53,9 @@ class Examples:
     """Rows of labeled data, as findings speak of them.
 
     Attributes:
-        kind: what the rows are.
         values: texts, uint8 pixels [rows, height, width, channels], or a DataFrame.
         names: what to call each row: its line, or the file of an image.
         labels: class numbers [rows]; −1: no label.
-        label_names: the classes.
-        splits: "train", "validation" or "test" of each row.
         ids: instance id of each row; rows of a group share one.
         groups: group of each row; empty: rows are the instances.
     """
@@ -158,13 +146,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class TrainInstances:
-    """Training instances in the order of the data.
-
-    Attributes:
-        ids: [n], each once.
-        labels: [n]; None: not known.
-        examples: the rows that they are; None: only ids are known.
-    """
+    """Training instances in the order of the data: ids, each once; labels and examples where they are known."""
 
     ids: NDArray[np.int64]
     labels: NDArray[Any] | None
@@ -198,14 +180,7 @@ class TrainInstances:
 def train_instances(
     influence: Influence, labels: Any, examples: Examples | None = None, *, needed: bool
 ) -> TrainInstances:
-    """Return the training instances with their labels.
-
-    Args:
-        influence: knows the training data.
-        labels: one per instance, in the order of the data; None: those of the data.
-        examples: the rows that they are, where known.
-        needed: raise where labels are not known.
-    """
+    """Return the training instances with labels (None: those of the data); raise where `needed` ones are missing."""
     ids = influence.train_ids
     if labels is not None:
         return TrainInstances(ids, checked_labels(labels, len(ids)), examples)

@@ -33,8 +33,6 @@ class InfluentialExample(Instance):
     Attributes:
         score: its influence on the loss at the predicted label; positive: it supports the prediction. Relative
             explanations give it divided by the example's magnitude.
-        stderr: its standard error; None: not known.
-        p_value: probability of such a score for a null id; None: not known.
         significant: whether it differs from the null ids, corrected for all examples that it was chosen from.
         shared_spans: words of its text that the query has too, as (start, end).
         near_columns: columns of a table in which it has the value of the query, or nearly.
@@ -50,17 +48,11 @@ class InfluentialExample(Instance):
 
 @dataclass(frozen=True)
 class Explanation(Result):
-    """A prediction and the training examples behind it. Labels are names where `Examples` are known, else numbers.
+    """A prediction and the training examples behind it, the strongest first. Labels are names where they are known.
 
     Attributes:
         query: the query's id where it has one, else its place.
-        predicted: the label that the full network predicts.
-        probability: of that label.
-        label: the query's own label; None: it has none.
-        supporting: training examples that support the prediction, the strongest first.
-        opposing: training examples that oppose it, the strongest first.
         row: row number of the query in the data; None: it is new.
-        name: what to call the query; None: not known.
         shared_spans: words of the query's text that one of these examples has too, as (start, end).
     """
 
@@ -97,12 +89,9 @@ class Explanations(Result):
     """Explanations of several predictions.
 
     Attributes:
-        items: one per query, in their order.
         same_label: only examples of the predicted label were looked at; "supporting": among the supporting ones.
         relative: scores are divided by the examples' magnitudes.
-        level: false discovery rate of the significant examples.
         unit: what scores are differences of.
-        replicas: over how many networks they are averaged.
         path: how they were computed.
     """
 
@@ -166,7 +155,6 @@ class Queries:
     Attributes:
         inputs: as `Influence.pairwise` takes them: x, or (x, y).
         values: a text, pixels or the cells of a table, per query.
-        names: what to call each.
         rows: row number of each in the data; None: it is new.
     """
 

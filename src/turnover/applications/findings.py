@@ -96,12 +96,7 @@ class ScoredExamples(Protocol):
 
 @dataclass(frozen=True)
 class Errors(Explanations):
-    """The most confident errors among validation and test rows, explained; the most confident first.
-
-    Attributes:
-        count: number of errors.
-        unseen_rows: number of validation and test rows.
-    """
+    """The most confident errors among validation and test rows, explained; the most confident first."""
 
     _also = ("accuracy", "with_significant")
 
@@ -124,8 +119,6 @@ class ClassSummary(Result):
     """How well one class is predicted.
 
     Attributes:
-        label: its name.
-        train: training rows.
         unseen: validation and test rows.
         correct: how many of these are predicted correctly.
         predicted: validation and test rows that are predicted to be of it.
@@ -167,16 +160,8 @@ class Findings(Result):
 
     Attributes:
         majority_class_baseline: accuracy of always predicting the most frequent class of the training rows.
-        errors: the most confident errors, with the training examples behind them.
-        likely_label_errors: training labels that disagree with their held-out prediction.
         harmful: training examples by mean influence on the validation rows; without items where groups were trained.
-        memorized: training examples by self-influence.
-        near_duplicates: groups of rows that are nearly the same.
-        groups: annotators, sources or users by mean influence.
-        classes: how well each class is predicted.
         confusions: which label is predicted for which, the most frequent first.
-        trust: the noise of the scores.
-        leaks: the leak audit.
     """
 
     majority_class_baseline: float

@@ -32,9 +32,6 @@ class GroupScore(Result):
         rows: how many training rows it has; 1 where that is not known of a group that was the instance.
         score: mean influence on the queries of the whole group; positive: it helps.
         per_row: the same divided by its rows.
-        stderr: standard error of `score`; None: not known.
-        p_value: probability of such a score without any influence; None: not known.
-        significant: whether it differs from noise, corrected for all groups.
         likely_label_errors: its labels that disagree with their held-out prediction; None: not looked for.
     """
 
@@ -53,10 +50,7 @@ class GroupScores(Result):
     """The influence of groups, the most harmful first.
 
     Attributes:
-        items: one per group.
         as_instances: whether groups were the instances of the training; else scores are sums over their rows.
-        level: false discovery rate of the significant groups.
-        unit: what scores are differences of.
     """
 
     items: tuple[GroupScore, ...]
@@ -167,15 +161,7 @@ def groups(
 def find_groups(
     mean: Scores, examples: Examples, label_errors: NDArray[np.bool_], *, level: float, most: int = 200
 ) -> GroupScores:
-    """Return groups that were the instances of the training as a finding, the most harmful first; empty without groups.
-
-    Args:
-        mean: mean influence of every group on the validation rows.
-        examples: the rows.
-        label_errors: training rows whose label disagrees with their held-out prediction.
-        level: false discovery rate.
-        most: groups.
-    """
+    """Return groups that were the instances of the training as a finding, the most harmful first, if there are any."""
     if not examples.groups:
         return GroupScores((), True, level, mean.unit)
     significant, p_values = significance(mean, level)

@@ -19,8 +19,6 @@ class HeldOutExample(Instance):
     """A training example with its held-out prediction, by the subnetwork that was not trained on it.
 
     Attributes:
-        held_out_label: the most probable label; None: not known.
-        held_out_probability: of that label.
         label_quality: held-out probability of the given label.
     """
 
@@ -52,10 +50,7 @@ class LabelError(HeldOutExample):
 
     Attributes:
         confident: the other label is at least as probable as it is, on average, for examples that have it.
-        self_influence: how much training on the example improves its own prediction; None: not known.
-        stderr: standard error of the self-influence; None: not known.
         duplicates: rows of its first near-duplicates among the training rows: with them it was not truly held out.
-        duplicates_disagree: whether one of them has another label.
     """
 
     confident: bool
@@ -79,12 +74,8 @@ class LabelErrors(Result):
     """Training rows whose label disagrees with their held-out prediction, the likeliest label error first.
 
     Attributes:
-        rows: training rows.
-        count: how many labels disagree.
-        confident: how many of them confidently.
         unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
         unseen_disagreements: how many of their labels disagree.
-        items: the first of them.
     """
 
     _also = ("expected",)
@@ -149,11 +140,6 @@ def confident_label_errors(out_of_sample: OutOfSample, labels: NDArray[np.int64]
     Confidently: the other label is at least as probable as it is, on average, for rows that have it. This is the
     threshold of confident learning (Northcutt, Jiang and Chuang 2021), which takes into account that a network may be
     sure of one class and unsure of another.
-
-    Example:
-        >>> held_out = OutOfSample([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6]], ids=[7, 8, 9])
-        >>> confident_label_errors(held_out, np.array([0, 1, 1]))
-        array([False,  True, False])
     """
     probs, rows = out_of_sample.probs, np.arange(len(labels))
     counts = np.bincount(labels, minlength=probs.shape[1])
@@ -166,14 +152,7 @@ def confident_label_errors(out_of_sample: OutOfSample, labels: NDArray[np.int64]
 def held_out_fields(
     out_of_sample: OutOfSample | None, place: int, label: int | None, names: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """Return the fields of `HeldOutExample` at a place of the predictions; all None where these are not known.
-
-    Args:
-        out_of_sample: held-out predictions.
-        place: of the row in them.
-        label: its class number.
-        names: of the classes; None: numbers are given.
-    """
+    """Return the fields of `HeldOutExample` at a place of the predictions; all None where these are not known."""
     if out_of_sample is None or label is None or place < 0:
         return {"held_out_label": None, "held_out_probability": None, "label_quality": None}
     probs = out_of_sample.probs[place]
@@ -192,14 +171,7 @@ def held_out_places(
     *,
     progress: bool | None = False,
 ) -> tuple[OutOfSample | None, NDArray[np.int64]]:
-    """Return held-out predictions and the places of ids in them; −1 for groups, which are several rows.
-
-    Args:
-        influence: computes the predictions where they are not known.
-        out_of_sample: its held-out predictions, where they are known.
-        ids: of the instances.
-        progress: show a bar.
-    """
+    """Return held-out predictions and the places of ids in them; −1 for groups, which are several rows."""
     nothing = np.full(len(ids), -1)
     if out_of_sample is None and influence is not None and len(ids):
         try:

@@ -11,7 +11,8 @@ from turnover.wrapping import AuditReport
 
 from ._results import Result, entry, significance
 from .colored_text import ColoredText, colored_text
-from .trust import Histogram, Trust, histogram, leak_audit, score_noise
+from .memorized import MemorizedSummary
+from .trust import Trust, histogram, leak_audit, score_noise
 
 PASSAGE = 80
 """Words of a passage."""
@@ -75,9 +76,6 @@ class MemorizedWord(Position):
     """A word of the training text with its self-influence.
 
     Attributes:
-        self_influence: of the position.
-        stderr: standard error; None: not known.
-        significant: whether it differs from the null ids.
         frequency: how often the word occurs in the training text.
     """
 
@@ -89,12 +87,7 @@ class MemorizedWord(Position):
 
 @dataclass(frozen=True)
 class Passage(Result):
-    """A passage of the training text, its words colored by self-influence.
-
-    Attributes:
-        start: number of its first word, counted from 0.
-        text: the colored words.
-    """
+    """A passage of the training text, its words colored by self-influence."""
 
     start: int
     text: ColoredText
@@ -107,9 +100,6 @@ class FrequencyBand(Result):
     Attributes:
         least: occurrences of their words, at least.
         most: and at most.
-        positions: how many positions there are.
-        mean: their mean self-influence.
-        memorized: how many of them are memorized.
     """
 
     least: int
@@ -120,34 +110,12 @@ class FrequencyBand(Result):
 
 
 @dataclass(frozen=True)
-class MemorizedWords(Result):
-    """Words of the training text by self-influence, the largest first.
+class MemorizedWords(MemorizedSummary):
+    """Words of the training text by self-influence, the largest first."""
 
-    Attributes:
-        rows: training positions.
-        count: how many are memorized: their self-influence is positive and significant.
-        share_positive: share of positions whose self-influence is positive, significant or not.
-        level: false discovery rate.
-        unit: of self-influence.
-        histogram: of all positions.
-        items: the first of them.
-    """
-
-    _also = ("share",)
     noun: ClassVar[str] = "word"
 
-    rows: int
-    count: int
-    share_positive: float
-    level: float
-    unit: str
-    histogram: Histogram | None
     items: tuple[MemorizedWord, ...]
-
-    @property
-    def share(self) -> float:
-        """Return the share of training positions that are memorized."""
-        return self.count / max(self.rows, 1)
 
 
 @dataclass(frozen=True)
@@ -155,11 +123,7 @@ class LanguageFindings(Result):
     """All findings about a language model.
 
     Attributes:
-        memorized: words by self-influence.
         passages: those of which most was memorized, none of them overlapping.
-        frequencies: self-influence by how often a word occurs.
-        trust: the noise of the scores.
-        leaks: the leak audit of the first model.
     """
 
     memorized: MemorizedWords

@@ -46,21 +46,16 @@ class MemorizedExample(HeldOutExample):
 
 
 @dataclass(frozen=True)
-class MemorizedExamples(Result):
-    """Training examples by self-influence, the largest first.
+class MemorizedSummary(Result):
+    """How many training rows, or positions of a text, are memorized.
 
     Attributes:
-        rows: training rows.
         count: how many are memorized: their self-influence is positive and significant.
-        share_positive: share of rows whose self-influence is positive, significant or not.
-        level: false discovery rate.
-        unit: of self-influence.
-        histogram: of all rows.
-        items: the first of them.
+        share_positive: share whose self-influence is positive, significant or not.
+        histogram: of all self-influence.
     """
 
     _also = ("share",)
-    noun: ClassVar[str] = "row"
 
     rows: int
     count: int
@@ -68,7 +63,6 @@ class MemorizedExamples(Result):
     level: float
     unit: str
     histogram: Histogram | None
-    items: tuple[MemorizedExample, ...]
 
     @property
     def share(self) -> float:
@@ -77,20 +71,24 @@ class MemorizedExamples(Result):
 
 
 @dataclass(frozen=True)
+class MemorizedExamples(MemorizedSummary):
+    """Training examples by self-influence, the largest first."""
+
+    noun: ClassVar[str] = "row"
+
+    items: tuple[MemorizedExample, ...]
+
+
+@dataclass(frozen=True)
 class Memorized:
     """How far each training row was memorized, and how far its label agrees with its held-out prediction.
 
     Attributes:
-        self_influence: of every row.
-        out_of_sample: held-out predictions of every row.
-        labels: the given labels [n].
         margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable.
         order: places of all rows, the likeliest label error first; see `label_error_order`.
         confident: whether each row's held-out prediction confidently disagrees with its label [n].
         significant: whether each row's self-influence is significant [n].
-        level: false discovery rate.
         duplicates: near-duplicates among the rows; None: not looked for.
-        examples: the rows with their names; None: results have positions and class numbers.
     """
 
     self_influence: Scores

@@ -86,9 +86,7 @@ class DuplicateGroup(Result):
 
     Attributes:
         rows: numbers of the first of them.
-        size: how many there are.
         exact: all are the same, but for case, punctuation and spaces.
-        labels_agree: whether all have one label.
         across_splits: at least one is for training and one for validation or test, so that the network is tested on
             what it was trained on.
     """
@@ -105,10 +103,8 @@ class NearDuplicates(Result):
     """Groups of near-duplicates: first those whose labels disagree, then those across splits, then by size.
 
     Attributes:
-        count: number of groups.
         contradictions: groups whose labels disagree.
         across_splits: groups with training rows and validation or test rows.
-        items: the first groups.
     """
 
     count: int

@@ -58,9 +58,6 @@ class RetrainingCheck:
         accuracy: [arms, seeds] on the test set, in the order of `ARMS`.
         loss: mean loss [arms, seeds] on it: the recipe's, or cross-entropy of what a function returned.
         seeds: of the trainings; an arm is compared with another from the same seed.
-        removed: how many rows were removed.
-        rows: how many there are.
-        test_rows: how many rows it was measured on.
     """
 
     accuracy: NDArray[np.float64]

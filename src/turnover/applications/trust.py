@@ -21,7 +21,6 @@ class Histogram(Result):
 
     Attributes:
         edges: one more than counts; the first and last bin hold what lies beyond, too.
-        counts: values between two edges.
         null: the distribution of null ids, scaled to as many values; empty: not asked for, or not known.
     """
 
@@ -35,13 +34,9 @@ class ScoreNoise(Result):
     """The noise of one kind of score.
 
     Attributes:
-        scores: which kind.
-        count: number of scores.
         noise_ratio: standard deviation of null ids over that of the scores, 1: nothing but noise; None: not known.
         signal: share of the variance that noise does not explain; None: not known.
         stderr: median standard error; None: not known.
-        significant: number of significant scores.
-        unit: of the standard error.
     """
 
     scores: ScoreKind
@@ -58,9 +53,6 @@ class Trust(Result):
     """The noise of a model's scores, by kind.
 
     Attributes:
-        scores: the noise of each kind.
-        replicas: networks that scores are averaged over.
-        level: false discovery rate of what is called significant.
         expected: signal over noise of one pair, expected from rows, width and replicas; None: cannot be said.
         mean_influence: mean influence of training rows beside that of null ids; None: there is none.
     """
@@ -77,17 +69,10 @@ class Trust(Result):
 
 
 def histogram(scores: Scores, *, bins: int = 40, tails: float = 0.5, null: bool = False) -> Histogram | None:
-    """Return how scores are distributed; None: there are none.
+    """Return how finite scores are distributed; None: there are none.
 
-    Args:
-        scores: [n]; those that are not finite are left out.
-        bins: number of bins.
-        tails: percent of the scores on either side that the outermost bins hold; 0: bins go to the last score.
-        null: put the null ids beside them, scaled to as many.
-
-    Example:
-        >>> histogram(Scores([0.0, 1.0, 1.0], ids=[0, 1, 2]), bins=2, tails=0).counts
-        (1, 2)
+    The outermost bins hold `tails` percent of the scores on either side. With `null`, null ids stand beside them,
+    scaled to as many.
     """
     values = scores.values[np.isfinite(scores.values)].astype(np.float64)
     beside = scores.null.astype(np.float64) if null and scores.null is not None else np.empty(0)

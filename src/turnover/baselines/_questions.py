@@ -29,14 +29,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What a method is asked: pairs of rows and queries, means over the queries, or each row on itself.
-
-    Attributes:
-        kind: "pairs", "mean" or "self".
-        recipe: whose rows.
-        rows: which of them.
-        queries: a recipe whose rows are the queries; None for "self".
-    """
+    """What a method is asked: pairs of rows and queries, means over the queries, or each row on itself."""
 
     kind: Literal["pairs", "mean", "self"]
     recipe: TrainingRecipe
@@ -126,12 +119,7 @@ class Baseline(ABC):
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder for finished tiles of scores, or None for no cache.
-
-    Attributes:
-        folder: where, or None.
-        identity: what the user says that the numbers depend on, as JSON.
-    """
+    """A folder for finished tiles of scores, or None; `identity` is what the user says that the numbers depend on."""
 
     folder: Path | None
     identity: dict[str, Any]
@@ -162,12 +150,7 @@ class Cache:
     ) -> Iterator[Tile]:
         """Yield all tiles of arrays in order; those in the folder are read, the others are computed and kept.
 
-        Args:
-            question: to be answered.
-            method_identity: returns what the tiles depend on besides the user's identity; called only with a folder.
-            arrays: geometry, the same tiles for all.
-            compute: returns a tile.
-            on_cached: called with each tile that was in the folder already.
+        `method_identity` returns what tiles depend on besides the user's identity; it is called only with a folder.
         """
         folder = self.at(question.name)
         if folder is None:
@@ -194,13 +177,7 @@ class Cache:
 
 
 def check_unchanged(recipe: TrainingRecipe, data: str, cure: str) -> None:
-    """Raise where a recipe's rows are no longer those of a training or preparation.
-
-    Args:
-        recipe: as it is now.
-        data: its `data_digest()` of that time.
-        cure: what to type for the new rows.
-    """
+    """Raise, with the cure, where a recipe's rows no longer have the digest of a training or preparation."""
     if recipe.data_digest() != data:
         raise BaselineError(
             "the training was recorded, or this method prepared, on other rows than the recipe has now (inputs, "

@@ -53,12 +53,7 @@ def walk_back(
 ) -> Tensor:
     """Return scores of all rows, float64 [rows, queries], by walking from the last step to the step `first`.
 
-    Args:
-        recipe: of the training.
-        recording: of the training.
-        starts: gradients of the queries' losses at the trained parameters, [queries, parameters].
-        first: the step at which the walk ends.
-        on_step: called with the number of queries after every step.
+    It starts from the gradients of the queries' losses at the trained parameters, [queries, parameters].
     """
     model = build_checked(recipe, recording.seed)
     parameters, groups = trained_parameters(recipe, model)

@@ -228,19 +228,7 @@ class FeldmanZhang(Baseline):
 
 
 def welch(included: np.ndarray, outcomes: np.ndarray, sums: _Sums = np.matmul) -> tuple[np.ndarray, np.ndarray]:
-    """Return the difference of group means and its standard error; NaN where a group is too small.
-
-    Args:
-        included: bool [models, rows].
-        outcomes: [models, queries].
-        sums: from weights [rows, models] and numbers [models, queries] to weighted sums.
-
-    Example:
-        >>> included = np.array([[True], [True], [False], [False]])
-        >>> difference, stderr = welch(included, np.array([[3.0], [5.0], [1.0], [1.0]]))
-        >>> float(difference[0, 0]), float(stderr[0, 0])
-        (3.0, 1.0)
-    """
+    """Return the difference of group means and its standard error; NaN where a group is too small."""
     # The difference does not change, and sums of squares lose no digits.
     outcomes = outcomes - outcomes.mean(0)
     means, variances = [], []

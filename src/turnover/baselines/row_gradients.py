@@ -160,16 +160,9 @@ class RowLosses:
 def vector_products(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor], *, batched: bool
 ) -> tuple[list[Tensor], bool]:
-    """Return the products of k vectors with the Jacobian of outputs by inputs, [k, ...] for each input.
+    """Return the products of k vectors [k, ...] with the Jacobian of outputs by inputs, zeros for inputs of no part.
 
-    Args:
-        outputs: differentiable in the inputs; the graph is kept.
-        inputs: by which to differentiate; zeros for those that play no part.
-        vectors: [k, ...] for each output.
-        batched: try all vectors at once.
-
-    Returns:
-        The products, and whether to try all at once the next time: not where an operator has no rule for vmap.
+    Also return whether to try all vectors at once the next time: not where an operator has no rule for vmap.
     """
     count = len(vectors[0])
     if batched and count > 1:

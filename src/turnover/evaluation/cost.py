@@ -65,11 +65,7 @@ class PeakResident:
 
 
 class Stopwatch:
-    """Measures the seconds of a `with` block.
-
-    Attributes:
-        seconds: that it took.
-    """
+    """Measures the seconds of a `with` block."""
 
     seconds: float = 0.0
 
@@ -91,16 +87,7 @@ def resident_bytes() -> int | None:
 
 
 def stored_bytes(method: Any, *, without: Iterable[Any] = ()) -> int:
-    """Return what a method keeps to answer queries: its own `storage_bytes`, else the tensors and arrays it holds.
-
-    Args:
-        method: any object.
-        without: things that are not the method's own, such as the training data.
-
-    Example:
-        >>> stored_bytes({"weights": np.zeros(10), "data": (data := np.zeros(99))}, without=[data])
-        80
-    """
+    """Return what a method keeps to answer queries: its own `storage_bytes`, else its tensors and arrays."""
     if hasattr(method, "storage_bytes"):
         return int(method.storage_bytes)
     others: dict[int, int] = {}

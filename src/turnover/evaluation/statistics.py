@@ -105,20 +105,9 @@ def average_ranks(values: Floats) -> Floats:
 
 
 def pearson(one: Floats, other: Floats) -> Floats:
-    """Return Pearson's correlation of every column of one array with the same column of the other.
+    """Return Pearson's correlation of every column with the same column of the other; NaN where one is constant.
 
     As scipy.stats.pearsonr, which also computes p-values and is too slow for a thousand bootstrap samples.
-
-    Args:
-        one: [n, ...].
-        other: [n, ...].
-
-    Returns:
-        [...]; NaN where a column is constant: it has no correlation.
-
-    Example:
-        >>> round(float(pearson(np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0]))), 6)
-        1.0
     """
     a, b = _centered(one), _centered(other)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,22 +144,7 @@ def correlation_or_zero(measure: Callable[[Floats, Floats], Floats], predicted: 
 
 
 def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "scores") -> Floats:
-    """Return scores as float64 [rows, queries]; scores [rows] become one column.
-
-    Args:
-        scores: `Scores`, whose rows are put in the order of `ids`; or a plain array, whose rows are in it already.
-        ids: the instance id of every row; None: row numbers.
-        name: what to call the scores in messages.
-
-    Raises:
-        ScoresError: ids are missing, shapes do not fit, or a score is not finite.
-
-    Example:
-        >>> from turnover.scores import Scores
-        >>> matrix_of(Scores([[1.0], [2.0]], ids=[8, 7]), ids=[7, 8])
-        array([[2.],
-               [1.]])
-    """
+    """Return scores as float64 [rows, queries], `Scores` in the order of `ids`; scores [rows] become one column."""
     row_ids = None if ids is None else np.asarray(ids)
     if isinstance(scores, Scores):
         values = scores.values[_places(scores.ids, row_ids, name)].astype(np.float64)
