@@ -89,7 +89,7 @@ class RetrainingCheck:
     def _verdict(self, measure: str) -> str:
         each = [one for one in self.differences if one.measure == measure]
         gains = " and ".join(f"{one.gain:+.2g} ± {one.stderr:.1g} over {one.against}" for one in each)
-        what = f"dropping {self.removed} of {self.rows} rows"
+        what = f"dropping {self.removed:,} of {self.rows:,} rows"
         if self.helps(measure):
             return f"In {measure}, {what} helps beyond one standard error ({gains}, {len(self.seeds)} seeds)."
         verdict = f"In {measure}, {what} does not help beyond one standard error ({gains}, {len(self.seeds)} seeds)"

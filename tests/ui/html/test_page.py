@@ -192,10 +192,10 @@ def test_the_unit_of_mean_influence_is_in_its_column_its_caption_and_the_trust_s
     data = made_data("text")
     harmful = replace(data.findings.harmful, standardized=True)
     scaled = render(replace(data, findings=replace(data.findings, harmful=harmful)))
-    assert scaled.count("Mean influence (usual = 1) (×") >= 2
-    assert "most harmful first; 1 being what a training row usually" in scaled
-    assert "for mean influence 1 being what a training row usually" in scaled
-    assert "for mean influence 1 being" not in plain
+    assert scaled.count("Mean influence (RMS = 1) (×") >= 2
+    assert "most harmful first; in units of the root-mean-square effect" in scaled
+    assert "for mean influence in units of the root-mean-square effect" in scaled
+    assert "root-mean-square" not in plain
 
 
 def test_standard_errors_and_p_values_are_said_to_answer_two_questions():

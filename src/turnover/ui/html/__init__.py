@@ -14,7 +14,7 @@ know: the command line; how anything is computed.
 
 from .data import ReportData, collect, rows_by_split
 from .page import asset, environment, render, write_report
-from .sentences import Headline, duplicates_headline, label_errors_headline, memorized_headline
+from .sentences import Headline, duplicates_headline, label_errors_headline, memorized_headline, unit_sentence
 from .shown_rows import shown_row
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "render",
     "rows_by_split",
     "shown_row",
+    "unit_sentence",
     "write_report",
 ]

@@ -122,7 +122,7 @@ def _classification_context(data: ReportData, found: Findings) -> dict[str, Any]
     return {
         "thing": "row",
         "mean_head": unit_head(found),
-        "mean_unit": unit_sentence(found),
+        "mean_unit": unit_sentence(found.harmful),
         "harmful_power": _power(found.harmful.items),
         "group_power": _power(found.groups.items),
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
@@ -193,7 +193,7 @@ def _trust_chart(found: Findings) -> dict[str, Any]:
     power = power_of(histogram.edges)
     words = (
         "Bars beyond the line are scores that noise does not explain; within the line, a single score is noise. "
-        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(found)}."
+        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(found.harmful)}."
     )
     chart = charts.bar_chart(histogram, power=power, log=True)
     return {"trust_chart": chart, "trust_words": words, "trust_power": power}

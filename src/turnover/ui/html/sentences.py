@@ -7,6 +7,7 @@ from typing import Literal
 from turnover.applications import (
     Findings,
     FrequencyBand,
+    HarmfulExamples,
     LabelErrors,
     LanguageFindings,
     MemorizedExamples,
@@ -15,6 +16,7 @@ from turnover.applications import (
     ScoreNoise,
     Trust,
 )
+from turnover.scores import Scores
 from turnover.ui.words import count, digits, percent, shortened
 
 from .shown_rows import ShownRow
@@ -90,7 +92,7 @@ def label_errors_expected(errors: LabelErrors) -> str:
         return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
     if not errors.expected:
         return f"{words}."
-    return f"{words}: expect at least so many of the {count(errors.count)} to have correct labels."
+    return f"{words}: expect at least that many of the {count(errors.count)} to have correct labels."
 
 
 def harmful_words(findings: Findings) -> str:
@@ -105,15 +107,15 @@ def harmful_words(findings: Findings) -> str:
 
 def unit_head(findings: Findings) -> str:
     """Return the unit of mean influence for the head of a column."""
-    return " (usual = 1)" if findings.harmful.standardized else f" ({findings.harmful.unit})"
+    return " (RMS = 1)" if findings.harmful.standardized else f" ({findings.harmful.unit})"
 
 
-def unit_sentence(findings: Findings) -> str:
-    """Return what 1 is in the unit of mean influence, as a part of a sentence."""
-    if not findings.harmful.standardized:
-        return f"in units of {findings.harmful.unit}"
+def unit_sentence(mean_influence: HarmfulExamples | Scores) -> str:
+    """Return the unit of mean influence, as a part of a sentence."""
+    if not mean_influence.standardized:
+        return f"in units of {mean_influence.unit}"
     return (
-        "1 being what a training row usually (root mean square) does to the loss of a validation row, so that all "
+        "in units of the root-mean-square effect of a training row on the loss of each validation row, so that all "
         "validation rows count equally"
     )
 
@@ -284,8 +286,8 @@ def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed:
     if memorized.share > _MOST_ROWS:
         why = " (here every word has weights of its own, and few other texts share the rare ones)" if hashed else ""
         sentence += (
-            f" That most are is usual for a network with many weights{why} and not a fault; the first of the list "
-            "matter."
+            f" That is usual for a network with many weights{why}, and not a fault; what matters is the top of the "
+            "list."
         )
     return Headline(percent(memorized.share, 0), sentence, "memorized")
 
@@ -296,7 +298,7 @@ def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headlin
         return None
     clash, across = duplicates.contradictions, duplicates.across_splits
     sentence = f"{'group' if duplicates.count == 1 else 'groups'} of near-duplicates"
-    sentence += f"; {clash} with labels that disagree" if clash else ", with the same labels"
+    sentence += f"; {clash} with labels that disagree" if clash else ", whose labels agree"
     sentence += f"; {across} with both training rows and validation or test rows." if across else "."
     if across:
         together = "" if grouped else ", or give a column by which they stay together (--group)"

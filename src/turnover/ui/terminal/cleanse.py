@@ -25,6 +25,7 @@ from turnover.runs import (
     training_seconds,
     write_cleansing,
 )
+from turnover.ui.html import unit_sentence
 from turnover.ui.words import count, duration, percent, power_of, score, unit
 
 from .drawing import draw_gallery, draw_value, plain
@@ -139,6 +140,7 @@ def _print(
     if removed:
         draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
         words.print(draw(found.dropped[:_SHOWN], examples, terminal))
+        words.print(f"Score: mean influence on the validation rows, {unit_sentence(found.mean)}.")
         more = f"; all of them in {REMOVED}" if len(removed) > _SHOWN else ""
         words.print(f"Dropped: {count(len(removed), 'row')} of {count(len(examples.train_rows))}{more}.")
     noun = "group" if examples.groups else "training row"
@@ -218,9 +220,10 @@ def _check_table(check: RetrainingCheck) -> Table:
     }
     for place, arm in enumerate(ARMS):
         accuracy, loss = check.accuracy[place], check.loss[place]
+        accuracy_error, loss_error = (values.std(ddof=1) / len(check.seeds) ** 0.5 for values in (accuracy, loss))
         table.add_row(
             names[arm],
-            f"{100 * accuracy.mean():.2f} ± {100 * accuracy.std(ddof=1):.2f} %",
-            f"{loss.mean():.4f} ± {loss.std(ddof=1):.4f}",
+            f"{100 * accuracy.mean():.2f} ± {100 * accuracy_error:.2f} %",
+            f"{loss.mean():.4f} ± {loss_error:.4f}",
         )
     return table
