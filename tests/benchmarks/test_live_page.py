@@ -34,7 +34,7 @@ def test_another_row_score_or_label_counts_as_wrong(run):
     answer = {
         "predicted": wanted["predicted"],
         **{
-            side: [{"row": {"row": row}, "score": score} for row, score in wanted[side]]
+            side: [{"row": row, "score": score} for row, score in wanted[side]]
             for side in ("supporting", "opposing")
         },
     }

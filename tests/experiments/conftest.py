@@ -2,6 +2,7 @@
 
 import gc
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from filelock import FileLock
 
 from experiments.datasets import MissingDataError
 from experiments.runner import run
+from turnover.errors import WeakSignalWarning
 
 
 class Toy(NamedTuple):
@@ -37,7 +39,8 @@ def run_toy(tmp_path_factory, worker_id) -> Callable[[str], Toy]:
         gc.collect()
         gc.freeze()
         try:
-            with FileLock(shared / f"{name}.lock"):
+            with FileLock(shared / f"{name}.lock"), warnings.catch_warnings():
+                warnings.simplefilter("ignore", WeakSignalWarning)  # toys hardly learn
                 return Toy(run(name, "toy", shared / name), shared / name)
         except MissingDataError as error:
             pytest.skip(str(error))

@@ -10,8 +10,6 @@ from experiments.compared.page import page
 from turnover.baselines import LeaveOneOut
 
 # Twenty rows are few for the engine's check that they were trained under these ids.
-pytestmark = pytest.mark.filterwarnings("ignore:the self-influence of these")
-
 TOY = SIZES["toy"]
 
 

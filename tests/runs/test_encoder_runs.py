@@ -66,7 +66,7 @@ def test_every_training_row_has_its_scores(run):
     assert np.isfinite(run.mean_influence.values).all()
     assert run.out_of_sample.probs.shape == (len(places), 2)
     # Other rows are shown to a part of the network, but not through all of an encoder.
-    assert ("what its mask says" in run.held_out().path) == (not run.config.adapters)
+    assert ("mask-bias correction" in run.held_out().path) == (not run.config.adapters)
 
 
 def test_questions_are_answered_by_one_matrix_product(run):
