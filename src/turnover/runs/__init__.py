@@ -13,12 +13,23 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | `run.py` | `Run`, `start_run`, `open_run` |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
-| `run_cleanse.py`, `cleaned_file.py` | harmful rows of a run; its data without some rows |
+| `cleansing.py` | harmful rows of a run; its data without some rows |
 | `digits.py` | the demo's run, on digits with changed labels |
 | `language_models.py` | a corpus as instances; the feed-forward language model |
 """
 
-from .cleaned_file import CleanedFile
+from .cleansing import (
+    REMOVED,
+    CleanedFile,
+    RemovedRow,
+    check_cleansing,
+    cleaned_path,
+    refuse_cleansing,
+    refuse_to_overwrite,
+    removed_rows,
+    run_cleansing,
+    write_cleansing,
+)
 from .config import Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
 from .folder import RunFolder
@@ -49,17 +60,6 @@ from .retraining import (
 )
 from .rows import SPLITS, Rows
 from .run import Run, open_run, start_run
-from .run_cleanse import (
-    REMOVED,
-    RemovedRow,
-    check_cleansing,
-    cleaned_path,
-    refuse_cleansing,
-    refuse_to_overwrite,
-    removed_rows,
-    run_cleansing,
-    write_cleansing,
-)
 from .training import Curves
 
 __all__ = [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
-from turnover.runs.cleaned_file import write_output
+from turnover.runs.cleansing import _write_output
 from turnover.runs.reading.encoding import text_encoding
 from turnover.runs.reading.tables import WRITABLE, read_table, table_bytes
 
@@ -171,7 +171,7 @@ def test_what_is_written_is_read_again(ending, tmp_path):
     if ending in (".parquet", ".pq") and importlib.util.find_spec("pyarrow") is None:
         pytest.skip("pyarrow is missing: pip install pyarrow")
     file = tmp_path / f"rows{ending}"
-    write_output(file, table_bytes(FRAME, ending))
+    _write_output(file, table_bytes(FRAME, ending))
     assert read_table(file).frame.astype(str).equals(FRAME.astype(str))
 
 
@@ -188,5 +188,5 @@ def test_an_ending_that_is_not_known_is_told():
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DataFileError, match="cannot write"):
-        write_output(tmp_path / "file" / "rows.csv", b"x")
+        _write_output(tmp_path / "file" / "rows.csv", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -6,16 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from turnover.errors import DataFileError
 from turnover.integrations import HubData, load_hub_data
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
 from ._table_rows import Part, rows_of_tables
-from .columns import BadRows, choose_label, number_labels
-from .images import SPLIT_NAMES, open_images
+from .columns import choose_label, label_text
+from .images import SPLIT_NAMES, Images, rows_of_images
 from .tables import Table, values_of
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ def rows_of_hub(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     name = config.data.rstrip("/").rsplit("/", 1)[-1]
     as_images = data.images and config.task in (None, "image") and config.text is None and not config.columns
     if as_images:
-        rows = _images(frames, data.images[0], config, name, watch)
+        rows = rows_of_images(_images(frames, data.images[0], config), config, name=name, watch=watch)
     else:
         plain = {split: frame.drop(columns=list(data.images)) for split, frame in frames.items()}
         parts = [Part(_table(frame, split, config), split) for split, frame in plain.items()]
@@ -90,43 +88,20 @@ def _table(frame: "pd.DataFrame", split: int, config: RunConfig) -> Table:
     return Table(frame, list(range(1, len(frame) + 1)), source)
 
 
-def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig, name: str, watch: Watch) -> Rows:
+def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig) -> Images:
     import pandas as pd
 
     label = choose_label(_table(next(iter(frames.values())), 0, config), config)
-    names = [
-        f"{SPLITS[split]} row {place}" if split > 0 else f"row {place}"
-        for split, frame in frames.items()
-        for place in range(1, len(frame) + 1)
-    ]
-    origins = [place if split <= 0 else None for split, frame in frames.items() for place in range(1, len(frame) + 1)]
-    fixed = np.repeat(np.array(list(frames), np.int8), [len(frame) for frame in frames.values()])
+    places = [(split, place) for split, frame in frames.items() for place in range(1, len(frame) + 1)]
     joined = pd.concat(list(frames.values()), ignore_index=True)
-    labels, _ = number_labels(values_of(joined, label))
-    kept = np.flatnonzero(labels >= 0)
-    bad = BadRows(repr(config.data), config.skip_bad, "image")
-    if len(kept):
-        bad.add([names[place] for place in np.flatnonzero(labels < 0)], "without a label")
-    notes = bad.notes()
-    encoded = values_of(joined, column)
-    pixels, whole = open_images(
-        [_file(encoded[place]) for place in kept], [names[place] for place in kept], config, notes, watch
-    )
-    kept = kept[whole]
-    frame = joined.drop(columns=[column]).iloc[kept].reset_index(drop=True)
-    labels, label_names = number_labels(values_of(frame, label))
-    return Rows(
-        "image",
-        frame,
-        pixels,
-        labels,
-        label_names,
+    return Images(
+        [_file(encoded) for encoded in values_of(joined, column)],
+        [f"{SPLITS[split]} row {place}" if split > 0 else f"row {place}" for split, place in places],
+        [place if split <= 0 else None for split, place in places],
+        [label_text(value) for value in values_of(joined, label)],
+        [split for split, _ in places],
+        {name: values_of(joined, name) for name in joined.columns if name != column},
         label,
-        name,
-        tuple(names[place] for place in kept),
-        tuple(origins[place] for place in kept),
-        fixed=fixed[kept] if len(frames) > 1 else np.empty(0, np.int8),
-        notes=tuple(notes),
     )
 
 

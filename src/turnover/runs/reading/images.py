@@ -88,12 +88,12 @@ def need_pillow() -> Any:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Images:
     """Images that were found, before any is opened."""
 
-    files: list[Path]
+    files: list[Path | BinaryIO]
     names: list[str]
-    origins: list[str | None]  # their files in the data; None for those of other folders
+    origins: list[str | int | None]  # their files or rows in the data; None for those of other folders or splits
     labels: list[str]
     splits: list[int]  # index into SPLITS, or TO_BE_SPLIT
     columns: dict[str, list[Any]] = field(default_factory=dict)
@@ -110,6 +110,13 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         if folder is not None:
             more = _find(Path(folder), config)
             found = _joined(found, more, split, Path(folder).name)
+    return rows_of_images(found, config, name=Path(config.data).resolve().name, watch=watch)
+
+
+def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch) -> Rows:
+    """Return images as rows; those without a label are skipped or rejected, only those that are drawn are opened."""
+    import pandas as pd
+
     numbers, label_names = number_labels(found.labels)
     splits = np.array(found.splits, np.int8)
     labeled = numbers >= 0
@@ -125,17 +132,11 @@ def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
         places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labeled)]))
     names = [found.names[place] for place in places]
-    pixels, whole = open_images([found.files[place] for place in places], names, config, notes, watch)
-    return _rows(found, places[whole], pixels, config, notes)
-
-
-def _rows(found: _Found, places: np.ndarray, pixels: np.ndarray, config: RunConfig, notes: list[str]) -> Rows:
-    import pandas as pd
-
-    names = [found.names[place] for place in places]
+    pixels, whole = _open_images([found.files[place] for place in places], names, config, notes, watch)
+    places = places[whole]
     labels, label_names = number_labels(found.labels[place] for place in places)
     columns = found.columns or {"file": found.names, found.label_column: found.labels}
-    frame = pd.DataFrame({name: [values[place] for place in places] for name, values in columns.items()})
+    frame = pd.DataFrame({column: [values[place] for place in places] for column, values in columns.items()})
     splits = np.array(found.splits, np.int8)[places]
     return Rows(
         "image",
@@ -144,8 +145,8 @@ def _rows(found: _Found, places: np.ndarray, pixels: np.ndarray, config: RunConf
         labels,
         label_names,
         found.label_column,
-        Path(config.data).resolve().name,
-        tuple(names),
+        name,
+        tuple(found.names[place] for place in places),
         tuple(found.origins[place] for place in places),
         fixed=splits if (splits != TO_BE_SPLIT).any() else np.empty(0, np.int8),
         groups=tuple(found.groups[place] for place in places) if found.groups else (),
@@ -153,7 +154,7 @@ def _rows(found: _Found, places: np.ndarray, pixels: np.ndarray, config: RunConf
     )
 
 
-def _find(folder: Path, config: RunConfig) -> _Found:
+def _find(folder: Path, config: RunConfig) -> Images:
     """Return the images below a folder and their labels, without opening any."""
     if not folder.is_dir():
         raise DataFileError(
@@ -179,7 +180,7 @@ def _find(folder: Path, config: RunConfig) -> _Found:
     return _by_sub_folder(folder, files, images)
 
 
-def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> _Found:
+def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> Images:
     notes = []
     top = [path for path in images if path.parent == folder]
     if top:
@@ -196,7 +197,7 @@ def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> _Foun
             f"{str(folder)!r} has images in one sub-folder only, {parts[0][1][0]!r}: one class. Give the folder that "
             "holds a sub-folder for each class."
         )
-    return _Found(
+    return Images(
         [path for path, _ in parts],
         ["/".join(part) for _, part in parts],
         ["/".join(part) for _, part in parts],
@@ -206,7 +207,7 @@ def _by_sub_folder(folder: Path, files: list[Path], images: list[Path]) -> _Foun
     )
 
 
-def _by_file(folder: Path, labels: Path, config: RunConfig) -> _Found:
+def _by_file(folder: Path, labels: Path, config: RunConfig) -> Images:
     """Return the images that a file of labels names."""
     table = read_table(labels)
     columns = [str(name) for name in table.frame.columns]
@@ -229,7 +230,7 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> _Found:
             f"{', '.join(map(repr, missing[:5]))}. Put them there, or remove their lines."
         )
     groups = [] if config.group is None else [label_text(value) for value in values_of(table.frame, config.group)]
-    return _Found(
+    return Images(
         [file for file in files if file is not None],
         named,
         list(named),
@@ -247,9 +248,9 @@ def _with_ending(folder: Path, name: str) -> Path | None:
     return next((path for path in tried if path.is_file()), None)
 
 
-def _joined(one: _Found, more: _Found, split: int, name: str) -> _Found:
-    return _Found(
-        one.files + more.files,
+def _joined(one: Images, more: Images, split: int, name: str) -> Images:
+    return Images(
+        [*one.files, *more.files],
         one.names + [f"{name}/{row}" for row in more.names],
         one.origins + [None] * len(more.names),
         one.labels + more.labels,
@@ -261,7 +262,7 @@ def _joined(one: _Found, more: _Found, split: int, name: str) -> _Found:
     )
 
 
-def open_images(
+def _open_images(
     files: Sequence[Path | BinaryIO], names: Sequence[str], config: RunConfig, notes: list[str], watch: Watch
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the pixels of all images that open, and places of these; `notes` gets one if images are skipped."""

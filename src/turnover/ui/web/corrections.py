@@ -105,7 +105,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
     Lines of csv, tsv and jsonl files that were not marked stay byte for byte. Where the file is gone or was changed
     since, the rows that the run kept are written. For images it is a csv of their names and labels.
     """
-    own = [mark for mark in marks if not len(rows.fixed) or rows.fixed[mark.row] <= 0]
+    own = [mark for mark in marks if rows.own[mark.row]]
     labels = {mark.row: _value_of(rows, mark.label) for mark in own if mark.label is not None}
     removed = {mark.row for mark in own if mark.label is None}
     ending = Path(source).suffix.lower()
@@ -169,7 +169,7 @@ def _value_of(rows: Rows, label: str) -> Any:
 
 def _corrected_frame(rows: Rows, labels: dict[int, Any], removed: set[int]) -> "pd.DataFrame":
     """Return what the run kept of the data itself, corrected."""
-    stays = np.ones(len(rows), bool) if not len(rows.fixed) else rows.fixed <= 0
+    stays = rows.own
     stays[list(removed)] = False
     frame = rows.frame.copy()
     if rows.label_column in frame.columns:

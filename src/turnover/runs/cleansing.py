@@ -1,4 +1,4 @@
-"""The data of a run without some rows, in the format it came in: what stays is copied as it stands."""
+"""Cleansing the data of a run: which rows go and why; the data without them, in which what stays is copied as it is."""
 
 import io
 import os
@@ -8,16 +8,44 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from turnover.errors import DataFileError
+from turnover.applications import (
+    Cleansing,
+    HarmfulExample,
+    RetrainingCheck,
+    check_by_retraining,
+    cleanse,
+    drop_amount,
+)
+from turnover.errors import ApplicationError, DataFileError
+from turnover.influence import fingerprint_of
 from turnover.storage import write_atomically
 
 from .reading import LABEL_FILES, WRITABLE, Table, read_table, same_table, split_of, table_bytes, text_encoding
+from .retraining import run_recipe
 from .rows import Rows
+from .run import MOST_VALIDATION, Run
 
+REMOVED = "removed.csv"
+_NO_TEST_ROWS = (
+    "the retraining check needs test rows, which had no part in choosing, and this run has none. Run again with --test "
+    "0.1."
+)
+_LINE_NAMES = ("row", "where", "label", "score", "stderr", "p_value", "significant", "reason")
 _LINES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class RemovedRow:
+    """A row of the data that goes."""
+
+    row: int
+    name: str
+    label: str
+    why: HarmfulExample  # the scores of it, or of its group
 
 
 @dataclass(frozen=True)
@@ -29,7 +57,93 @@ class CleanedFile:
     note: str = ""
 
 
-def ending_of(source: str, rows: Rows) -> str:
+def refuse_cleansing(run: Run, *, drop: str, level: float, retrain: bool) -> None:
+    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written."""
+    try:
+        drop_amount(drop, len(np.unique(run.train_data[2])))
+    except ApplicationError as error:
+        raise ApplicationError(f"--{error}") from error
+    if not 0 < level < 1:
+        raise ApplicationError(f"--level must be between 0 and 1, got {level:g}. Give one such as 0.05.")
+    if retrain and not len(run.places("test")):
+        raise ApplicationError(_NO_TEST_ROWS)
+
+
+def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansing:
+    """Return which training instances of a run harm its validation rows most."""
+    queries = run.data("validation", most=MOST_VALIDATION)
+    return cleanse(
+        run.influence_on_sets,
+        queries,
+        drop=drop,
+        level=level,
+        mean=run.mean_influence,
+        out_of_sample=run.out_of_sample,
+        examples=run.examples,
+    )
+
+
+def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = False) -> RetrainingCheck:
+    """Return whether the plain network is better without the dropped rows, on the test rows of the run.
+
+    Finished trainings are kept in the folder of the run.
+    """
+    test = run.data("test")
+    if not len(test[1]):
+        raise ApplicationError(_NO_TEST_ROWS)
+    dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
+    name = f"check-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
+    cache = run.folder.path / "evaluation" / name
+    return check_by_retraining(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
+
+
+def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
+    """Return the rows of the data that go, the most harmful first; a group goes with all its training rows."""
+    places = run.places("train")
+    ids = run.ids[places]
+    result: list[RemovedRow] = []
+    for harmful in found.dropped:
+        for row in places[ids == harmful.id]:
+            result.append(RemovedRow(int(row), run.rows.names[row], run.label_names[run.rows.labels[row]], harmful))
+    return result
+
+
+def cleaned_path(run: Run) -> Path:
+    """Return where the cleaned data of a run goes when nobody said it."""
+    return run.folder.path / f"cleaned{_ending_of(run.config.data, run.rows)}"
+
+
+def refuse_to_overwrite(out: Path) -> None:
+    """Refuse to write over what is there."""
+    there = [str(file) for file in (out, out.with_name(REMOVED)) if file.exists()]
+    if there:
+        raise ApplicationError(
+            f"{' and '.join(map(repr, there))} would be overwritten. Give another file, --out FILE, or --force."
+        )
+
+
+def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFile:
+    """Write the data without the removed rows, and the list of these with reasons, removed.csv, next to it."""
+    import pandas as pd
+
+    numbers = [row.row for row in removed]
+    said = pd.DataFrame([_line(row) for row in removed], columns=list(_LINE_NAMES))
+    own = run.rows.frame.iloc[numbers].reset_index(drop=True)
+    # A column of the data may have the name of one of ours; the data's own goes by another then.
+    own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
+    with run.folder.lock(out):
+        written = write_cleaned(run.rows, run.config.data, numbers, out)
+        _write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
+    return written
+
+
+def _line(row: RemovedRow) -> dict[str, Any]:
+    why = row.why
+    values = (row.row, row.name, row.label, why.score, why.stderr, why.p_value, why.significant, str(why))
+    return dict(zip(_LINE_NAMES, values, strict=True))
+
+
+def _ending_of(source: str, rows: Rows) -> str:
     """Return the ending that a cleaned file should have; "" for a folder of images."""
     if rows.kind == "image":
         return "" if Path(source).is_dir() else ".npz"
@@ -51,7 +165,7 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
     if table is None:
         own = rows.own
         own[list(removed)] = False
-        write_output(out, table_bytes(rows.frame.loc[own], out.suffix))
+        _write_output(out, table_bytes(rows.frame.loc[own], out.suffix))
         note = f"{source!r} is gone or was changed since the run, so the rows that the run kept were written."
         return CleanedFile(out, int(own.sum()), note)
     gone = {rows.origins[row] for row in removed}
@@ -61,11 +175,11 @@ def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) 
         content = _without_lines(Path(source).read_bytes(), table, stays)
     else:
         content = table_bytes(table.frame.loc[stays], out.suffix)
-    write_output(out, content)
+    _write_output(out, content)
     return CleanedFile(out, int(stays.sum()))
 
 
-def write_output(file: Path, content: bytes) -> None:
+def _write_output(file: Path, content: bytes) -> None:
     """Write a file that the user named, whole or not at all."""
     try:
         write_atomically(file, content)
@@ -95,11 +209,11 @@ def _images(rows: Rows, source: Path, removed: Collection[int], out: Path) -> Cl
     arrays = _same_arrays(source, [int(number) - 1 for number in gone if number is not None])
     if arrays is not None:
         np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
-        write_output(out, held.getvalue())
+        _write_output(out, held.getvalue())
         return CleanedFile(out, int(own.sum()))
     labels = np.array([rows.label_names[number] for number in rows.labels[own]])
     np.savez_compressed(held, images=rows.values[own], labels=labels)
-    write_output(out, held.getvalue())
+    _write_output(out, held.getvalue())
     note = f"{str(source)!r} is gone or was changed since the run, so the images were written as the run used them."
     return CleanedFile(out, int(own.sum()), note)
 

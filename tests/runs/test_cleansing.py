@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pandas", reason="needs the extra cli")
 
 from turnover.errors import DataFileError
-from turnover.runs.cleaned_file import ending_of, write_cleaned
+from turnover.runs.cleansing import _ending_of, write_cleaned
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
 
@@ -100,8 +100,8 @@ def test_an_npz_file_loses_the_rows_and_keeps_its_other_arrays(tmp_path):
 
 def test_the_ending_is_that_of_the_data(tmp_path):
     rows = images(tmp_path)
-    assert ending_of(str(tmp_path / "a.npz"), rows) == ".npz"
-    assert ending_of(str(tmp_path), rows) == ""
+    assert _ending_of(str(tmp_path / "a.npz"), rows) == ".npz"
+    assert _ending_of(str(tmp_path), rows) == ""
 
 
 def test_a_table_is_not_written_to_a_file_of_another_kind(tmp_path):
