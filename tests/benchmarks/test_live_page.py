@@ -33,10 +33,7 @@ def test_another_row_score_or_label_counts_as_wrong(run):
     wanted = live_page._library(run, "number 7")
     answer = {
         "predicted": wanted["predicted"],
-        **{
-            side: [{"row": row, "score": score} for row, score in wanted[side]]
-            for side in ("supporting", "opposing")
-        },
+        **{side: [{"row": row, "score": score} for row, score in wanted[side]] for side in ("supporting", "opposing")},
     }
     assert wanted["supporting"]
     assert live_page._same(answer, wanted)

@@ -11,7 +11,7 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | `explain.py` | supporting and opposing examples of a prediction; magnitudes of training rows |
 | `shared_tokens.py` | words that two texts share |
 | `label_errors.py` | held-out predictions against given labels: order and confidence of label errors |
-| `memorized.py` | self-influence of training rows, and their likely label errors |
+| `memorized.py` | self-influence of training rows |
 | `near_duplicates.py`, `_similarity.py` | rows that are nearly the same; how they are found |
 | `cleanse.py` | rows that harm a validation set, and how many to drop |
 | `retraining_check.py` | retraining without them |

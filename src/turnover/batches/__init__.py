@@ -16,7 +16,7 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `columns.py` | the user's own ids and groups: values, hashed strings, duplicates; null ids |
 | `_content.py` | digests of rows; streams that are counted must keep their order |
 | `forms.py` | the forms of rows and batches; ids attached to each and taken off |
-| `batch.py` | `Batch`: inputs, target and ids of some rows, from data in any form; the default loss |
+| `batch.py` | `Batch`: inputs, target and ids of some rows, which key or item is the target; the default loss |
 """
 
 from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch

@@ -15,7 +15,7 @@ from torch.utils.data import (
 )
 
 from turnover.errors import BatchError, MissingIdError, TargetError
-from turnover.layers import map_tensors, tensors_in
+from turnover.layers import TARGET_NAMES, map_tensors, tensors_in
 
 from .forms import INSTANCE_ID, is_mapping, is_sequence, split_ids
 from .loaders import carries_ids
@@ -23,7 +23,6 @@ from .loaders import carries_ids
 Loss = Callable[[Any, Any], Tensor]
 IGNORED = -100
 """Tokens with this target do not count, as for torch and Hugging Face."""
-_TARGETS = ("labels", "label")
 _GIVE = "Give tensors, a dict of tensors, a Dataset or a DataLoader."
 
 
@@ -107,7 +106,7 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
     args, kwargs, target = (), {}, None
     if is_mapping(batch):
         kwargs = dict(batch)
-        name = next((name for name in (_TARGETS if targets is None else (targets,)) if name in kwargs), None)
+        name = next((name for name in (TARGET_NAMES if targets is None else (targets,)) if name in kwargs), None)
         if targets is not None and name is None:
             raise BatchError(
                 f"the batch has no {targets!r}; it has {', '.join(map(repr, kwargs))}. Name its target: targets=..."

@@ -27,7 +27,7 @@ from .instances import Instances, active_instances, as_ids, instances, no_instan
 from .masking import Masking, Site
 from .modes import ModeHook, drop_start, put_mode, start_state
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
-from .replicas import Replicated, attach_replicas, detach_replicas, replicas_of
+from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
 from .tensors import map_tensors, tensors_in
 from .views import KEEP, VIEWS, View, factors_by_table, scales
@@ -36,6 +36,7 @@ __all__ = [
     "DIMS",
     "KEEP",
     "RECIPE_KEY",
+    "TARGET_NAMES",
     "VIEWS",
     "AdapterRecipe",
     "Dim",

@@ -27,7 +27,8 @@ from .tensors import map_tensors, tensors_in
 from .views import FULL
 
 _ATTRIBUTE = "_turnover_replicas"
-_TARGETS = ("labels", "label")
+TARGET_NAMES = ("labels", "label")
+"""Keys of a dict batch that hold the target, the first that is there."""
 _CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {3: functional.conv1d, 4: functional.conv2d, 5: functional.conv3d}
 _PLACE = torch.empty(0)
 
@@ -270,7 +271,7 @@ def _expand_inputs(
     root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the inputs with rows for every replica, targets excepted: those are repeated outside of the model."""
-    inputs = {name: value for name, value in kwargs.items() if name not in _TARGETS}
+    inputs = {name: value for name, value in kwargs.items() if name not in TARGET_NAMES}
     first = next((x for x in tensors_in((args, inputs)) if x.dim() > 0), None)
     if first is None:
         return args, kwargs

@@ -9,8 +9,8 @@ keep rates as masks really have them. Must not know: modules, views, scales, fil
 | `bits.py` | 32 bits to a word; keep rates in units of 2**-24 |
 | `_hashing.py` | the integer mixer, keys from SHA-256, ids as two words, words of any keep rate |
 | `source.py` | what a mask source is |
-| `counter.py`, `volatile.py`, `codebook.py` | the three sources |
-| `registry.py` | sources by the names in recipes |
+| `counter.py`, `volatile.py`, `codebook.py` | the sources, one file each |
+| `registry.py` | sources by the names in recipes; a new source is listed here |
 """
 
 from .bits import WORD_BITS, check_keep, rounded_keep, unpack, words_for

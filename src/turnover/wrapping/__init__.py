@@ -10,13 +10,13 @@ From the bottom up; each imports only from what is above it in this table:
 | --- | --- |
 | `_modules.py` | what a module is: called, width, kind; exchanging one |
 | `_flow.py` | what a traced forward pass shows: what flows into what, does zero stay zero |
-| `_leaks.py` | causes of leaks, and which to expect |
+| `_leaks.py` | causes of leaks and their cures; which leaks to expect |
 | `_sites.py` | from `at` to sites |
 | `_modes.py` | sites of the modes "backward" and "mixout" |
 | `adapters/` | bottleneck adapters in a frozen transformer |
 | `_replicas.py` | which modules each replica has for itself, and putting them in |
 | `build.py` | the masks of a recipe into a model and out again |
-| `audit.py` | leaks measured by gradients, and their report |
+| `audit.py` | leaks measured by gradients, and their report by cause |
 | `plan/` | the dry run |
 | `tensor_file.py` | named tensors in a small safetensors file |
 | `wrap.py` | `wrap`, `unwrap`, each replica, fewer sites |

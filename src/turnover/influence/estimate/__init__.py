@@ -6,7 +6,7 @@ gives a `ScoreBlock` (see `influence/blocks.py`). Must not know: questions, stor
 
 | file | one idea |
 |---|---|
-| `ridge.py` | `Ridge`: the options, and how strongly to shrink |
+| `ridge.py` | `Ridge`: the options, and how the strength of the penalty is chosen |
 | `_features.py` | gradients of training rows and queries at Linear layers, read batch after batch |
 | `_basis.py` | features of fixed length, kept or computed again, and the eigenvectors of their kernel |
 | `denoise.py` | `Fit` and `Denoising`: blocks of denoised scores with their null and standard errors |

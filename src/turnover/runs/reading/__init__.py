@@ -7,7 +7,7 @@ terminals.
 | file | content |
 | --- | --- |
 | `rows.py` | which kind of data it is, and who reads it; notes on repeated rows |
-| `tables.py`, `encoding.py` | tables as files; the encoding of a text file |
+| `tables.py`, `encoding.py` | files of tables by their endings, read and written; the encoding of a text file |
 | `columns.py` | which columns are text, label and group; labels as class numbers; bad rows |
 | `_table_rows.py` | tables as rows |
 | `images.py`, `arrays.py` | folders of images, npz files |

@@ -16,7 +16,7 @@ from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 from .columns import BadRows, check_column, check_labels, choose_label, label_text, number_labels
-from .tables import read_table, values_of
+from .tables import TABLE_ENDINGS, read_table, values_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -296,7 +296,7 @@ def _no_images(folder: Path, files: list[Path]) -> DataFileError:
             f"the folder {str(folder)!r} is empty. Give one with a sub-folder of images for each class."
         )
     kinds = ", ".join(f"{count:,} {ending or 'without ending'}" for ending, count in _endings(files))
-    tables = [path for path in files if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", ".npz")]
+    tables = [path for path in files if path.suffix.lower() in (*TABLE_ENDINGS, ".npz")]
     cure = f"Give the file itself: {tables[0]}" if tables else "Give one with a sub-folder of images for each class"
     return DataFileError(
         f"the folder {str(folder)!r} has no images ({', '.join(_IMAGE_ENDINGS[:4])}, ...), but {kinds}. {cure}."
