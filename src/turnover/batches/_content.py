@@ -19,15 +19,7 @@ _DEEPEST = 8  # a row may refer to itself; nobody nests an example deeper than t
 def digest(row: object) -> int:
     """Return 64 bits that are equal for equal content, in any process.
 
-    Objects of unknown types count by their type alone: to miss a change is better than to see one
-    where there is none.
-
-    Args:
-        row: numbers, strings, tensors, arrays and containers of them.
-
-    Example:
-        >>> digest(("a", 1)) == digest(("a", 1)), digest(("a", 1)) == digest(("a", 2))
-        (True, False)
+    Objects of unknown types count by their type alone: to miss a change is better than to see one where there is none.
     """
     state = blake2b(digest_size=8)
     _feed(state, row, 0)
@@ -106,11 +98,7 @@ class OrderGuard:
 
 
 def reject_several_workers(count: int | None = None) -> None:
-    """Raise if rows would be counted in several worker processes, each from 0.
-
-    Args:
-        count: the number of workers; None: those of the loader that this process works for.
-    """
+    """Raise if rows would be counted in several worker processes, each from 0; None: those of this loader."""
     if count is None:
         worker = get_worker_info()
         count = 0 if worker is None else worker.num_workers

@@ -28,20 +28,12 @@ _GIVE = "Give tensors, a dict of tensors, a Dataset or a DataLoader."
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as a model call takes them.
-
-    Attributes:
-        args: positional inputs.
-        kwargs: inputs by name.
-        target: taken out of the inputs; None: there is none.
-        ids: instance ids [rows]; None: the rows carry none.
-        rows: how many rows there are.
-    """
+    """Rows as a model call takes them."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    target: Any
-    ids: Tensor | None
+    target: Any  # taken out of the inputs; None: there is none
+    ids: Tensor | None  # instance ids [rows]; None: the rows carry none
     rows: int
 
     def logits(self, model: Callable[..., Any]) -> Any:
@@ -90,10 +82,8 @@ class Batch:
 def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None = None) -> Batch:
     """Return a batch taken apart: the last item before the ids, or the key `labels` or `label`, is the target.
 
-    Args:
-        batch: a tensor, a tuple (x, y), a dict, or one of them with ids.
-        targets: name of the target in a dict; None: "labels", else "label".
-        with_ids: whether the batch carries ids; None: wherever something can be ids. The key "instance_id" always is.
+    A batch is a tensor, a tuple (x, y), a dict whose target may be named by `targets`, or one of them with ids. With
+    `with_ids` None, ids are wherever something can be ids; the key "instance_id" always is.
     """
     ids: Tensor | None = None
     if with_ids or (is_mapping(batch) and INSTANCE_ID in batch):
@@ -136,11 +126,7 @@ def batches_of(
 ) -> Iterator[Batch]:
     """Yield batches of a data set, loader, tensors, tuple or dict.
 
-    Args:
-        data: the rows.
-        targets: name of the target in a dict.
-        training_rows: a tuple given by hand ends with ids, (x, y, ids); else with the target.
-        batch_size: rows per batch where the data is not batched yet.
+    A tuple of training rows that is given by hand ends with ids, (x, y, ids), any other with the target.
     """
     if isinstance(data, DataLoader):
         with_ids = carries_ids(data)

@@ -75,12 +75,7 @@ class Column:
         return f"{self.kind}={self.name!r}"
 
     def value(self, row: Any, where: object) -> Any:
-        """Return what the row holds in this column.
-
-        Args:
-            row: a row, or a batch whose columns hold one value per row.
-            where: what to call the row in messages, see `_describe`.
-        """
+        """Return what a row, or a batch with one value per row, holds in this column; messages call it `where`."""
         if is_mapping(row):
             if self.name in row:
                 return row[self.name]
@@ -144,26 +139,18 @@ def choose_column(id: object, groups: object) -> Column | None:
 
 @dataclass
 class Seen:
-    """The ids met so far: which row claimed each, and the strings behind hashed ids.
-
-    Args:
-        column: where the values come from.
-        names: id -> string, filled as rows are read; may be shared by several epochs.
-        limit: ids remembered at most, to bound the memory of endless streams.
-    """
+    """The ids met so far: which row claimed each, and the strings behind hashed ids."""
 
     column: Column
-    names: dict[int, str] = field(default_factory=dict[int, str])
-    limit: int | None = None
+    names: dict[int, str] = field(default_factory=dict[int, str])  # filled as rows are read, over several epochs
+    limit: int | None = None  # ids remembered at most, to bound the memory of endless streams
     _rows: dict[int, tuple[object, Hashable]] = field(default_factory=dict[int, tuple[object, Hashable]])
 
     def claim(self, value: object, where: object, token: Hashable = None) -> int:
         """Return the id for a value; raise if it cannot be one or belongs to another row.
 
-        Args:
-            value: what stands in the column.
-            where: what to call the row in messages, see `_describe`.
-            token: equal for two readings of one row; None: not checked.
+        Messages call the row `where`, see `_describe`. The token is equal for two readings of one row; None: not
+        checked.
         """
         number = _number_of(value, self.column, where)
         if isinstance(value, str):

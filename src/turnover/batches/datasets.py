@@ -28,13 +28,10 @@ class Carrier:
     dataset: Any
 
     def __init__(self, dataset: Any, column: Column | None, form: Form, *, whole_batches: bool = False) -> None:
-        """Stand above a data set.
+        """Stand above a data set; `form` says what becomes of a row and its id.
 
-        Args:
-            dataset: the data set below.
-            column: the user's own id or group column; None: rows are numbered.
-            form: what becomes of a row and its id.
-            whole_batches: a row may be a ready batch, with many values in its column.
+        Without a column, rows are numbered. With `whole_batches` a row may be a ready batch, with many values in its
+        column.
         """
         self.dataset = dataset
         self._column = column

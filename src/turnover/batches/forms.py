@@ -67,17 +67,9 @@ class NumberedRow(NamedTuple):
 def attach(row: Any, number: Any, *, replace: bool = False) -> Any:
     """Return the row or batch with its id attached by its form; the argument is left as it was.
 
-    Tuples and lists get one more last item, mappings the key "instance_id", namedtuples a last
-    field and dataclasses an attribute of that name; anything else becomes `(row, number)`.
-
-    Args:
-        row: a row or a batch.
-        number: an int for a row, an int64 tensor for a batch.
-        replace: overwrite an "instance_id" that is there already: the user's own id column.
-
-    Example:
-        >>> attach({"text": "so it goes"}, 3)
-        {'text': 'so it goes', 'instance_id': 3}
+    Tuples and lists get one more last item, mappings the key "instance_id", namedtuples a last field and dataclasses an
+    attribute of that name; anything else becomes `(row, number)`. With `replace`, an "instance_id" that is there
+    already, the user's own id column, is overwritten.
     """
     if type(row) is tuple:  # by far the most rows
         return (*cast(tuple[Any, ...], row), number)
@@ -95,21 +87,8 @@ def attach(row: Any, number: Any, *, replace: bool = False) -> Any:
 def split_ids(batch: Any) -> tuple[Any, Tensor]:
     """Return the batch without its ids, and the ids as an int64 tensor: the inverse of attaching.
 
-    A pair `(x, ids)` gives `((x,), ids)`: whether x was bare or in a tuple of one cannot be told.
-
-    Args:
-        batch: a tuple or list whose last item holds the ids, or a mapping, namedtuple or dataclass
-            with "instance_id".
-
-    Raises:
-        MissingIdError: there are no ids where they must be.
-        InstanceIdError: what is there cannot be ids: not integers, or not one dimension.
-
-    Example:
-        >>> import torch
-        >>> batch, ids = split_ids((torch.zeros(2, 3), torch.ones(2), torch.tensor([7, 4])))
-        >>> len(batch), ids
-        (2, tensor([7, 4]))
+    A pair `(x, ids)` gives `((x,), ids)`: whether x was bare or in a tuple of one cannot be told. Missing ids raise
+    `MissingIdError`; what cannot be ids, such as floats, `InstanceIdError`.
     """
     if is_mapping(batch):
         return _split_key(batch)

@@ -55,17 +55,11 @@ def loader_with_ids(loader: Any, column: Column | None) -> Any:
 
 @dataclass(frozen=True)
 class _CollateWithIds:
-    """Hides the ids from the user's collate_fn and attaches them to what it returns.
-
-    Args:
-        collate_fn: the user's function, or PyTorch's default.
-        batched: whether it gets a list of rows (automatic batching) or one row.
-        replace: the user's own column is named "instance_id" and is overwritten.
-    """
+    """Hides the ids from the user's collate_fn and attaches them to what it returns."""
 
     collate_fn: Callable[[Any], Any]
-    batched: bool
-    replace: bool = False
+    batched: bool  # whether it gets a list of rows (automatic batching) or one row
+    replace: bool = False  # the user's own column is named "instance_id" and is overwritten
 
     def __call__(self, fetched: Any) -> Any:
         """Return the collated batch with its ids."""

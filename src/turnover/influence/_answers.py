@@ -143,12 +143,7 @@ def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, only: np.ndarray | None) -> Top:
     """Return the k most helpful and most harmful instances of each query, tile after tile.
 
-    Args:
-        question: what was asked.
-        bar: counts pairs.
-        k: how many of each.
-        labels: of the instances.
-        only: the label that instances must have, per query; None: any.
+    `only` is the label that instances must have, per query; None: any.
     """
     tops: list[Top] = []
     failed = 0

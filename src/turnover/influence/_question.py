@@ -61,27 +61,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Question:
-    """What each of some instances does to each of some queries.
+    """What each of some instances does to each of some queries."""
 
-    Attributes:
-        queries: single queries.
-        routes: the path of each model.
-        ids: the instances.
-        options: how scores are computed.
-        executor: who computes the tiles.
-        unit: of the measure.
-        provenance: all that the scores depend on.
-        denoising: the estimator on top of raw scores; None: raw scores.
-    """
-
-    queries: Sequence[Batch]
-    routes: Sequence[Route]
+    queries: Sequence[Batch]  # single queries
+    routes: Sequence[Route]  # the path of each model
     ids: Tensor
     options: Options
     executor: Executor
     unit: str
-    provenance: dict[str, Any]
-    denoising: Denoising | None = None
+    provenance: dict[str, Any]  # all that the scores depend on
+    denoising: Denoising | None = None  # the estimator on top of raw scores; None: raw scores
 
     @property
     def pairs(self) -> int:

@@ -27,17 +27,11 @@ _SIGMAS = 1.0
 
 @dataclass(frozen=True)
 class _OwnScores:
-    """Scores of rows on themselves.
+    """Scores of rows on themselves."""
 
-    Attributes:
-        rows: [replicas, rows].
-        tokens: those of single tokens, the mean of all replicas [rows, tokens]; None where a row has one value.
-        counted: which of the tokens count [rows, tokens].
-    """
-
-    rows: Tensor
-    tokens: Tensor | None = None
-    counted: Tensor | None = None
+    rows: Tensor  # [replicas, rows]
+    tokens: Tensor | None = None  # mean of all replicas [rows, tokens]; None where a row has one value
+    counted: Tensor | None = None  # which of the tokens count [rows, tokens]
 
 
 def self_influence(forwards: Sequence[Forward], rows: TrainRows, bar: Any, *, center: bool) -> dict[str, Any]:
@@ -177,12 +171,8 @@ def held_out_predictions(
 ) -> OutOfSample:
     """Return the held-out predictions of every row, those of its flipped subnetworks.
 
-    Args:
-        forwards: the models.
-        rows: with ids.
-        bar: counts rows.
-        predict: maps outputs to predictions; None: the default for the targets.
-        mask_bias: corrects the outputs for what masks alone do to them; None: they are not corrected.
+    `predict` maps outputs to predictions; None: the default for the targets. `mask_bias` corrects the outputs for what
+    masks alone do to them.
     """
     ids: list[Tensor] = []
     outputs: list[Tensor] = []

@@ -22,15 +22,10 @@ NULL_IDS = 1024
 
 @dataclass(frozen=True)
 class Tile:
-    """The scores of some instances on a block of queries.
+    """The scores of some instances on a block of queries."""
 
-    Attributes:
-        members: scores of each model, [members, instances, queries].
-        errors: standard errors [instances, queries] of their mean, for fewer than three models; None: not known.
-    """
-
-    members: np.ndarray
-    errors: np.ndarray | None = None
+    members: np.ndarray  # scores of each model, [members, instances, queries]
+    errors: np.ndarray | None = None  # of their mean [instances, queries], for fewer than three models; None: not known
 
     @property
     def size(self) -> int:
@@ -44,15 +39,10 @@ class Tile:
 
 
 class ScoreBlock(Protocol):
-    """A block of queries, ready to score instances: raw, or by an estimator on top of raw scores.
+    """A block of queries, ready to score instances: raw, or by an estimator on top of raw scores."""
 
-    Attributes:
-        offset: what was subtracted from the scores of each query [queries].
-        member_nulls: scores of null ids in each model, [members, nulls, queries].
-    """
-
-    offset: np.ndarray
-    member_nulls: np.ndarray
+    offset: np.ndarray  # what was subtracted from the scores of each query [queries]
+    member_nulls: np.ndarray  # scores of null ids in each model, [members, nulls, queries]
 
     def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
         """Yield the scores of each part of the instances, in their order."""
@@ -79,13 +69,7 @@ class RawBlock:
     """A block of queries with the scores of the original estimator."""
 
     def __init__(self, scorers: Sequence[Scorer], *, center: bool, controls: Sequence[Control] = ()) -> None:
-        """Score the null ids: their mean is the offset of each query, their standard deviation its noise.
-
-        Args:
-            scorers: of each model, on these queries.
-            center: subtract the mean score of null ids.
-            controls: of each model, to subtract what they predict; empty: nothing is.
-        """
+        """Score the null ids: their mean is the offset of each query (with `center`), their standard deviation its noise."""
         self._scorers, self._controls = scorers, controls
         ids = null_ids(NULL_IDS)
         nulls = np.stack([scorer.scores(ids).numpy() for scorer in scorers])  # [members, nulls, queries]

@@ -21,15 +21,10 @@ MeasureOption = MeasureName | Callable[[Any, Any], Tensor]
 
 @dataclass(frozen=True)
 class Measure:
-    """Turns outputs and targets of many rows into one value per row; higher is better.
+    """Turns outputs and targets of many rows into one value per row; higher is better."""
 
-    Attributes:
-        kind: "loss", "probability", "margin" (log-odds of the target), or a function of outputs and targets.
-        loss: for "loss"; None: cross-entropy for integer targets, squared error for floats.
-    """
-
-    kind: MeasureOption = "loss"
-    loss: Loss | None = None
+    kind: MeasureOption = "loss"  # "margin": log-odds of the target; a function takes outputs and targets
+    loss: Loss | None = None  # None: cross-entropy for integer targets, squared error for floats
 
     def __post_init__(self) -> None:
         """Reject unknown measures."""

@@ -26,21 +26,13 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class About:
-    """Unit, path, replicas and provenance of a result, checked; the provenance is a copy that JSON can hold.
+    """Unit, path, replicas and provenance of a result, checked; the provenance is a copy that JSON can hold."""
 
-    Attributes:
-        unit: what scores are differences of: "loss", "probability", "margin", or a function's name.
-        path: how they were computed, for people to read.
-        replicas: over how many networks they are averaged.
-        provenance: all that they depend on, as plain data.
-        standardized: whether each query's scores are divided by their root mean square.
-    """
-
-    unit: str
-    path: str
-    replicas: int
-    provenance: dict[str, Any]
-    standardized: bool = False
+    unit: str  # what scores are differences of: "loss", "probability", "margin", or a function's name
+    path: str  # how they were computed, for people to read
+    replicas: int  # over how many networks they are averaged
+    provenance: dict[str, Any]  # all that they depend on
+    standardized: bool = False  # whether each query's scores are divided by their root mean square
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit, str) or not self.unit:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -76,10 +68,6 @@ def agreed(parts: Sequence[About], over: Over) -> About:
 
     Paths may differ (both ways compute the same) and are listed. The entry of the provenance that describes what the
     parts are joined over differs by nature and is listed too.
-
-    Args:
-        parts: one of each part.
-        over: what the parts are joined over.
     """
     first = parts[0]
     problems: list[str] = []
@@ -168,10 +156,7 @@ def rows_of(chosen_ids: Ints, ids: Ints) -> Ints:
 def per_query(given: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
     """Return numbers that belong to queries, such as the offset, for scores of this shape, checked.
 
-    Args:
-        given: one number, or as many as there are queries; for scores [n] as many as rows, each its own query.
-        shape: [n, m] or [n].
-        name: what to call them in messages.
+    One number, or as many as there are queries; for scores [n] as many as rows, each its own query.
     """
     array = floats(given, name)
     if array.ndim == 0 and len(shape) == 2:

@@ -16,12 +16,7 @@ _BLOCK = 2**22
 
 
 def floats(given: ArrayLike, name: str) -> Floats:
-    """Return the numbers as float32, read-only; without a copy if they are both already.
-
-    Args:
-        given: numbers in any form.
-        name: what to call them in messages.
-    """
+    """Return the numbers as float32, read-only; without a copy if they are both already."""
     array = _array(given, name)
     if array.dtype.kind not in "fiub":
         raise ScoresError(f"{name} must be real numbers, got {array.dtype}.")
@@ -31,13 +26,7 @@ def floats(given: ArrayLike, name: str) -> Floats:
 
 
 def integers(given: ArrayLike, name: str, dims: int = 1) -> Ints:
-    """Return integers as int64, read-only; without a copy if they are both already.
-
-    Args:
-        given: integers in any form.
-        name: what to call them in messages.
-        dims: how many dimensions they must have.
-    """
+    """Return integers as int64, read-only; without a copy if they are both already."""
     array = _array(given, name)
     if array.ndim != dims:
         needed = "have shape [n]" if dims == 1 else f"have {dims} dimensions"
@@ -119,11 +108,7 @@ def _can_change(array: NDArray[Any]) -> bool:
 
 
 class Source:
-    """Numbers [n] or [n, m] that can be read in part; here those in memory.
-
-    Args:
-        array: the numbers, read-only.
-    """
+    """Numbers [n] or [n, m] that can be read in part; here those in memory, read-only."""
 
     def __init__(self, array: Floats) -> None:
         self._array = array
@@ -184,15 +169,9 @@ def row_means(values: Floats) -> Floats:
 
 
 def mean_over_queries(source: Source, offset: Floats | None) -> tuple[Floats, Floats | None]:
-    """Return each row's mean over the queries, and the mean of the offsets that are in it.
+    """Return each row's mean over the queries [n], and the mean of the offsets [m] that are in it.
 
-    Args:
-        source: scores [n, m].
-        offset: what was subtracted from each query [m].
-
-    Returns:
-        Means [n]; and the offset, one number where no pair failed, else [n]: a failed pair takes its query's offset
-        out of the row's mean.
+    That is one number where no pair failed, else [n]: a failed pair takes its query's offset out of the row's mean.
     """
     means = np.empty(source.shape[0], np.float32)
     offsets = np.empty(source.shape[0], np.float32)
@@ -209,10 +188,7 @@ def mean_over_queries(source: Source, offset: Floats | None) -> tuple[Floats, Fl
 
 
 def spread(null: Floats) -> Floats:
-    """Return the standard deviation over null ids (the first dimension), of those that are not NaN.
-
-    NaN where there are fewer than two.
-    """
+    """Return the standard deviation over null ids (the first dimension); NaN where fewer than two are not NaN."""
     columns = null.reshape(len(null), -1).T
     valid = ~np.isnan(columns)
     centered = np.where(valid, columns - _mean(columns, valid)[:, None], 0.0)

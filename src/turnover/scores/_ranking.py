@@ -15,12 +15,7 @@ from ._arrays import Floats, Ints
 
 
 def ranks(values: Floats, ids: Ints) -> Ints:
-    """Return the place of every row in its query's order, 0 for the most helpful.
-
-    Args:
-        values: scores [n, m].
-        ids: instance ids [n].
-    """
+    """Return the place of every row of scores [n, m] in its query's order, 0 for the most helpful."""
     # Sorted by id once, a stable sort by score leaves equals in order of id.
     by_id = np.argsort(ids, kind="stable")
     result = np.empty(values.shape, np.int64)
@@ -33,19 +28,12 @@ def ranks(values: Floats, ids: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Entries:
-    """Instances that belong to each of m queries, in any order.
+    """Instances that belong to each of m queries, in any order, [m, j]."""
 
-    Attributes:
-        ids: instance ids [m, j]; −1: no entry.
-        scores: their scores [m, j]; NaN: no entry.
-        stderr: their standard errors [m, j]; None: not known.
-        p: their p-values [m, j]; None: not known.
-    """
-
-    ids: Ints
-    scores: Floats
-    stderr: Floats | None
-    p: Floats | None = None
+    ids: Ints  # −1: no entry
+    scores: Floats  # NaN: no entry
+    stderr: Floats | None  # None: not known
+    p: Floats | None = None  # p-values; None: not known
 
     def helpful(self, k: int) -> "Entries":
         """Return the first k of each query's order; −1 where there are fewer."""
@@ -67,17 +55,11 @@ class Entries:
 
 @dataclass(frozen=True)
 class Lists:
-    """The k most helpful and the k most harmful instances of m queries, the strongest first.
+    """The k most helpful and the k most harmful instances of m queries, the strongest first."""
 
-    Attributes:
-        helpful: the head of each query's order.
-        harmful: its tail, read from the end.
-        counts: how many scores each query's lists were chosen from [m]; failed ones do not count.
-    """
-
-    helpful: Entries
-    harmful: Entries
-    counts: Ints
+    helpful: Entries  # the head of each query's order
+    harmful: Entries  # its tail, read from the end
+    counts: Ints  # how many scores each query's lists were chosen from [m]; failed ones do not count
 
 
 def lists_of(values: Floats, ids: Ints, stderr: Floats | None, k: int) -> Lists:

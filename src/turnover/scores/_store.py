@@ -114,20 +114,7 @@ def _reopened(folder: Path, name: str) -> _StoredSource:
 def finish_store(store: TileStore, **given: Any) -> None:
     """Make a store whose tiles are all written one of scores, so that `Scores.open` reads it.
 
-    Args:
-        store: with the tiled array `values` and, if scores are of several replicas, `stderr`.
-        **given: what the class `Scores` takes, without values and stderr.
-
-    Example:
-        >>> import tempfile
-        >>> from turnover.scores import Scores
-        >>> arrays = {"values": ArraySpec(shape=(2,), dtype="float32", tile=(2,))}
-        >>> folder = tempfile.mkdtemp()
-        >>> with TileStore.open_for_writing(folder, identity={"seed": 0}, arrays=arrays) as store:
-        ...     store.write(0, {"values": np.array([1, 2], np.float32)})
-        ...     finish_store(store, ids=[7, 8], unit="margin")
-        >>> Scores.open(folder).values
-        array([1., 2.], dtype=float32)
+    The store has the tiled arrays `values` and, for several replicas, `stderr`; the rest is what `Scores` takes.
     """
     # One read-only zero, seen as an array of the right shape, stands for the values: all the rest is checked with it.
     zero = closed(np.zeros((), np.float32))

@@ -56,12 +56,7 @@ def normal_tail(z: NDArray[np.floating]) -> _Doubles:
 
 
 def _student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
-    """Return the probability that a number of Student's distribution is at least as far from 0 as each of these.
-
-    Args:
-        t: any numbers; NaN stays NaN.
-        df: degrees of freedom, more than 0.
-    """
+    """Return the two-sided tail probability of each t in Student's distribution; NaN stays NaN."""
     square = np.square(np.minimum(np.abs(np.asarray(t, np.float64)), _LARGEST))
     # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularized incomplete beta function at x = df / (df + t²).
     return _incomplete_beta(df / 2, 0.5, df / (df + square), square / (df + square))
@@ -138,11 +133,7 @@ def null_p_values(scores: Floats, null: Floats) -> Floats:
 
 
 class _NullTail:
-    """The distribution of one query's null ids: ranks, and beyond them a fitted tail.
-
-    Args:
-        null: their scores [j]; failed ones are left out.
-    """
+    """The distribution of one query's null ids [j]: ranks, and beyond them a fitted tail; failed ids do not count."""
 
     def __init__(self, null: Floats) -> None:
         known = np.asarray(null[np.isfinite(null)], np.float64)
@@ -227,15 +218,10 @@ def checked_level(level: Any) -> float:
 
 
 def discoveries(p: Floats, level: float, counts: Ints | None = None) -> Bools:
-    """Tell which p-values of each query are significant.
+    """Tell which p-values [n, m] of each query are significant at a level of false discoveries; NaN does not count.
 
-    With `counts` given, p are only some of each query's p-values. The r-th smallest of some is at least the r-th
+    With `counts` [m] given, p are only some of each query's p-values. The r-th smallest of some is at least the r-th
     smallest of all, so all that is marked would be marked with the others known too: some may be missed, none added.
-
-    Args:
-        p: p-values [n, m]; NaN: failed, not counted.
-        level: share of false ones among the marked that is allowed.
-        counts: of how many p-values each query's are a part [m]; None: these are all.
     """
     ordered = np.sort(p, axis=0)  # NaN last
     total = np.count_nonzero(~np.isnan(p), axis=0) if counts is None else counts

@@ -17,24 +17,14 @@ from ._arrays import Floats, Ints, close, floats, same
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:
-    """Scores of the tokens of n rows.
+    """Scores of the tokens of n rows."""
 
-    Attributes:
-        values: float32, the tokens of all rows, one row after the other.
-        starts: int64 [n + 1], where each row begins; the last is the end.
-    """
-
-    values: Floats
-    starts: Ints
+    values: Floats  # float32, the tokens of all rows, one row after the other
+    starts: Ints  # int64 [n + 1], where each row begins; the last is the end
 
     @classmethod
     def of_rows(cls, rows: Iterable[ArrayLike]) -> "TokenScores":
-        """Return the scores of rows that are given as one array each.
-
-        Example:
-            >>> TokenScores.of_rows([[0.5, 1.0], [2.0]]).row(1)
-            array([2.], dtype=float32)
-        """
+        """Return the scores of rows that are given as one array each."""
         parts = [floats(row, "tokens") for row in rows]
         for place, part in enumerate(parts):
             if part.ndim != 1:

@@ -34,23 +34,11 @@ class ArraySpec:
     """Shape, element type and tile shape of one stored array.
 
     Tiles are numbered row by row, the last dimension fastest. Those at the upper edges may be smaller than `tile`.
-
-    Args:
-        shape: of the whole array; a dimension may be 0.
-        dtype: one of numpy's names for booleans, integers and floats of up to 64 bits.
-        tile: shape of a tile, as many dimensions as `shape`, each at least 1.
-
-    Example:
-        >>> spec = ArraySpec(shape=(5, 4), dtype="float32", tile=(2, 3))
-        >>> spec.grid, spec.tiles
-        ((3, 2), 6)
-        >>> spec.region(5)
-        (slice(4, 5, None), slice(3, 4, None))
     """
 
-    shape: tuple[int, ...]
-    dtype: str
-    tile: tuple[int, ...]
+    shape: tuple[int, ...]  # a dimension may be 0
+    dtype: str  # one of numpy's names for booleans, integers and floats of up to 64 bits
+    tile: tuple[int, ...]  # each dimension at least 1
 
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:

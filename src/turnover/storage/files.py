@@ -17,29 +17,10 @@ _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generator[BinaryIO]:
-    """Open a file for writing that takes its place when the block ends, whole; until then the old one stays.
+    """Open a binary file for writing that takes its place when the block ends, whole; until then the old one stays.
 
-    Where the block raises, nothing is left behind. Missing folders are made.
-
-    Args:
-        path: of the file.
-        sync: wait until the disk has it, so that it survives a power failure.
-
-    Yields:
-        A binary file; its `name` is that of the temporary file beside the path.
-
-    Raises:
-        OSError: the disk is full or may not be written to.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with atomic_file(f"{folder}/rows.bin") as file:
-        ...         _ = file.write(b"12")
-        ...         os.path.exists(f"{folder}/rows.bin")
-        ...     os.path.getsize(f"{folder}/rows.bin")
-        False
-        2
+    Its `name` is that of the temporary file beside the path. Where the block raises, nothing is left behind. Missing
+    folders are made. With `sync` the disk has it on return, so that it survives a power failure.
     """
     target = Path(path)
     make_folder(target.parent, sync=sync)
@@ -62,13 +43,7 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, sync: bool = False) -> None:
-    """Write a file that is there whole or not at all; see `atomic_file`.
-
-    Args:
-        path: of the file.
-        content: bytes, or text, which is written as UTF-8 with its line breaks as they are.
-        sync: wait until the disk has it.
-    """
+    """Write a file that is there whole or not at all, text as UTF-8 with line breaks as given; see `atomic_file`."""
     with atomic_file(path, sync=sync) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -147,10 +122,7 @@ def holds(path: Path, checksum: str | None) -> bool:
 def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] | None = None) -> Generator[None]:
     """Turn the disk's errors within the block into ones that say what to do.
 
-    Args:
-        folder: the store that the block works on.
-        to: what the block does with it, "read" or "write to".
-        needs: says how much room is missing and what was kept so far; asked for only on a full disk.
+    `needs` says how much room is missing and what was kept so far; it is called only on a full disk.
     """
     try:
         yield
@@ -167,12 +139,7 @@ def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] 
 
 
 def readable(size: int) -> str:
-    """Return a number of bytes as people write it.
-
-    Example:
-        >>> readable(999), readable(1_234_567)
-        ('999 bytes', '1.2 MB')
-    """
+    """Return a number of bytes as people write it: 1.2 MB."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000:

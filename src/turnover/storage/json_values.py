@@ -18,15 +18,9 @@ _ABSENT = object()
 
 
 def plain(value: object, *, where: str) -> Any:
-    """Return a copy of a value made of dict, list, str, int, float, bool and None only.
+    """Return a copy of a value made of dict, list, str, int, float, bool and None only; errors call it `where`.
 
-    Args:
-        value: what JSON can hold; tuples become lists and numpy scalars become numbers.
-        where: name of the value, for the error message.
-
-    Example:
-        >>> plain({"keep": (0.5, 1)}, where="identity")
-        {'keep': [0.5, 1]}
+    Tuples become lists and numpy scalars become numbers.
     """
     if isinstance(value, np.generic):
         value = cast("object", value.item())
@@ -53,12 +47,7 @@ def plain(value: object, *, where: str) -> Any:
 
 
 def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
-    """Return one line for each entry in which two plain values differ.
-
-    Example:
-        >>> differences({"model": {"seed": 0}, "keep": 0.5}, {"model": {"seed": 1}, "keep": 0.5})
-        ['model.seed: stored 0, given 1']
-    """
+    """Return one line for each entry in which two plain values differ: "model.seed: stored 0, given 1"."""
     if isinstance(stored, dict) and isinstance(given, dict):
         old, new = cast("dict[str, Any]", stored), cast("dict[str, Any]", given)
         return [

@@ -20,21 +20,10 @@ LOCK_FILES = (_LOCK, _HOLDER)
 
 
 class FolderLock:
-    """The right to write to a folder, from construction to `release` or the end of a `with` block.
+    """The right to write to an existing folder, from construction to `release` or the end of a `with` block.
 
     The lock of a process that has ended, or was killed, blocks nobody. A forked child does not hold its parent's lock.
-
-    Args:
-        folder: an existing folder.
-
-    Raises:
-        StoreLockedError: another writer has it; the message says which.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, FolderLock(folder) as lock:
-        ...     lock.held
-        True
+    Where another writer has it, `StoreLockedError` says which.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

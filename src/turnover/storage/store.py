@@ -59,24 +59,7 @@ _AGAIN = "Run the call that made it again with this folder: it computes what is 
 class StoredArrays:
     """The arrays of a store, complete or not, as they were when it was opened. No lock is needed.
 
-    Attributes:
-        folder: where they are.
-        identity: what the store was made for.
-        attributes: what `TileStore.finish` was given; empty before that.
-        complete: whether `TileStore.finish` has run.
-        arrays: names and geometry of all arrays that can be read.
-        tiles: the number of tiles.
-        done: numbers of the tiles that are written.
-
-    Example:
-        >>> import tempfile
-        >>> from turnover.storage import TileStore
-        >>> folder = tempfile.mkdtemp()
-        >>> with TileStore.open_for_writing(folder, identity={"seed": 0}, arrays={}) as store:
-        ...     store.finish({"unit": "nats"}, whole={"offset": np.arange(3)})
-        >>> stored = StoredArrays(folder)
-        >>> stored.attributes["unit"], stored.read("offset").tolist()
-        ('nats', [0, 1, 2])
+    `attributes` are what `TileStore.finish` was given, empty before that; `done` are the tiles that are written.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -162,13 +145,7 @@ class StoredArrays:
 
 
 class TileStore:
-    """A folder of named arrays, open for one writer; see `open_for_writing`.
-
-    Attributes:
-        folder: where it is.
-        arrays: names and geometry of the tiled arrays.
-        tiles: the number of tiles that every tiled array has.
-    """
+    """A folder of named arrays, open for one writer; see `open_for_writing`."""
 
     def __init__(self, folder: Path, manifest: Manifest, lock: FolderLock) -> None:
         self.folder = folder
@@ -197,28 +174,10 @@ class TileStore:
     ) -> Self:
         """Return a new store, or the one in the folder with all its intact tiles, locked for this writer.
 
-        All tiles that are marked done are verified; a missing or damaged one becomes pending again.
-
-        Args:
-            folder: new, empty, or a store of the same identity and geometry.
-            identity: all that determines the content, as JSON: another identity is rejected.
-            arrays: the arrays that are written tile by tile, all cut into the same grid.
-            former: texts in the identity of an older version's store, and what they are called today.
-
-        Raises:
-            StoreMismatchError: the folder was made for another identity or geometry; the message names the entries.
-            StoreLockedError: another writer has the folder.
-            StoreDamagedError: the folder's manifest cannot be read.
-            StoreError: the folder holds something else, cannot be written, or has no room for what is pending.
-            MissingExtraError: zarr is not installed.
-
-        Example:
-            >>> import tempfile
-            >>> arrays = {"values": ArraySpec(shape=(5, 4), dtype="float32", tile=(2, 4))}
-            >>> with TileStore.open_for_writing(tempfile.mkdtemp(), identity={"seed": 0}, arrays=arrays) as store:
-            ...     store.write(1, {"values": np.ones((2, 4), np.float32)})
-            ...     store.pending()
-            [0, 2]
+        All tiles that are marked done are verified; a missing or damaged one becomes pending again. A folder of another
+        identity (all that determines the content, as JSON) or geometry is rejected with every difference named, before
+        anything is touched. All arrays are cut into the same grid. `former` are texts in the identity of an older
+        version's store, and what they are called today.
         """
         require_zarr()
         given = Manifest.of(identity, arrays)
@@ -262,10 +221,6 @@ class TileStore:
         """Write one tile of every array, then mark it done; both are on the disk on return.
 
         May be called from several threads.
-
-        Args:
-            tile: its number.
-            parts: for each array what belongs in the tile's region, of the array's own dtype.
         """
         with self._one_at_a_time:
             self._check_open()
@@ -281,12 +236,7 @@ class TileStore:
             self._marks[tile] = checksums
 
     def finish(self, attributes: Mapping[str, Json], *, whole: Mapping[str, np.ndarray] | None = None) -> None:
-        """Add what is known only at the end, and mark the store complete.
-
-        Args:
-            attributes: anything that JSON can hold, for `StoredArrays.attributes`.
-            whole: small arrays, each stored in one piece.
-        """
+        """Add attributes and small whole arrays, which are known only at the end, and mark the store complete."""
         with self._one_at_a_time:
             self._check_open()
             pending = self.pending()

@@ -53,14 +53,7 @@ class _Projection:
     """Turns what every model and layer shows of some rows into features [rows, width]."""
 
     def __init__(self, sizes: Sequence[tuple[int, int]], *, members: int, most: int, seed: int) -> None:
-        """Draw the matrices.
-
-        Args:
-            sizes: lengths of h and e, for each model and layer.
-            members: how many models there are; their kernels are averaged.
-            most: how many features there may be.
-            seed: of the matrices.
-        """
+        """Draw the matrices for h and e of the given sizes, per model and layer; kernels are averaged over members."""
         whole = sum(d * c for d, c in sizes)
         self.exact = whole <= most
         random = torch.Generator().manual_seed(seed)
@@ -147,13 +140,7 @@ class _RecomputedRows:
     """Features that are computed when they are read; cheap where places come in their order."""
 
     def __init__(self, opened: Callable[[], Iterator[np.ndarray]], count: int, width: int) -> None:
-        """Keep how to begin again.
-
-        Args:
-            opened: yields the features of all instances in their order, some at a time.
-            count: how many instances there are.
-            width: how many features.
-        """
+        """Keep how to begin again: `opened` yields the features of all instances in their order, some at a time."""
         self._opened, self._count, self._width = opened, count, width
         self._lock = threading.Lock()
         self._restart()
@@ -229,21 +216,15 @@ def _all_rows(stream: FeatureStream, projection: _Projection) -> np.ndarray:
 class Basis:
     """Eigenvalues, and eigenvectors as features times a matrix.
 
-    Attributes:
-        features: of every instance, by its place.
-        turn: [width, k], from features to eigenvectors; None: the features are the eigenvectors.
-        spectrum: eigenvalues [k], all positive.
-        count: how many instances there are.
-        name: how it was made, for people to read.
-        matched: what queries' gradients in one model and layer (its slot) add to their coordinates [k, queries]. With
-            the kernel K of all instances and its products k with a query, these are the coordinates of K⁻¹ k.
+    `matched` is what queries' gradients in one model and layer (its slot) add to their coordinates [k, queries]: with
+    the kernel K of all instances and its products k with a query, these are the coordinates of K⁻¹ k.
     """
 
-    features: _FeatureRows
-    turn: np.ndarray | None
-    spectrum: np.ndarray
-    count: int
-    name: str
+    features: _FeatureRows  # of every instance, by its place
+    turn: np.ndarray | None  # [width, k], from features to eigenvectors; None: the features are the eigenvectors
+    spectrum: np.ndarray  # eigenvalues [k], all positive
+    count: int  # how many instances there are
+    name: str  # how it was made, for people to read
     matched: Callable[[int, Outer], np.ndarray]
 
     def project(self, places: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -32,24 +32,16 @@ _OR_FEATURES = (
 
 @dataclass(frozen=True)
 class Outer:
-    """Rows as sums over positions of hidden ⊗ error.
+    """Rows as sums over positions of hidden ⊗ error."""
 
-    Attributes:
-        hidden: [rows, positions, d].
-        error: [rows, positions, c]; the negative gradient of the loss.
-    """
-
-    hidden: Tensor
-    error: Tensor
+    hidden: Tensor  # [rows, positions, d]
+    error: Tensor  # [rows, positions, c]; the negative gradient of the loss
 
 
 def _layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     """Return the layers whose gradients are the features; none where a function of the user's makes them.
 
-    Args:
-        forward: the model.
-        ridge: names layers, or none.
-        batch: some training rows; without named layers, the last Linear that ran on them and matters to their loss.
+    Without named layers: the last Linear that ran on these training rows and matters to their loss.
     """
     if ridge.features is not None:
         return []

@@ -38,18 +38,11 @@ _NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True)
 class Fit:
-    """What all queries share: the training instances as features, in one view of the network or in two.
-
-    Attributes:
-        ridge: the options.
-        streams: the features of each view, of the one that scores are fitted on first.
-        bases: the directions in which each is shrunk.
-        memory: for what is computed at once, in bytes.
-    """
+    """What all queries share: the training instances as features, in one view of the network or in two."""
 
     ridge: Ridge
-    streams: tuple[FeatureStream, ...]
-    bases: tuple[Basis, ...]
+    streams: tuple[FeatureStream, ...]  # the features of each view, of the one that scores are fitted on first
+    bases: tuple[Basis, ...]  # the directions in which each is shrunk
     memory: int
 
     @classmethod
@@ -112,17 +105,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Denoising:
-    """The denoising of one question.
+    """The denoising of one question."""
 
-    Attributes:
-        fit: what all its queries share.
-        nulls: how many denoised null scores each query has.
-        freedom: degrees of freedom [queries] of the fits, by the first query of the block.
-    """
-
-    fit: Fit
-    nulls: int = NULL_IDS
-    freedom: dict[int, np.ndarray] = field(default_factory=dict)
+    fit: Fit  # what all its queries share
+    nulls: int = NULL_IDS  # how many denoised null scores each query has
+    freedom: dict[int, np.ndarray] = field(default_factory=dict)  # degrees of freedom [queries], by first query
 
     @property
     def name(self) -> str:
@@ -152,9 +139,7 @@ class Denoising:
     def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
         """Return the standard error [ids] of means over queries.
 
-        Args:
-            ids: the instances.
-            noise: what the fits make of every null id's mean score, along each eigenvector [k, nulls].
+        `noise` is what the fits make of every null id's mean score, along each eigenvector [k, nulls].
         """
         basis, variance = self.fit.basis, noise.var(1, ddof=1)
         chosen = variance > _NEGLIGIBLE**2 * variance.max()
@@ -178,15 +163,9 @@ class _DenoisedBlock:
         gradients: Sequence[np.ndarray] = (),
         nulls: int = NULL_IDS,
     ) -> None:
-        """Score all training instances on these queries, and fit.
+        """Score all training instances on these queries, and fit; `add` counts finished pairs.
 
-        Args:
-            raw: their raw scores.
-            fit: what all queries share.
-            executor: who scores.
-            add: counts finished pairs.
-            gradients: influence functions in the basis of each view [k, members, queries]; empty: they do not count.
-            nulls: how many null scores each query has.
+        `gradients` are influence functions in the basis of each view [k, members, queries]; empty: they do not count.
         """
         self._fit, self._raw = fit, raw
         self._sigma = spread_of(null_of(raw)).astype(np.float64)

@@ -27,19 +27,11 @@ _COMPARED = 256  # masks that each is compared with
 
 @dataclass(frozen=True)
 class MaskBias:
-    """Corrects outputs of flipped subnetworks for the bias of their masks.
+    """Corrects outputs of flipped subnetworks for the bias of their masks."""
 
-    Attributes:
-        forwards: one per network.
-        references: single rows that the flipped subnetworks of others predict, with their ids.
-        compared: ids of the masks that each is compared with; always the same, whichever rows are corrected.
-        memory: for the ids that are computed at once, in bytes.
-        progress: show a bar; None: on a terminal.
-    """
-
-    forwards: Sequence[Forward]
-    references: Sequence[Batch]
-    compared: Tensor
+    forwards: Sequence[Forward]  # one per network
+    references: Sequence[Batch]  # single rows that the flipped subnetworks of others predict, with their ids
+    compared: Tensor  # ids of the masks that each is compared with; always the same, whichever rows are corrected
     memory: int
     progress: bool | None
 
@@ -47,11 +39,7 @@ class MaskBias:
     def of(
         cls, forwards: Sequence[Forward], rows: TrainRows, count: int, *, memory: int, progress: bool | None
     ) -> "MaskBias":
-        """Return one with references and masks that are spread evenly over the data.
-
-        Raises:
-            InfluenceError: the rows can be read only once, or there are fewer than two.
-        """
+        """Return one with references and masks that are spread evenly over the data, which must be readable twice."""
         if not rows.can_be_read_again:
             raise InfluenceError(
                 f"references={count} reads the rows twice, and an iterator gives them once. Give a Dataset, a "
@@ -74,12 +62,9 @@ class MaskBias:
             )
 
     def corrected(self, outputs: Tensor, ids: Tensor, *, classes: bool) -> Tensor:
-        """Return outputs of flipped subnetworks without the bias of their masks.
+        """Return outputs [networks, rows, outputs] of flipped subnetworks without the bias of the masks of ids [rows].
 
-        Args:
-            outputs: [networks, rows, outputs].
-            ids: [rows], on the CPU.
-            classes: outputs are class scores, of which only differences count.
+        With `classes`, outputs are class scores, of which only differences count.
         """
         unique, place = np.unique(ids.numpy(), return_inverse=True)
         corrected = outputs.clone()

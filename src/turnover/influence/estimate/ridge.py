@@ -133,13 +133,8 @@ def choose_strengths(
 ) -> np.ndarray:
     """Return the strength [queries] that is best by a criterion.
 
-    Args:
-        how: the criterion.
-        spectrum: eigenvalues [k].
-        squares: squared coordinates [k, queries] of the scores.
-        total: sums of squares [queries] of the scores.
-        rows: how many scores a query has.
-        noise: variance [queries] of a score without signal.
+    `spectrum` are eigenvalues [k]; `squares` the squared coordinates [k, queries] of the scores, `total` their sums of
+    squares [queries]; `rows` how many scores a query has; `noise` the variance [queries] of a score without signal.
     """
     # From a small part of the mean eigenvalue to more than all of them.
     total_spectrum = float(spectrum.sum())

@@ -164,20 +164,11 @@ def _weight_and_bias(linear: nn.Linear) -> tuple[Tensor, Tensor]:
 
 
 class _ByteSums:
-    """Products of masks with a few columns, a byte of eight units at a time.
+    """Products of masks with a few columns [units, columns], a byte of eight units at a time.
 
-    The sum over the kept units of a byte can have 256 values. These are put into a table once; then a mask of 512 units
-    is 64 look-ups, and no bit is ever unpacked. For one query that is several times faster than a matrix product with
-    masks that are made first, and slower from some dozens of columns on.
-
-    Args:
-        columns: [units, columns].
-        scale: what a kept unit is multiplied by.
-
-    Example:
-        >>> sums = _ByteSums(torch.tensor([[1.0], [10.0], [100.0]]), scale=2.0)
-        >>> sums(torch.tensor([[0b101], [0b010]], dtype=torch.int32)).tolist()
-        [[202.0], [20.0]]
+    The sum over the kept units of a byte, each multiplied by `scale`, can have 256 values. These are put into a table
+    once; then a mask of 512 units is 64 look-ups, and no bit is ever unpacked. For one query that is several times
+    faster than a matrix product with masks that are made first, and slower from some dozens of columns on.
     """
 
     def __init__(self, columns: Tensor, *, scale: float) -> None:
@@ -205,9 +196,6 @@ class _KeptWords:
 
     A word depends on nothing but the masks' recipe and the id, so what is kept stays right. Hashing takes longer than
     the product of one query with all masks; where queries come one at a time, it would be most of the work.
-
-    Args:
-        most_bytes: how much is kept.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:

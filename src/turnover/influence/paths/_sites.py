@@ -23,19 +23,12 @@ _HIGHEST_KEEP = 0.95
 
 @dataclass
 class _SiteTrace:
-    """What one forward pass of a query showed.
+    """What one forward pass of a query showed, by the numbers of the sites."""
 
-    Attributes:
-        order: numbers of the sites in the order in which they ran.
-        consumer: the module that takes a site's output as it is, by the number of the site.
-        activations: the output of each site, unmasked.
-        last: the module that made the output; None: not known.
-    """
-
-    order: list[int] = field(default_factory=list)
-    consumer: dict[int, nn.Module] = field(default_factory=dict)
-    activations: dict[int, Tensor] = field(default_factory=dict)
-    last: nn.Module | None = None
+    order: list[int] = field(default_factory=list)  # in which sites ran
+    consumer: dict[int, nn.Module] = field(default_factory=dict)  # the module that takes a site's output as it is
+    activations: dict[int, Tensor] = field(default_factory=dict)  # unmasked
+    last: nn.Module | None = None  # the module that made the output; None: not known
 
 
 def trace_sites(member: Member, query: Batch, *, consumers: tuple[type[nn.Module], ...]) -> _SiteTrace:

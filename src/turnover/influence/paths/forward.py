@@ -36,10 +36,8 @@ from ._sites import SharedProduct
 class Chunk(Instances):
     """Active instances whose factors are made once and serve every query: all rows of one view, then of the next.
 
-    Args:
-        ids: the instances.
-        views: of every instance, one after the other: ("keep", "flip"), ("full", "flip") or only one.
-        flip_sites: numbers of the sites that are flipped; the others stay in keep view. None: all.
+    Views are ("keep", "flip"), ("full", "flip") or only one. Sites that are not in `flip_sites` stay in keep view;
+    None: all are flipped.
     """
 
     def __init__(self, ids: Tensor, views: Iterable[View], *, flip_sites: frozenset[int] | None = None) -> None:
@@ -91,27 +89,16 @@ FORMER_PATHS = {
 
 @dataclass(frozen=True)
 class Forward:
-    """How one model's rows are computed.
-
-    Attributes:
-        member: the model.
-        measure: of its outputs.
-        against: what the flipped subnetwork is compared with: the kept one, or the full network.
-        sites: numbers of the sites that are flipped; None: all.
-        dtype: run under autocast in this type.
-        broadcast: a query is broadcast at the first site; else its batch is expanded before the model.
-        shared: the first product, where only kept rows go through it.
-        compiled: the compiled model; None: the model itself runs.
-    """
+    """How one model's rows are computed."""
 
     member: Member
     measure: Measure
-    against: Literal["keep", "full"] = "keep"
-    sites: frozenset[int] | None = None
-    dtype: torch.dtype | None = None
-    broadcast: bool = True
-    shared: SharedProduct | None = None
-    compiled: Any = None
+    against: Literal["keep", "full"] = "keep"  # what the flipped subnetwork is compared with
+    sites: frozenset[int] | None = None  # numbers of the sites that are flipped; None: all
+    dtype: torch.dtype | None = None  # run under autocast in this type
+    broadcast: bool = True  # a query is broadcast at the first site; else its batch is expanded before the model
+    shared: SharedProduct | None = None  # the first product, where only kept rows go through it
+    compiled: Any = None  # the compiled model; None: the model itself runs
 
     @property
     def path(self) -> str:

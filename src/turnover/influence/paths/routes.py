@@ -38,19 +38,12 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Route:
-    """The path that one model takes.
-
-    Attributes:
-        forward: how its rows are computed.
-        memory: bytes that a chunk may take.
-        ids_per_chunk: how many instances a chunk holds; 0: the last layer decides by itself.
-        last: the last layer, where all pairs are one matrix product.
-    """
+    """The path that one model takes."""
 
     forward: Forward
-    memory: int
-    ids_per_chunk: int
-    last: LastLayer | None = None
+    memory: int  # bytes that a chunk may take
+    ids_per_chunk: int  # how many instances a chunk holds; 0: the last layer decides by itself
+    last: LastLayer | None = None  # the last layer, where all pairs are one matrix product
 
     @property
     def path(self) -> str:
@@ -104,10 +97,6 @@ class Routes:
     """The routes of an engine's models, found anew when models or the form of the queries change.
 
     Only the path over the last layer is kept: other paths depend on more than the first query.
-
-    Args:
-        memory: bytes that a chunk may take.
-        compile: run the models through torch.compile.
     """
 
     def __init__(self, memory: int, *, compile: bool) -> None:
@@ -115,13 +104,7 @@ class Routes:
         self._kept: tuple[Any, list[Route]] | None = None
 
     def find(self, forwards: Sequence[Forward], queries: Sequence[Batch], weights: Sequence[str]) -> list[Route]:
-        """Return a route for each model.
-
-        Args:
-            forwards: the models.
-            queries: what they are asked.
-            weights: a checksum of each model.
-        """
+        """Return a route for each model; `weights` is a checksum of each."""
         first = queries[0]
         leaves = tree_leaves((first.args, first.kwargs, first.target))
         form = [(leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
