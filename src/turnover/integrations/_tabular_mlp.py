@@ -16,27 +16,16 @@ from turnover.wrapping import wrap
 
 @dataclass(frozen=True)
 class MlpSettings:
-    """Shape, masks and training of the network.
+    """Shape, masks and training (by AdamW) of the network."""
 
-    Attributes:
-        hidden: width of each hidden layer.
-        keep: share of the hidden units that a row trains.
-        replicas: how many networks, each with its own weights and masks, are trained in one run.
-        epochs: passes over the rows.
-        batch_size: rows of a batch.
-        learning_rate: of AdamW.
-        weight_decay: of AdamW.
-        device: where to train and to score; None: the CPU.
-    """
-
-    hidden: Sequence[int]
-    keep: float = 0.5
-    replicas: int = 8
+    hidden: Sequence[int]  # width of each hidden layer
+    keep: float = 0.5  # share of the hidden units that a row trains
+    replicas: int = 8  # how many networks, each with its own weights and masks, are trained in one run
     epochs: int = 40
     batch_size: int = 64
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
-    device: str | torch.device | None = None
+    device: str | torch.device | None = None  # where to train and to score; None: the CPU
 
     def __post_init__(self) -> None:
         """Reject what cannot be trained, all problems at once."""
@@ -73,19 +62,8 @@ def train_mlp(
 ) -> nn.Module:
     """Return a wrapped and trained network; row numbers are the instance ids.
 
-    Args:
-        settings: shape, masks and training.
-        inputs: standardized rows, float32 [rows, features].
-        targets: class numbers [rows], or standardized floats [rows, outputs].
-        outputs: how many outputs the network has.
-        seed: of weights, masks and batches.
-        weights: of the rows' losses; None: 1 each.
-
-    Example:
-        >>> x = torch.randn(20, 3)
-        >>> net = train_mlp(MlpSettings(hidden=[8], epochs=1), x, (x[:, 0] > 0).long(), outputs=2, seed=0)
-        >>> net(x).shape
-        torch.Size([20, 2])
+    Inputs are standardized rows, float32 [rows, features]; targets class numbers [rows], or standardized floats [rows,
+    outputs]. The seed is that of weights, masks and batches; `weights` are those of the rows' losses, None: 1 each.
     """
     device = torch.device("cpu" if settings.device is None else settings.device)
     recipe = TrainingRecipe(

@@ -217,15 +217,10 @@ class HFLearningCurves(TrainerCallback):
 
 @dataclass(frozen=True)
 class _IdCollator:
-    """A collator around another one, which sees rows without ids and without columns that the model does not take.
-
-    Args:
-        collator: makes a batch of rows, with dynamic padding for example.
-        columns: those that are kept; None: all.
-    """
+    """A collator around another one, which sees rows without ids and without columns that the model does not take."""
 
     collator: Callable[[list[Any]], Any]
-    columns: frozenset[str] | None = None
+    columns: frozenset[str] | None = None  # those that are kept; None: all
 
     def __call__(self, rows: Iterable[Any]) -> Any:
         """Return the batch with its ids, if the rows have any."""

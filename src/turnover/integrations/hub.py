@@ -19,26 +19,17 @@ _REACH_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class HubData:
-    """A data set as it was loaded.
+    """A data set as it was loaded."""
 
-    Attributes:
-        frames: a table for each split, by its name; classes by name, encoded images as bytes.
-        images: columns of images.
-    """
-
-    frames: dict[str, "pd.DataFrame"]
-    images: tuple[str, ...]
+    frames: dict[str, "pd.DataFrame"]  # a table per split; classes by name, encoded images as bytes
+    images: tuple[str, ...]  # columns of images
 
 
 def load_hub_data(where: str) -> HubData:
     """Return a data set by its name on the hub, or from a folder that `save_to_disk` wrote.
 
-    Args:
-        where: a folder; or a name, with a subset after a colon: "nyu-mll/glue:sst2".
-
-    Raises:
-        DataFileError: there is none of this name, or no network; the message says what to type.
-        MissingExtraError: the package `datasets` is not installed.
+    A subset stands after a colon: "nyu-mll/glue:sst2". Where there is none of this name, or no network, a
+    `DataFileError` says what to type.
     """
     try:
         import datasets

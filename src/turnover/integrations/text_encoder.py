@@ -68,9 +68,7 @@ class TextEncoder:
     def features(self, texts: Sequence[str], progress: bool | Callable[[int, int], None] = False) -> Tensor:
         """Return one vector per text, float32 [texts, width]: the mean of the last states over its tokens.
 
-        Args:
-            texts: any number of them.
-            progress: True: show a bar; a function: called with the number of finished texts and of all.
+        `progress` True shows a bar; a function is called with the number of finished texts and of all.
         """
         features = torch.empty(len(texts), self.width)
         # Texts of like length share a batch, so that little padding is computed.
@@ -160,13 +158,7 @@ class TextEncoder:
 
 
 class TextClassifier(nn.Module):
-    """Scores of the classes [texts, classes] from token numbers [texts, tokens], by the mean of the last states.
-
-    Args:
-        encoder: a model of the transformers library.
-        classes: how many.
-        padding: the token number that fills up short texts.
-    """
+    """Scores of the classes [texts, classes] from token numbers [texts, tokens], by the mean of the last states."""
 
     def __init__(self, encoder: Any, classes: int, *, padding: int) -> None:
         super().__init__()

@@ -56,13 +56,7 @@ def end_model() -> int | None:
 
 
 class Expansion:
-    """One place where rows may have to be expanded.
-
-    Args:
-        replicas: number of replicas.
-        path: of the module or site, for messages.
-        expands: whether rows are expanded here; None: detected when it first runs.
-    """
+    """One place where rows may have to be expanded; `expands` None: detected when it first runs."""
 
     def __init__(self, replicas: int, path: str, expands: bool | None = None) -> None:
         self.replicas = replicas
@@ -72,10 +66,7 @@ class Expansion:
     def expands_at(self, x: Tensor, *, training: bool, ids: int | None) -> bool:
         """Tell whether the rows of `x` have to be expanded here, and check that they can.
 
-        Args:
-            x: what reaches this place.
-            training: whether it does so in training mode, where there is one id per row.
-            ids: number of active instances, if any.
+        In training mode there is one id per row; `ids` is the number of active instances, if any.
         """
         if self.expands is None:
             self._learn(len(x), training, ids)

@@ -114,16 +114,11 @@ def _too_large(number: int) -> InstanceIdError:
 
 
 class Instances:
-    """The instances of one context; made by `turnover.instances`.
+    """The instances of one context, ids int64 [instances]; made by `turnover.instances`.
 
-    Args:
-        ids: int64 ids [instances], as `as_ids` returns them.
-        view: of all rows or one per row, by name or as int32 codes.
-
-    Attributes:
-        shared_view: code of the view that all rows share; None where they differ.
-        recomputing: whether a checkpoint's recomputation runs, which was checked and counted before.
-        calls: root, arguments and keywords of each model whose forward pass runs.
+    The view is that of all rows or one per row, by name or as int32 codes; `shared_view` is the code that all rows
+    share, None where they differ. `recomputing` says that a checkpoint's recomputation runs, which was checked and
+    counted before. `calls` are root, arguments and keywords of each model whose forward pass runs.
     """
 
     def __init__(self, ids: Tensor, view: View | Sequence[View] | Tensor) -> None:

@@ -160,14 +160,7 @@ def _mark(buffer: Tensor) -> tuple[Tensor, int]:
 
 
 class Site:
-    """One place in a wrapped model where a mask acts.
-
-    Attributes:
-        masking: the masks of the model.
-        index: number of the site in the recipe.
-        recipe: what the recipe says of this site.
-        replicas: how many masks an instance has here.
-    """
+    """One place in a wrapped model where a mask acts; an instance has as many masks here as there are `replicas`."""
 
     def __init__(self, masking: Masking, index: int) -> None:
         self.masking = masking

@@ -33,51 +33,32 @@ Mode = Literal["forward", "backward", "mixout"]
 class SiteRecipe:
     """One site: where the mask acts and how.
 
-    Attributes:
-        path: module path at wrap time; the key of the site's masks.
-        place: "output" of a module, "replaced" dropout, a "layer" that was placed by hand, or the "input" of the last
-            layer in the modes "backward" and "mixout".
-        dim: "features" (last dimension) or "channels" (dimension 1).
-        keep: share of units that an instance trains.
-        batch_dim: where the batch is: 1 below a module with batch_first=False, else 0.
-        batch_told: whether an enclosing module says so by its batch_first; if not, a training pass may find another.
-        told: whether the user or the module's type says which dimension has the units.
-        replicated: whether every replica has masks of its own here; a site in the trunk has one for all.
+    The place is the "output" of a module, a "replaced" dropout, a "layer" that was placed by hand, or the "input" of
+    the last layer in the modes "backward" and "mixout".
     """
 
-    path: str
+    path: str  # module path at wrap time; the key of the site's masks
     place: Place
-    dim: Dim
-    keep: float
-    batch_dim: int = 0
-    batch_told: bool = False
-    told: bool = True
-    replicated: bool = False
+    dim: Dim  # "features" (last dimension) or "channels" (dimension 1)
+    keep: float  # share of units that an instance trains
+    batch_dim: int = 0  # 1 below a module with batch_first=False, else 0
+    batch_told: bool = False  # an enclosing module's batch_first says so; if not, a training pass may find another
+    told: bool = True  # whether the user or the module's type says which dimension has the units
+    replicated: bool = False  # whether every replica has masks of its own here; a site in the trunk has one for all
 
 
 @dataclass(frozen=True)
 class AdapterRecipe:
-    """Where a model has adapters and what of it learns: all that is needed to put them onto the same base again.
+    """Where a model has adapters and what of it learns: all that is needed to put them onto the same base again."""
 
-    Attributes:
-        after: paths of the modules whose outputs go through an adapter.
-        size: units of each bottleneck.
-        activation: "gelu" or "relu".
-        bias: whether the up-projections have a bias.
-        inputs: paths of the output layers whose inputs are masked.
-        head: paths of the modules that learn beside the adapters.
-        frozen: names of parameters within the head that do not learn.
-        norms: whether the normalization layers learn.
-    """
-
-    after: tuple[str, ...]
-    size: int
-    activation: str = "gelu"
-    bias: bool = False
-    inputs: tuple[str, ...] = ()
-    head: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
-    norms: bool = False
+    after: tuple[str, ...]  # paths of the modules whose outputs go through an adapter
+    size: int  # units of each bottleneck
+    activation: str = "gelu"  # "gelu" or "relu"
+    bias: bool = False  # whether the up-projections have a bias
+    inputs: tuple[str, ...] = ()  # paths of the output layers whose inputs are masked
+    head: tuple[str, ...] = ()  # paths of the modules that learn beside the adapters
+    frozen: tuple[str, ...] = ()  # names of parameters within the head that do not learn
+    norms: bool = False  # whether the normalization layers learn
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "AdapterRecipe":
@@ -92,28 +73,19 @@ class AdapterRecipe:
 class Recipe:
     """What determines every mask of a wrapped model.
 
-    Attributes:
-        kind: of the mask source.
-        seed: of the masks; those of further replicas are derived from it.
-        sites: where masks act, in the order of the model.
-        options: of the mask source.
-        replicas: how many masked parts the model has.
-        replicated: paths of the modules that each replica has for itself.
-        adapters: that were put into the model when it was wrapped.
-        mode: what masks act on: "forward" on activations, "backward" on gradients, "mixout" on the difference from the
-            weights at the start.
-        start: SHA-256 of the weights at the start, of which the networks of mode "mixout" are made.
+    Masks act in mode "forward" on activations, "backward" on gradients, "mixout" on the difference from the weights at
+    the start.
     """
 
-    kind: str
-    seed: int
-    sites: tuple[SiteRecipe, ...]
-    options: dict[str, int] = field(default_factory=dict)
-    replicas: int = 1
-    replicated: tuple[str, ...] = ()
+    kind: str  # of the mask source
+    seed: int  # of the masks; those of further replicas are derived from it
+    sites: tuple[SiteRecipe, ...]  # in the order of the model
+    options: dict[str, int] = field(default_factory=dict)  # of the mask source
+    replicas: int = 1  # how many masked parts the model has
+    replicated: tuple[str, ...] = ()  # paths of the modules that each replica has for itself
     adapters: AdapterRecipe | None = None
     mode: Mode = "forward"
-    start: str | None = None
+    start: str | None = None  # SHA-256 of the weights at the start, of which the networks of mode "mixout" are made
 
     def __hash__(self) -> int:
         """Hash by the JSON text, since the options are a dict."""

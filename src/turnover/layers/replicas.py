@@ -34,12 +34,9 @@ _PLACE = torch.empty(0)
 
 
 class Replicated(nn.Module):
-    """Copies of one module, one for each replica, as one module.
+    """Copies of one module, alike but for their weights, one for each replica, as one module.
 
-    Args:
-        copies: the modules, alike but for their weights.
-        expansion: tells whether rows are expanded here.
-        shared: stacked parameters that exist already, by the parameter of the first copy (tied weights).
+    `shared` are stacked parameters that exist already, by the parameter of the first copy (tied weights).
     """
 
     def __init__(

@@ -45,14 +45,9 @@ def view_codes(view: Any, rows: int) -> int | Tensor:
 
 
 def factors_by_table(words: Tensor, width: int, views: int | Tensor, keep: float, dtype: torch.dtype) -> Tensor:
-    """Return factors [rows, width] by looking up every byte of the words.
+    """Return factors [rows, width] by looking up every byte of the packed words [rows, words].
 
-    Args:
-        words: packed int32 words [rows, words].
-        width: number of units.
-        views: a view code for all rows, or int32 codes [rows].
-        keep: the site's keep rate.
-        dtype: of the result.
+    `views` is a view code for all rows, or int32 codes [rows]; `keep` is the site's keep rate.
     """
     table, places = _table(keep, dtype, words.device)
     values = (words.unsqueeze(-1) >> places).bitwise_and_(_BYTE_VALUES - 1)

@@ -31,20 +31,12 @@ _SGD = partial(torch.optim.SGD, lr=0.1)
 
 @dataclass(frozen=True)
 class Step:
-    """What happens in one step, for those who record a training.
-
-    Attributes:
-        number: from 0.
-        batch: rows of the batch, including those that are left out of the training.
-        present: rows that were fed to the model.
-        model: the model before the step; its gradients are those of the step.
-        optimizer: the optimizer before the step.
-    """
+    """What happens in one step, for those who record a training; model and optimizer are as before the step."""
 
     number: int
-    batch: Tensor
-    present: Tensor
-    model: nn.Module
+    batch: Tensor  # rows of the batch, including those that are left out of the training
+    present: Tensor  # rows that were fed to the model
+    model: nn.Module  # its gradients are those of the step
     optimizer: torch.optim.Optimizer
 
 
@@ -252,12 +244,7 @@ def _outputs(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def digest_of(*values: Any) -> str:
-    """Return a checksum of tensors, nested in tuples and dicts.
-
-    Example:
-        >>> digest_of({"x": torch.ones(2)}) == digest_of({"x": torch.ones(2)}) != digest_of({"x": torch.zeros(2)})
-        True
-    """
+    """Return a checksum of tensors, nested in tuples and dicts."""
     digest = hashlib.sha256()
     for name, tensor in _named_tensors(values):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())

@@ -36,17 +36,12 @@ def retrain(
     identity: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> np.ndarray:
-    """Return what `measure` gives for a model trained on each subset, [subsets, ...] in float32.
+    """Return what `measure` gives for a model trained on each subset (bool [subsets, rows]), [subsets, ...] in float32.
 
-    Args:
-        recipe: how to train.
-        subsets: bool [subsets, rows]: which rows each training uses.
-        seeds: one per training.
-        measure: called with every trained model, in its worker; returns an array of the same shape each time.
-        processes: worker processes, at most as many as there are cores; each has its share of the threads.
-        cache: a folder in which finished trainings are kept, so that an interrupted call resumes.
-        identity: what the cached numbers depend on besides subsets and seeds; needed with `cache`.
-        progress: show a bar.
+    The measure is called with every trained model, in its worker, and returns an array of the same shape each time.
+    There are at most as many processes as cores; each has its share of the threads. Finished trainings are kept in the
+    folder `cache`, so that an interrupted call resumes; `identity` is what the cached numbers depend on besides subsets
+    and seeds, and is needed with `cache`.
     """
     subsets = np.asarray(subsets)
     if subsets.dtype != np.bool_ or subsets.ndim != 2 or subsets.shape[1] != len(recipe):
@@ -80,13 +75,11 @@ def retrain(
 class RowMeasure:
     """What a trained model says about rows of recipes; can be sent to a worker process.
 
-    Attributes:
-        parts: recipes, and which rows of each; None: all.
-        measure: "loss", "probability" of the given label, "accuracy" (1 where that label is predicted, else 0), or
-            "prediction", the number of the predicted class.
+    "probability" is that of the given label, "accuracy" 1 where that label is predicted, else 0, "prediction" the
+    number of the predicted class.
     """
 
-    parts: tuple[tuple[TrainingRecipe, Tensor | None], ...]
+    parts: tuple[tuple[TrainingRecipe, Tensor | None], ...]  # recipes, and which rows of each; None: all
     measure: MeasureName = "loss"
 
     def __call__(self, model: nn.Module) -> np.ndarray:

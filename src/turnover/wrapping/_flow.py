@@ -195,19 +195,12 @@ def _neutral(node: fx.Node) -> bool:
 
 @dataclass(frozen=True)
 class ZeroFlow:
-    """The answer for one site.
+    """The answer for one site."""
 
-    Attributes:
-        keeps: True or False; None where the code cannot be traced.
-        reason: what breaks it, or why it is not known.
-        instead: path of a later module that would be right, if there is one.
-        at_output: whether the units are outputs of the model.
-    """
-
-    keeps: bool | None
-    reason: str = ""
-    instead: str | None = None
-    at_output: bool = False
+    keeps: bool | None  # None where the code cannot be traced
+    reason: str = ""  # what breaks it, or why it is not known
+    instead: str | None = None  # path of a later module that would be right, if there is one
+    at_output: bool = False  # whether the units are outputs of the model
 
 
 def zero_flows(model: nn.Module, paths: list[str]) -> dict[str, ZeroFlow]:

@@ -38,23 +38,14 @@ _ROUNDING = 1 + 1e-5
 
 @dataclass(frozen=True)
 class ReplicaPlan:
-    """What would be replicated.
+    """What would be replicated."""
 
-    Attributes:
-        split: path of the first module that is; None where rows are expanded at the first site or before the model.
-        replicated: paths of all modules that are.
-        sites: the sites, each knowing whether it has masks for every replica.
-        problems: why it cannot be done, and what to do.
-        warnings: what would leak from one replica into another.
-        notes: what is worth knowing.
-    """
-
-    split: str | None
-    replicated: tuple[str, ...]
-    sites: tuple[SiteRecipe, ...]
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    split: str | None  # path of the first such module; None: rows are expanded at the first site or before the model
+    replicated: tuple[str, ...]  # paths of all modules that are
+    sites: tuple[SiteRecipe, ...]  # each knows whether it has masks for every replica
+    problems: tuple[str, ...] = ()  # why it cannot be done, and what to do
+    warnings: tuple[str, ...] = ()  # what would leak from one replica into another
+    notes: tuple[str, ...] = ()  # what is worth knowing
 
 
 def plan_replicas(

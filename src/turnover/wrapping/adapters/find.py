@@ -80,17 +80,11 @@ def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class OutputLayers:
-    """The linear layers of a head: whose inputs to mask, and whose outputs no mask covers.
-
-    Attributes:
-        masked: paths of the layers whose inputs are masked.
-        open: paths of the layers whose outputs are not masked further on, so that their biases leak.
-        paths: of all of them.
-    """
+    """Paths of the linear layers of a head: whose inputs to mask, and whose outputs no mask covers."""
 
     masked: tuple[str, ...]
-    open: tuple[str, ...]
-    paths: tuple[str, ...]
+    open: tuple[str, ...]  # their outputs are not masked further on, so that their biases leak
+    paths: tuple[str, ...]  # of all of them
 
 
 def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:

@@ -75,10 +75,7 @@ def input_of(path: str) -> str:
 def put_adapters(root: nn.Module, recipe: AdapterRecipe, *, device: torch.device | str | None = None) -> None:
     """Put adapters into a model, which is changed, and freeze what does not learn.
 
-    Args:
-        root: the model.
-        recipe: where and how.
-        device: of the new weights; None: that of the module they follow.
+    New weights are made on `device`; None: on that of the module they follow.
     """
     root.requires_grad_(False)
     for path in recipe.after:

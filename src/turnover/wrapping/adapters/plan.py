@@ -68,22 +68,13 @@ class Adapters:
 
 @dataclass(frozen=True)
 class AdapterPlan:
-    """The model as it would be with adapters, and the sites to ask for.
+    """The model as it would be with adapters, and the sites to ask for."""
 
-    Attributes:
-        model: a copy with adapters in place, for planning only; the model itself where none were asked for.
-        at: the sites, those of the user included.
-        recipe: where the adapters go; None where none were asked for or they cannot be put in.
-        problems: why not, and what to do.
-        notes: what is worth knowing.
-        zero: whether zero stays zero at the inputs of output layers, where tracing cannot tell.
-    """
-
-    model: nn.Module
-    at: Any
-    recipe: AdapterRecipe | None = None
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    model: nn.Module  # a copy with adapters in place, for planning only; the model itself where none were asked for
+    at: Any  # the sites, those of the user included
+    recipe: AdapterRecipe | None = None  # None where none were asked for or they cannot be put in
+    problems: tuple[str, ...] = ()  # why not, and what to do
+    notes: tuple[str, ...] = ()  # what is worth knowing
     zero: Mapping[str, ZeroFlow] = field(default_factory=dict)
 
 
