@@ -31,16 +31,59 @@ _SEEDS = 2**31 - 1
 class _MaskedMlpEstimator(BaseEstimator, ABC):
     """What both estimators share: inputs standardized, a network with masks, questions about the training rows."""
 
-    hidden: Sequence[int]
-    keep: float
-    replicas: int
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    denoise: Literal["ridge"] | Ridge | None
-    device: str | torch.device | None
-    random_state: int | np.random.RandomState | None
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (256, 256),
+        keep: float = 0.5,
+        replicas: int = 8,
+        epochs: int = 40,
+        batch_size: int = 64,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-4,
+        denoise: Literal["ridge"] | Ridge | None = None,
+        device: str | torch.device | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.keep = keep
+        self.replicas = replicas
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.denoise = denoise
+        self.device = device
+        self.random_state = random_state
+
+    def influence(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ids: Any = None,
+        out: str | os.PathLike[str] | None = None,
+        progress: bool | None = False,
+    ) -> Scores:
+        """Return Scores [training rows, queries]: positive where the training row helps the query.
+
+        Args:
+            X: the queries [queries, features].
+            y: their targets; None, for a classifier: judge them at the label that the network predicts.
+            ids: which training rows, by number; None: all.
+            out: a folder to write scores to, tile by tile.
+            progress: show a bar; None: on a terminal.
+        """
+        x = self._standardized(X)
+        targets = self._query_targets(y, len(x))
+        engine = Influence(self.model_, train=self.train_rows_, denoise=self.denoise)
+        queries = x.float() if targets is None else (x.float(), targets)
+        ids = range(self.n_rows_) if ids is None else ids
+        return engine.pairwise(queries, ids=ids, out=out, progress=progress)
+
+    @abstractmethod
+    def _query_targets(self, y: Any, rows: int) -> Tensor | None:
+        """Return the targets of queries as the network is trained on them, checked; None: the predicted ones."""
 
     def _train(self, x: np.ndarray, targets: Tensor, outputs: int, weights: np.ndarray | None = None) -> None:
         """Train on checked rows and ask about each of them."""
@@ -83,13 +126,6 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
     def _standardized(self, X: Any) -> Tensor:
         check_is_fitted(self)
         return torch.from_numpy(self.scaler_.transform(validate_data(self, X, dtype=np.float64, reset=False)))
-
-    def _scores(self, x: Tensor, y: Tensor | None, ids: Any, out: Any, progress: bool | None) -> Scores:
-        """Return the scores of training rows on checked queries."""
-        engine = Influence(self.model_, train=self.train_rows_, denoise=self.denoise)
-        queries = x.float() if y is None else (x.float(), y)
-        ids = range(self.n_rows_) if ids is None else ids
-        return engine.pairwise(queries, ids=ids, out=out, progress=progress)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -147,17 +183,19 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         device: str | torch.device | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.hidden = hidden
-        self.keep = keep
-        self.replicas = replicas
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
+        super().__init__(
+            hidden=hidden,
+            keep=keep,
+            replicas=replicas,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            denoise=denoise,
+            device=device,
+            random_state=random_state,
+        )
         self.class_weight = class_weight
-        self.denoise = denoise
-        self.device = device
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train, and ask about every row; returns the estimator.
@@ -196,28 +234,9 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         numbers = self.predict_proba(X).argmax(1)
         return self.classes_[numbers]
 
-    def influence(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        ids: Any = None,
-        out: str | os.PathLike[str] | None = None,
-        progress: bool | None = False,
-    ) -> Scores:
-        """Return Scores [training rows, queries]: positive where the training row helps the query.
-
-        Args:
-            X: the queries [queries, features].
-            y: their labels; None: judge them at the label that the network predicts.
-            ids: which training rows, by number; None: all.
-            out: a folder to write scores to, tile by tile.
-            progress: show a bar; None: on a terminal.
-        """
-        x = self._standardized(X)
-        return self._scores(x, None if y is None else self._numbers(y, len(x)), ids, out, progress)
-
-    def _numbers(self, y: Any, rows: int) -> Tensor:
+    def _query_targets(self, y: Any, rows: int) -> Tensor | None:
+        if y is None:
+            return None
         labels = column_or_1d(y)
         if len(labels) != rows:
             raise TargetError(f"{len(labels)} labels for {rows} queries. Give one label for each.")
@@ -267,31 +286,6 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         (80, 3)
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: Sequence[int] = (256, 256),
-        keep: float = 0.5,
-        replicas: int = 8,
-        epochs: int = 40,
-        batch_size: int = 64,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1e-4,
-        denoise: Literal["ridge"] | Ridge | None = None,
-        device: str | torch.device | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.keep = keep
-        self.replicas = replicas
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.denoise = denoise
-        self.device = device
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any) -> Self:
         """Train, and ask about every row; returns the estimator.
 
@@ -318,33 +312,15 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         predictions = self._predictions(X)
         return predictions[:, 0] if self.n_targets_ == 1 else predictions
 
-    def influence(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        ids: Any = None,
-        out: str | os.PathLike[str] | None = None,
-        progress: bool | None = False,
-    ) -> Scores:
-        """Return Scores [training rows, queries]: positive where the training row helps the query.
-
-        Args:
-            X: the queries [queries, features].
-            y: their targets.
-            ids: which training rows, by number; None: all.
-            out: a folder to write scores to, tile by tile.
-            progress: show a bar; None: on a terminal.
-        """
-        x = self._standardized(X)
+    def _query_targets(self, y: Any, rows: int) -> Tensor:
         values = np.asarray(y, dtype=np.float64)
         values = values[:, None] if values.ndim == 1 else values
-        if values.shape != (len(x), self.n_targets_):
+        if values.shape != (rows, self.n_targets_):
             raise TargetError(
-                f"y has shape {list(np.shape(y))} for {len(x)} queries, but {self.n_targets_} targets were trained. "
-                f"Give y of shape [{len(x)}, {self.n_targets_}]."
+                f"y has shape {list(np.shape(y))} for {rows} queries, but {self.n_targets_} targets were trained. "
+                f"Give y of shape [{rows}, {self.n_targets_}]."
             )
-        return self._scores(x, torch.from_numpy(self.target_scaler_.transform(values)).float(), ids, out, progress)
+        return torch.from_numpy(self.target_scaler_.transform(values)).float()
 
     def _as_predictions(self, outputs: Tensor) -> Tensor:
         scale = torch.as_tensor(self.target_scaler_.scale_, dtype=outputs.dtype, device=outputs.device)
