@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from turnover.errors import DataSetError, DuplicateIdError
+from turnover.layers import tensor_bytes
 
 from .forms import Array, is_dataclass, is_mapping, is_sequence
 
@@ -68,8 +69,7 @@ def _feed_array(state: Any, array: Array, depth: int) -> None:
 def _feed_tensor(state: Any, tensor: Tensor) -> None:
     state.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
     if tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized:
-        flat = tensor.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        state.update(flat.view(torch.uint8).numpy().tobytes())
+        state.update(tensor_bytes(tensor))
 
 
 _GUARDED_ROWS = 1024

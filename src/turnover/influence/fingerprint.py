@@ -8,8 +8,9 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
+
+from turnover.layers import tensor_bytes
 
 
 def fingerprint_of(value: Any) -> str:
@@ -45,7 +46,8 @@ class _Feeding:
 
     def _feed(self, value: Any) -> None:
         if isinstance(value, Tensor):
-            self._feed_tensor(value.detach().cpu())
+            self._say(f"tensor {value.dtype} {list(value.shape)}")
+            self.whole.update(tensor_bytes(value))
         elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
             self._say(f"array {value.dtype} {list(value.shape)}")
             self.whole.update(np.ascontiguousarray(value).tobytes())
@@ -75,10 +77,6 @@ class _Feeding:
             self.feed(_attributes(value))
         else:
             self._say(f"{type(value).__name__} {plain_repr(value)}")
-
-    def _feed_tensor(self, value: Tensor) -> None:
-        self._say(f"tensor {value.dtype} {list(value.shape)}")
-        self.whole.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes() if value.numel() else b"")
 
     def _feed_callable(self, value: Any) -> None:
         if isinstance(value, partial):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from turnover.errors import DataFileError, MissingExtraError
+from turnover.layers import tensor_bytes
 
 from .hub import hub_is_reachable
 
@@ -104,7 +105,7 @@ class TextEncoder:
         for name, value in sorted(self.model.state_dict().items()):
             if not _is_unused(name):
                 digest.update(f"{name} {list(value.shape)} {value.dtype}\n".encode())
-                digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+                digest.update(tensor_bytes(value))
         return digest.hexdigest()[:24]
 
     @property

@@ -18,7 +18,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 | `expansion.py` | where rows are expanded to all replicas |
 | `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
 | `modes.py` | masks for whole networks: on gradients alone, or on the difference from the start |
-| `tensors.py` | every tensor of nested inputs or outputs |
+| `tensors.py` | every tensor of nested inputs or outputs; the bytes of a tensor |
 """
 
 from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
@@ -29,7 +29,7 @@ from .modes import ModeHook, drop_start, put_mode, start_state
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
-from .tensors import map_tensors, tensors_in
+from .tensors import map_tensors, tensor_bytes, tensors_in
 from .views import KEEP, VIEWS, View, factors_by_table, scales
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "replicas_of",
     "scales",
     "start_state",
+    "tensor_bytes",
     "tensors_in",
     "to_tensor",
 ]

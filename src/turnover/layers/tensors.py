@@ -1,9 +1,10 @@
-"""Doing something to every tensor of nested inputs or outputs."""
+"""Every tensor of nested inputs or outputs; the bytes of a tensor."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -32,3 +33,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from tensors_in(item)
+
+
+def tensor_bytes(tensor: Tensor) -> memoryview:
+    """Return the bytes of a tensor, in its own dtype and order; numpy itself has no bfloat16."""
+    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().data

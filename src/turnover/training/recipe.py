@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, Loss, default_loss
 from turnover.errors import TrainingError
-from turnover.layers import as_ids, find_root, instances, map_tensors, tensors_in
+from turnover.layers import as_ids, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
@@ -248,8 +248,7 @@ def digest_of(*values: Any) -> str:
     digest = hashlib.sha256()
     for name, tensor in _named_tensors(values):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        # View as bytes: numpy has no bfloat16.
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor_bytes(tensor))
     return digest.hexdigest()
 
 

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
-from turnover.layers import AdapterRecipe, Recipe, find_root, masking_of, start_state
+from turnover.layers import AdapterRecipe, Recipe, find_root, masking_of, start_state, tensor_bytes
 
 from ._modules import is_norm, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import build, copy_of, wrapped_root
-from .tensor_file import read_tensors, tensor_bytes, write_tensors
+from .tensor_file import read_tensors, write_tensors
 
 _WEIGHTS = "weights.pt"
 _ADAPTERS = "adapters.safetensors"
@@ -93,11 +93,7 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
     manifest = _manifest(source)
     recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
     weights = source / _names(recipe)[0]
-    if not weights.is_file() or _checksum(weights) != manifest["weights_sha256"]:
-        raise SavedModelError(
-            f"{str(weights)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
-            cure="Save the model again.",
-        )
+    _check_file(weights, manifest["weights_sha256"])
     root = find_root(model)
     if root is None:
         result = _with_recipe(model, recipe)
@@ -147,11 +143,7 @@ def _load_adapters(root: nn.Module, state: dict[str, Tensor], base: dict[str, st
 def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None:
     """Bring back the weights that the model had when it was wrapped; its own are those of the model given."""
     file = source / _START
-    if not file.is_file() or _checksum(file) != manifest.get("start_sha256"):
-        raise SavedModelError(
-            f"{str(file)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
-            cure="Save the model again.",
-        )
+    _check_file(file, manifest.get("start_sha256"))
     saved = torch.load(file, map_location="cpu", weights_only=True)
     for name, buffer in start_state(root).items():
         buffer.copy_(saved[name])
@@ -233,6 +225,14 @@ def _manifest(source: Path) -> dict[str, Any]:
             cure="Load it with the version that wrote it.",
         )
     return manifest
+
+
+def _check_file(path: Path, checksum: str | None) -> None:
+    if not path.is_file() or _checksum(path) != checksum:
+        raise SavedModelError(
+            f"{str(path)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
+            cure="Save the model again.",
+        )
 
 
 def _checksum(path: Path) -> str:

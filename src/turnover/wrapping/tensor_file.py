@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from turnover.layers import tensor_bytes
+
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 8
 _NAMES = {
@@ -31,16 +33,10 @@ _NAMES = {
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
-def tensor_bytes(tensor: Tensor) -> bytes:
-    """Return the bytes of a tensor, in its own dtype and order."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes()
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write named tensors to a file."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    parts: list[bytes] = []
+    parts: list[memoryview] = []
     start = 0
     # Wide dtypes first, as the format's own library writes them: every tensor begins at a multiple of its item size.
     for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
-from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of
+from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of, tensor_bytes
 from turnover.masks import MaskSource
 
 from ._modules import exchange, listed
@@ -17,7 +17,6 @@ from ._sites import At
 from .adapters import Adapters, bottleneck_of, find_blocks
 from .build import build, copy_of, sharing, without_masks, wrapped_root
 from .plan import plan
-from .tensor_file import tensor_bytes
 
 
 def wrap(
