@@ -69,7 +69,7 @@ class RawBlock:
     """A block of queries with the scores of the original estimator."""
 
     def __init__(self, scorers: Sequence[Scorer], *, center: bool, controls: Sequence[Control] = ()) -> None:
-        """Score null ids: their mean is the offset of each query (with `center`), their standard deviation its noise."""
+        """Score null ids: their mean is the offset of each query if `center`, their standard deviation its noise."""
         self._scorers, self._controls = scorers, controls
         ids = null_ids(NULL_IDS)
         nulls = np.stack([scorer.scores(ids).numpy() for scorer in scorers])  # [members, nulls, queries]
