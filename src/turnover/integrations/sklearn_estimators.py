@@ -52,7 +52,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.denoise = denoise
+        self.denoise: Literal["ridge"] | Ridge | None = denoise
         self.device = device
         self.random_state = random_state
 
