@@ -227,7 +227,7 @@ def _checked(corpus: Corpus, config: RunConfig, notes: list[str]) -> Corpus:
     words = {split: len(corpus.tokens(split)) for split in SPLITS}
     notes.append(
         f"{words['train']:,} training, {words['validation']:,} validation and {words['test']:,} test words, ends of "
-        f"lines among them; {len(corpus.vocabulary):,} different words are known, {unknown:.1%} of the training words "
-        "are not."
+        f"lines included; the vocabulary has {len(corpus.vocabulary):,} words and lacks {100 * unknown:.1f} % of the "
+        "training words."
     )
     return Corpus(corpus.lines, corpus.splits, corpus.vocabulary, corpus.name, tuple(notes))

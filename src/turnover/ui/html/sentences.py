@@ -326,7 +326,7 @@ def _perplexity(results: Mapping[str, float]) -> Headline | None:
         return None
     sentence = (
         f"{'perplexity' if len(known) == 1 else 'perplexities'} on {' and on '.join(known)} text: the model is as "
-        "uncertain as among so many equally likely words."
+        "uncertain as if it chose among that many equally likely words."
     )
     return Headline(" and ".join(known.values()), sentence, "data-and-model")
 
