@@ -185,6 +185,8 @@ def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, 
         classifier.influence(wine[0][:2], [0])
     with pytest.raises(TargetError, match=r"y has shape \[3\] for 2 queries, but 1 targets were trained"):
         regressor.influence(load_diabetes().data[:2], [1.0, 2.0, 3.0])
+    with pytest.raises(TargetError, match=r"y has shape \[\] for 2 queries.*Give y of shape \[2, 1\]"):
+        regressor.influence(load_diabetes().data[:2])
 
 
 def test_a_training_that_diverges_says_so(wine):
