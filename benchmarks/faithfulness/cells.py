@@ -124,7 +124,7 @@ def measure(
     try:
         ready = prepare(config.tasks[task], _FEATURES)
     except MissingDataError as error:
-        print(f"{task} is left out: {error}")
+        print(f"{task} is skipped: {error}")
         return
     claim(folder / task, config.tasks[task])
     run_cells(ready, everyone, wanted, checkpoints=config.checkpoints, folder=folder / task)

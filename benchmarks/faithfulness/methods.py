@@ -61,7 +61,7 @@ TITLES = {
 
 
 def our_methods(config: Config, estimates: dict[str, ours.Ours]) -> dict[str, Method]:
-    """Return estimates by turn-over dropout as methods; those that this version cannot make are left out."""
+    """Return estimates by turn-over dropout as methods; those that this version cannot make are skipped."""
     return {
         name: Method(
             TITLES.get(name, name).format(r=config.replicas),

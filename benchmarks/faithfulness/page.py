@@ -227,7 +227,7 @@ def _choice(result: Figures) -> list[str]:
         f"{seeds} or more trainings each).",
         "",
         markdown_table(["estimate", "mean share of the best"], rows),
-        *(["", f"Not measured on all of these, so left out: {', '.join(left)}."] if left else []),
+        *(["", f"Not measured on all of these, so not shown: {', '.join(left)}."] if left else []),
     ]
 
 

@@ -231,7 +231,7 @@ def _reading(result: dict[str, Any]) -> list[str]:
     ]
     if left_out:
         lines.append(
-            f"- Re-train needs one training per row; in this size it is left out on {' and '.join(left_out)}, where it "
+            f"- Re-train needs one training per row; in this size it is skipped on {' and '.join(left_out)}, where it "
             "serves as ground truth for some rows only."
         )
     return lines

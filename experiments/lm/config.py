@@ -41,9 +41,9 @@ class Config:
         tokens: of training text, around the paper's passage; None: all.
         held_out: tokens of validation and of test text; None: all.
         models: with masks, over which self-influence is averaged.
-        shares: of the positions, those of the highest self-influence, that are left out or weighted down.
+        shares: of the positions, those of the highest self-influence, that are removed or weighted down.
         weight: of these positions where they are weighted down.
-        seeds: of the trainings without masks that compare what is left out.
+        seeds: of the trainings without masks that compare what is removed.
         shown: words of the passage that is colored.
         draws: of the bootstrap.
     """

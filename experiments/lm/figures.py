@@ -81,13 +81,13 @@ def _columns(text: str) -> int:
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-_COLOURS = {"names": "#e7298a", "others": "#444444"}
+_COLORS = {"names": "#e7298a", "others": "#444444"}
 _LABELS = {"names": "names (capital within a sentence)", "others": "other words"}
 VARIANT_TITLES = {
-    "removed": "highest self-influence\nleft out",
+    "removed": "highest self-influence\nremoved",
     "weighted": "highest self-influence\nweighted down",
-    "matched": "random, as frequent,\nleft out",
-    "random": "random, left out",
+    "matched": "random, as frequent,\nremoved",
+    "random": "random, removed",
 }
 _FEW = 3  # different words below which a mean is not drawn
 
@@ -96,7 +96,7 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
     """Write both panels."""
     with drawn(file, (10, 4.2)) as figure:
         left, right = figure.subplots(1, 2)
-        for name, color in _COLOURS.items():
+        for name, color in _COLORS.items():
             bins = [one for one in result["pattern"]["bins"] if one[name]["words"] >= _FEW]
             left.plot(
                 [(one["from"] * one["to"]) ** 0.5 for one in bins],

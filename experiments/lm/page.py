@@ -237,7 +237,7 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
             how = f" to {setting['weight']:g}" if name == "weighted" else ""
             words = title.replace("\n", " ")
             rows.append(_row(f"{100 * one['share']:g} %: {words}{how}", one[name]))
-    yield from ["", markdown_table(["left out", *_WORDS.values()], rows), ""]
+    yield from ["", markdown_table(["removed words", *_WORDS.values()], rows), ""]
     yield "A difference is called clear where Student's 95 % interval over the seeds excludes 0."
     yield ""
     rows = []
@@ -246,7 +246,7 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
             base = removal["everything"] if other is None else one[other]
             cells = (_error(change(one[name], base, what)) for what in ("all", "known", "rare", "frequent"))
             title, against = (
-                VARIANT_TITLES[key].replace("\n", " ") if key else "nothing left out" for key in (name, other)
+                VARIANT_TITLES[key].replace("\n", " ") if key else "nothing removed" for key in (name, other)
             )
             rows.append([f"{100 * one['share']:g} %: {title} – {against}", *cells])
     head = ["difference in perplexity, % ± standard error", "all", "known words", "rare", "frequent"]
@@ -264,7 +264,7 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
         yield f"- Rate {title}: {best}, {after if tried else 'the one that was given'}."
     yield (
         f"- The rate is multiplied by {setting['network']['decay']:g} after an epoch without a better validation "
-        "perplexity, and the model of the best epoch counts. The test text is for the report alone. What is left out "
+        "perplexity, and the model of the best epoch counts. The test text is for the report alone. What is removed "
         "is chosen by the mean of the models with masks, the same for all seeds."
     )
     yield (

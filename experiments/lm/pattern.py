@@ -39,7 +39,7 @@ def by_frequency(scores: Floats, corpus: Corpus) -> list[dict[str, Any]]:
     """Return mean scores of names and of other words by how often the word is in the text, in powers of two.
 
     A name is a word with a capital in the middle of a sentence; whether it stands after a full stop or at the start of
-    a line cannot be told from the word, so that such positions are left out.
+    a line cannot be told from the word, so that such positions are skipped.
     """
     names, starts = named(corpus), starting(corpus)
     frequencies = corpus.frequencies
@@ -123,7 +123,7 @@ def weights_for(
         variant: one of VARIANTS.
         scores: self-influence of the positions.
         frequencies: of their words.
-        share: of the positions that are left out or weighted down.
+        share: of the positions that are removed or weighted down.
         weight: of those weighted down.
         seed: of what is drawn at random.
     """

@@ -114,7 +114,7 @@ def _removal(corpus: Corpus, config: Config, rate: float, scores: np.ndarray, pa
         "everything": runs(None, 0.0),
         "shares": [
             {"share": share, **{variant: runs(variant, share) for variant in VARIANTS}}
-            for share in tqdm(config.shares, desc="shares left out")
+            for share in tqdm(config.shares, desc="shares removed")
         ],
     }
 

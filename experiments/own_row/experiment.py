@@ -31,9 +31,9 @@ class Config:
         hidden: widths of the masked layers, by data set.
         epochs: of every training, by data set.
         learning_rate: of SGD with momentum 0.9, by data set.
-        left_out: share of the rows that one of two trainings leaves out.
+        left_out: share of the rows that one of the two trainings omits.
         references: rows by which mask bias is estimated.
-        seeds: of rows that are left out, weights, masks and order.
+        seeds: of omitted rows, weights, masks and order.
     """
 
     rows: dict[str, int]
@@ -196,10 +196,10 @@ def page(result: dict[str, Any], folder: Any) -> str:
         "from its flipped subnetwork what it could have learned from similar rows: it is worse on the row than a "
         "network without the row, and the difference of both halves is more than the row's influence.",
         "- **Masks carry labels.** Two halves of a network differ on any input, and since a row's mask is the same in "
-        "every epoch, labels are learned from it too: the units that the row keeps favor its label, the others oppose "
-        "it. This mask bias, which is the same for all inputs, can be estimated on reference rows and subtracted: "
-        f"`Influence.out_of_sample(references={result['references']})`. That improves flipped subnetworks on all rows, "
-        "most on their own ones.",
+        "every epoch, the network also learns labels from it: the units that the row keeps favor its label, the "
+        "others oppose it. This mask bias, which is the same for all inputs, can be estimated on reference rows and "
+        f"subtracted: `Influence.out_of_sample(references={result['references']})`. That improves flipped subnetworks "
+        "on all rows, most on their own ones.",
     ]
     return "\n".join(lines)
 
@@ -208,7 +208,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     """Return whether a flipped subnetwork is what the network would be without its row."""
     return [
         Finding(
-            what=f"{_TASKS[name]}: loss of flipped subnetworks on trained rows, and on the same rows left out",
+            what=f"{_TASKS[name]}: loss of flipped subnetworks on their own rows, trained with these rows and without",
             paper="taken to be the network without the row (section 3)",
             ours=f"{_told(task, _TRAINED, 'loss', '.2f')} against {_told(task, _AWAY, 'loss', '.2f')}",
             setting=f"{task['rows']:,} rows, hidden layers of {', '.join(map(str, task['hidden']))}, "
@@ -227,9 +227,9 @@ def _sentence(name: str, task: dict[str, Any]) -> str:
     worse = all(one > other for one, other in zip(trained, away, strict=True))
     return (
         f"{_TASKS[name]}: {'no, ' if worse else ''}flipped subnetworks are {'' if worse else 'not clearly '}worse on "
-        f"their own rows than where these were left out (loss {mean(trained):.2f} against {mean(away):.2f} in the mean"
-        f"{', in every seed' if worse else ''}); with mask-bias correction, {mean(both[0]):.2f} against "
-        f"{mean(both[1]):.2f}."
+        f"their own rows than those of a network trained without them (loss {mean(trained):.2f} against "
+        f"{mean(away):.2f} in the mean{', in every seed' if worse else ''}); with mask-bias correction, "
+        f"{mean(both[0]):.2f} against {mean(both[1]):.2f}."
     )
 
 

@@ -187,7 +187,7 @@ def _speed(result: Mapping[str, Any]) -> Iterable[str]:
     head = ["masks used", "seconds", "times faster than the loop", "rank correlation with all", "path"]
     yield from ["", markdown_table(head, rows), ""]
     yield (
-        f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are left out "
+        f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are skipped "
         "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping`."
     )
     yield ""
@@ -237,7 +237,7 @@ def _rates(result: Mapping[str, Any]) -> Iterable[str]:
 def _spent(spent: Mapping[str, float]) -> str:
     text = f"All {spent['parts']:.0f} parts together took {spent['seconds'] / 60:.0f} processor minutes"
     if spent["not_timed"]:
-        text += f", {spent['not_timed']:.0f} of them that were not timed left out"
+        text += f", not counting {spent['not_timed']:.0f} that were not timed"
     return f"{text}; finished parts are not measured again when a run is resumed."
 
 

@@ -77,7 +77,7 @@ def _plain_scores(model: nn.Module, dev: Rows, place: int, ids: Tensor) -> np.nd
 
 
 def _loop(plain: nn.Module, dev: Rows, place: int, config: SpeedConfig) -> dict[str, Any]:
-    """Return what two passes an instance take, 100 repeated inputs a batch, on the model without masks."""
+    """Return the seconds of two passes per instance, 100 repeated inputs per batch, on the model without masks."""
     query = {name: value.repeat(_LOOP_BATCH, 1) for name, value in dev.batch([place]).items()}
     labels = dev.labels[[place]].repeat(_LOOP_BATCH)
 

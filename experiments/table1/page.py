@@ -38,7 +38,7 @@ ORDERS = {
 }
 
 
-_COLOURS = {"retrain": "#444444", "hara": "#d95f02", "koh": "#7570b3", "feldman": "#1b9e77", "turnover": "#e7298a"}
+_COLORS = {"retrain": "#444444", "hara": "#d95f02", "koh": "#7570b3", "feldman": "#1b9e77", "turnover": "#e7298a"}
 _MARKERS = {"retrain": "s", "hara": "^", "koh": "D", "feldman": "v", "turnover": "o"}
 _PANELS = {
     "training": "training, seconds",
@@ -78,7 +78,7 @@ def _line(panel: Any, method: str, x: list[float], y: list[float]) -> None:
         x,
         y,
         label=ORDERS[method].title,
-        color=_COLOURS[method],
+        color=_COLORS[method],
         marker=_MARKERS[method],
         markersize=7 if ours else 5,
         markerfacecolor="none" if ours else None,

@@ -95,7 +95,7 @@ def mask_kinds(config: Config) -> dict[str, Any]:
         for kind in KINDS:
             for name, ids in orders.items():
                 found[kind][name] = min(found[kind][name], _seconds(kind, ids, config.hidden))
-    # Both layers of every row, a bit a unit: what masks would take if they were drawn once and kept.
+    # Both layers of every row, one bit per unit: what masks would take if they were drawn once and kept.
     return {"kinds": found, "kept_bytes": 2 * config.hidden * config.ids // 8, "ids": config.ids, "batch": _BATCH}
 
 

@@ -61,7 +61,7 @@ def test_it_becomes_json():
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"tokenizer": lambda text: [1, 2]}, "strings, or tuples"), ({"stop_weight": 2}, "from 0 .left out. to 1")],
+    [({"tokenizer": lambda text: [1, 2]}, "strings, or tuples"), ({"stop_weight": 2}, "from 0 .ignored. to 1")],
 )
 def test_what_does_not_fit_is_refused(options, told):
     with pytest.raises(ApplicationError, match=told):

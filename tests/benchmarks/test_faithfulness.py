@@ -333,7 +333,7 @@ def test_missing_data_leaves_the_other_tasks_alone(tmp_path, monkeypatch, capsys
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
     config = replace(TOY, tasks={"cifar10": SIZES["full"].tasks["cifar10"]})
     run(config, tmp_path, tasks=["cifar10"], methods_wanted=["tod"])
-    assert "cifar10 is left out: there is no file" in capsys.readouterr().out
+    assert "cifar10 is skipped: there is no file" in capsys.readouterr().out
 
 
 def test_an_unknown_method_is_told_which_there_are(tmp_path):

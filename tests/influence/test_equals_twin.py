@@ -1,4 +1,4 @@
-"""The engine equals its slow twin: two plain forward passes a pair."""
+"""The engine equals its slow twin: two plain forward passes per pair."""
 
 import pytest
 import torch

@@ -223,7 +223,7 @@ def test_a_dimension_that_is_only_by_chance_as_long_as_the_batch_is_not_taken(wi
             model(torch.randn(N, 8, 6))
 
 
-class RefusesOneRow(Transposing):
+class RejectsOneRow(Transposing):
     def forward(self, x: Tensor) -> Tensor:
         if len(x) != N:
             raise ValueError("always five rows")
@@ -231,7 +231,7 @@ class RefusesOneRow(Transposing):
 
 
 def test_where_the_dry_run_fails_a_clear_shape_is_enough_and_an_unclear_one_raises():
-    model = turnover.wrap(RefusesOneRow(), at=["fc", "act"]).train()
+    model = turnover.wrap(RejectsOneRow(), at=["fc", "act"]).train()
     message = r"cannot tell which dimension is the batch at site 'fc': 5 instance ids, shape \[5, 5, 16\].*batch_first"
     with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
         model(torch.randn(N, N, 6))

@@ -1,4 +1,4 @@
-"""Influence by its definition: two plain forward passes a pair, masks multiplied in by this file's own code."""
+"""Influence by its definition: two plain forward passes per pair, masks multiplied in by this file's own code."""
 
 from collections.abc import Callable
 from functools import lru_cache

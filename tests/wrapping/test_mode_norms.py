@@ -1,4 +1,4 @@
-"""BatchNorm in whole networks: statistics gathered once a batch, in the mode of the module, and told by the audit."""
+"""BatchNorm in whole networks: statistics are gathered once per batch, by the module's mode, and named by the audit."""
 
 import pytest
 import torch

@@ -78,7 +78,7 @@ def shared_tokens(
     if not isinstance(query, str) or not isinstance(example, str):
         raise ApplicationError("shared_tokens compares two texts. Give strings.")
     if not 0 <= stop_weight <= 1:
-        raise ApplicationError(f"stop_weight={stop_weight!r}: give a number from 0 (left out) to 1 (like other words).")
+        raise ApplicationError(f"stop_weight={stop_weight!r}: give a number from 0 (ignored) to 1 (like other words).")
     stops = {word.casefold() for word in stop_words}
     found = [_spans(text, tokenizer, stops, stop_weight) for text in (query, example)]
     common = {span.token for span in found[0]} & {span.token for span in found[1]}

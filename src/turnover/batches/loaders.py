@@ -70,11 +70,11 @@ class _CollateWithIds:
         ids = [number for _, number in fetched]
         given = list(rows)
         batch = self.collate_fn(rows)
-        _refuse_moved_rows(given, rows, ids)
+        _reject_moved_rows(given, rows, ids)
         return attach(batch, torch.tensor(ids, dtype=torch.int64), replace=self.replace)
 
 
-def _refuse_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> None:
+def _reject_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> None:
     """Raise where it shows that the collate_fn drops or reorders rows: ids could not follow."""
     for row, number in zip(given, ids, strict=True):
         if row is None:

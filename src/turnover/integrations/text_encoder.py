@@ -122,7 +122,7 @@ class TextEncoder:
         except ImportError as error:
             raise MissingExtraError(
                 f"a pretrained encoder needs transformers ({error}): pip install 'turnover[text]'. Without one, leave "
-                "--model out: texts are then learned from their words."
+                "--model out: texts are then represented by their words."
             ) from error
 
         def opened(local: bool) -> tuple[Any, Any, Any]:
@@ -218,7 +218,7 @@ def _cannot_open(where: str, local: bool, error: Exception) -> str:
     return (
         f"there is no folder {where!r}, and no encoder of this name came from the Hugging Face hub ({cause}). Give the "
         "path of a folder with config.json, a tokenizer and model.safetensors; or, with a network, a name such as "
-        "sentence-transformers/all-MiniLM-L6-v2. Without --model texts are learned from their words, offline."
+        "sentence-transformers/all-MiniLM-L6-v2. Without --model texts are represented by their words, offline."
     )
 
 

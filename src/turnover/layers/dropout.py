@@ -82,7 +82,7 @@ class TurnOverDropout(nn.Module):
 
     @property
     def p(self) -> float:
-        """Refuse to be read as a number: whoever does would never call this module."""
+        """Raise where it is read as a number: whoever does would never call this module."""
         raise SiteNotReachedError(
             f"something reads the p of the dropout {self.site or 'here'} as a number and never calls the module, so no "
             "mask can act there. Leave it out: give `at` the modules to mask instead of replacing every dropout."

@@ -57,8 +57,8 @@ class CleanedFile:
     note: str = ""
 
 
-def refuse_cleansing(run: Run, *, drop: str, level: float, retrain: bool) -> None:
-    """Refuse, in words of the command line, what cannot be asked of a run, before anything is computed or written."""
+def check_cleansing_options(run: Run, *, drop: str, level: float, retrain: bool) -> None:
+    """Raise, in words of the command line, where a run cannot be cleansed, before anything is computed or written."""
     try:
         drop_amount(drop, len(np.unique(run.train_data[2])))
     except ApplicationError as error:
@@ -113,8 +113,8 @@ def cleaned_path(run: Run) -> Path:
     return run.folder.path / f"cleaned{_ending_of(run.config.data, run.rows)}"
 
 
-def refuse_to_overwrite(out: Path) -> None:
-    """Refuse to write over what is there."""
+def check_overwrite(out: Path) -> None:
+    """Raise where a file would be overwritten."""
     there = [str(file) for file in (out, out.with_name(REMOVED)) if file.exists()]
     if there:
         raise ApplicationError(

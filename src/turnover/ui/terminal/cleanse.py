@@ -16,9 +16,9 @@ from turnover.runs import (
     RemovedRow,
     Run,
     check_cleansing,
+    check_cleansing_options,
+    check_overwrite,
     cleaned_path,
-    refuse_cleansing,
-    refuse_to_overwrite,
     removed_rows,
     run_cleansing,
     run_recipe,
@@ -69,10 +69,10 @@ def cleanse(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder)
-    refuse_cleansing(run, drop=drop, level=level, retrain=retrain)
+    check_cleansing_options(run, drop=drop, level=level, retrain=retrain)
     file = out or cleaned_path(run)
     if not force:
-        refuse_to_overwrite(file)
+        check_overwrite(file)
     with terminal.aside.status("weighing every training row"):
         found = run_cleansing(run, drop=drop, level=level)
         removed = removed_rows(run, found)

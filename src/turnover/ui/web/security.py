@@ -75,10 +75,10 @@ class Guard:
             await send(message)
 
         request = Request(scope)
-        answer = self._refused(request) or self._signed_in(request)
+        answer = self._rejected(request) or self._signed_in(request)
         await (answer or self._app)(scope, receive, send_with_headers)
 
-    def _refused(self, request: Request) -> Response | None:
+    def _rejected(self, request: Request) -> Response | None:
         """Return why a request is not answered, or None."""
         if self._hosts is not None and _host_name(request) not in self._hosts:
             return problem_response(
