@@ -204,6 +204,8 @@ def _with_tensors(row: Any) -> Any:
 
 def logits_of(outputs: Any) -> Any:
     """Return the tensor that a loss is made of: `.logits`, "logits", the first of a tuple, or the output itself."""
+    if isinstance(outputs, Tensor):
+        return outputs
     if hasattr(outputs, "logits"):
         return outputs.logits
     if is_mapping(outputs) and "logits" in outputs:

@@ -80,7 +80,8 @@ class MaskBias:
         The mean over a few references is partly what these rows are. As much of it counts as is not explained by how
         far the references differ.
         """
-        references = [row.to(forward.member.device) for row in self.references]
+        device = forward.member.device
+        references = [row.to(device) for row in self.references]
         # All sites are flipped, whatever `sites` says, as for the rows themselves.
         forward = broadcast_or_expanded(replace(forward, sites=None), references[0])
         outputs_of = partial(
