@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from turnover.errors import DataFileError, RunError
-from turnover.runs import RunConfig, RunFolder, classification, open_run, start_run
+from turnover.runs import RunConfig, RunFolder, open_run, start_run
+from turnover.runs import _classification as classification
 
 
 @pytest.fixture(scope="module")
