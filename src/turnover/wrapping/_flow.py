@@ -6,8 +6,8 @@ tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions d
 value, and with it a gradient, for every dropped unit. The model is traced, or the largest enclosing module that can be.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -110,19 +110,9 @@ class Flow:
 
     def feeders(self, path: str, units: Collection[str]) -> list[str]:
         """Return the units whose outputs reach a module without passing another unit."""
-        queue = [before for node in self._calls(path) for before in node.all_input_nodes]
-        seen: set[fx.Node] = set()
-        found: list[str] = []
-        while queue:
-            node = queue.pop(0)
-            if node in seen:
-                continue
-            seen.add(node)
-            if self._paths.get(node) in units:
-                found.append(self._paths[node])
-            else:
-                queue.extend(node.all_input_nodes)
-        return found
+        inputs = [before for node in self._calls(path) for before in node.all_input_nodes]
+        reached = _reached(inputs, lambda node: [] if self._paths.get(node) in units else node.all_input_nodes)
+        return [self._paths[node] for node in reached if self._paths.get(node) in units]
 
     def before(self, path: str) -> set[str]:
         """Return the modules that a module's input depends on."""
@@ -130,7 +120,7 @@ class Flow:
 
     def behind(self, path: str) -> set[str]:
         """Return the modules that a module's output flows into."""
-        return self._closure(path, lambda node: list(node.users))
+        return self._closure(path, lambda node: node.users)
 
     def mixes(self, replicated: Collection[str], sites: Collection[str]) -> str | None:
         """Return a place where rows of the trunk meet rows of replicas, in words; None if they never do."""
@@ -161,18 +151,22 @@ class Flow:
 
     def _calls(self, path: str) -> list[fx.Node]:
         inside = f"{path}."
-        return [node for node, found in self._paths.items() if found == path or found.startswith(inside)]
+        return [node for node, called in self._paths.items() if called == path or called.startswith(inside)]
 
-    def _closure(self, path: str, step: Callable[[fx.Node], list[fx.Node]]) -> set[str]:
-        queue = list(self._calls(path))
-        seen: set[fx.Node] = set()
-        while queue:
-            node = queue.pop()
-            if node not in seen:
-                seen.add(node)
-                queue.extend(step(node))
-        own = set(self._calls(path))
-        return {self._paths[node] for node in seen - own if node in self._paths}
+    def _closure(self, path: str, step: Callable[[fx.Node], Iterable[fx.Node]]) -> set[str]:
+        own = self._calls(path)
+        return {self._paths[node] for node in _reached(own, step) if node in self._paths and node not in own}
+
+
+def _reached(start: Iterable[fx.Node], step: Callable[[fx.Node], Iterable[fx.Node]]) -> Iterator[fx.Node]:
+    """Yield these nodes and all that steps lead to, each once, the nearest first."""
+    queue, seen = list(start), set[fx.Node]()
+    while queue:
+        node = queue.pop(0)
+        if node not in seen:
+            seen.add(node)
+            yield node
+            queue.extend(step(node))
 
 
 def flow_of(model: nn.Module, leaves: Sequence[str]) -> Flow | None:
@@ -188,7 +182,7 @@ def _neutral(node: fx.Node) -> bool:
         return node.args[1] in _NEUTRAL
     if name == "getitem":  # x.shape[1]
         whole = node.args[0]
-        is_shape = isinstance(whole, fx.Node) and (_name(whole.target) == "size" or _name(whole.target) == "getattr")
+        is_shape = isinstance(whole, fx.Node) and _name(whole.target) in ("size", "getattr")
         return is_shape and bool(node.args[1] != 0)
     return name == "size" and len(node.args) > 1 and bool(node.args[1] != 0)
 
@@ -266,29 +260,22 @@ class _Walk:
     def from_site(self, nodes: list[fx.Node]) -> ZeroFlow:
         flow = ZeroFlow(True)
         for node in nodes:
-            found = self._follow(node)
-            if found.keeps is False:
-                return ZeroFlow(False, found.reason, self._instead(node))
-            if found.keeps is None:
-                flow = found
+            of_call = self._follow(node)
+            if of_call.keeps is False:
+                return replace(of_call, instead=self._instead(node))
+            if of_call.keeps is None:
+                flow = of_call
         return flow
 
     def _follow(self, start: fx.Node) -> ZeroFlow:
         """Return the worst answer over all ways from a node to the next weights."""
-        queue, seen = list(start.users), {start}
         unknown: ZeroFlow | None = None
-        while queue:
-            node = queue.pop(0)
-            if node in seen:
-                continue
-            seen.add(node)
+        for node in _reached(start.users, lambda node: node.users if self._judge(node)[0] == "keeps" else ()):
             verdict, reason = self._judge(node)
             if verdict == "breaks":
                 return ZeroFlow(False, reason)
             if verdict == "unknown":
                 unknown = unknown or ZeroFlow(None, reason, at_output=node.op == "output" and not self._prefix)
-            elif verdict == "keeps":
-                queue.extend(node.users)
         return unknown or ZeroFlow(True)
 
     def _judge(self, node: fx.Node) -> tuple[str, str]:
@@ -298,10 +285,7 @@ class _Walk:
                 return "unknown", f"the code outside {self._prefix!r} cannot be traced"
             return "unknown", "its units are outputs of the model"
         if node.op == "call_module":
-            module, path = (
-                self._model.get_submodule(join(self._prefix, str(node.target))),
-                join(self._prefix, str(node.target)),
-            )
+            path, module = self._module(node)
             for verdict, kinds in (("weights", _WEIGHTS), ("breaks", BREAKS), ("keeps", _KEEPS)):
                 if isinstance(module, kinds):
                     return verdict, f"{type(module).__name__} {path!r} follows"
@@ -310,21 +294,18 @@ class _Walk:
 
     def _instead(self, start: fx.Node) -> str | None:
         """Return the first module further on from which zero would stay zero."""
-        queue, seen = list(start.users), {start}
-        while queue:
-            node = queue.pop(0)
-            if node in seen:
-                continue
-            seen.add(node)
+        modules = {}
+        for node in _reached(start.users, lambda node: () if isinstance(modules.get(node), _WEIGHTS) else node.users):
             if node.op == "call_module":
-                path = join(self._prefix, str(node.target))
-                module = self._model.get_submodule(path)
-                if isinstance(module, _WEIGHTS):
-                    continue
-                if isinstance(module, _KEEPS) and not isinstance(module, nn.Flatten) and self._follow(node).keeps:
+                path, modules[node] = self._module(node)
+                candidate = isinstance(modules[node], _KEEPS) and not isinstance(modules[node], nn.Flatten)
+                if candidate and self._follow(node).keeps:
                     return path
-            queue.extend(node.users)
         return None
+
+    def _module(self, node: fx.Node) -> tuple[str, nn.Module]:
+        path = join(self._prefix, str(node.target))
+        return path, self._model.get_submodule(path)
 
 
 def _function_verdict(name: str) -> tuple[str, str]:
