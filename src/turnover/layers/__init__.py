@@ -25,7 +25,7 @@ from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
 from .instances import Instances, active_instances, as_ids, instances, no_instances
 from .masking import Masking, Site
-from .modes import ModeHook, drop_start, put_mode, start_state
+from .modes import ModeHook, drop_start, start_state
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
@@ -68,7 +68,6 @@ __all__ = [
     "map_tensors",
     "masking_of",
     "no_instances",
-    "put_mode",
     "remove_hooks",
     "replicas_of",
     "scales",

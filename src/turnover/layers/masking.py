@@ -104,14 +104,11 @@ class Masking:
 
     def adopt(self, tensor: Tensor, *, whence: str) -> None:
         """Take over what another copy of this model has learned, or raise where its recipe is another."""
-        self._set_learned(self._read(tensor, whence))
+        self.adopt_learned(self._read(tensor, whence))
 
     def adopt_learned(self, learned: Learned) -> None:
         """Take over what a model with the same sites has learned."""
-        self._set_learned(copy.deepcopy(learned))
-
-    def _set_learned(self, learned: Learned) -> None:
-        self.learned = learned
+        self.learned = copy.deepcopy(learned)
         self._place_batches()
 
     def _read(self, tensor: Tensor, whence: str) -> Learned:
@@ -139,7 +136,7 @@ class Masking:
             return
         learned = self._read(buffer, "the weights in this model were trained with")
         # A copied or moved model has a new tensor as well, which may be older than what was learned since.
-        self._set_learned(learned.completed_by(self.learned))
+        self.adopt_learned(learned.completed_by(self.learned))
         self._checked = _mark(buffer)
 
 

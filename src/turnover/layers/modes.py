@@ -32,7 +32,7 @@ _FEWEST_DIMS = 3  # rows, positions, units: in two dimensions a single row is a 
 
 
 class ModeHook:
-    """Forward hook of a site in the mode "backward" or "mixout".
+    """Forward hook, with keywords, of a site in the mode "backward" or "mixout".
 
     Both are f0(x) + mask * (f(x) - f0(x)), or f0(x) + f(mask * x) - f0(mask * x) at the input of the last layer. In
     mode "mixout" f0 has the start weights. In mode "backward" f0 is f without gradient, so the value stays as it is, to
@@ -80,11 +80,6 @@ class ModeHook:
         return functional_call(twin, start, (x,)) + (y - functional_call(twin, start, (masked,)))
 
 
-def put_mode(module: nn.Module, site: Site, mode: str) -> None:
-    """Put the masks of a site into a module, as the mode asks."""
-    module.register_forward_hook(ModeHook(site, module, mode), with_kwargs=True)
-
-
 def _keep_start(module: nn.Module) -> None:
     """Keep a copy of a module's weights as buffers that move with it and are not saved."""
     for name, parameter in module.named_parameters():
@@ -112,9 +107,9 @@ def drop_start(module: nn.Module) -> None:
 def _without_weights(module: nn.Module) -> nn.Module:
     """Return a copy without weights and hooks, to be called with weights of the caller's."""
     twin = copy.deepcopy(module).to("meta")
-    for one in twin.modules():
-        one._forward_hooks.clear()
-        one._forward_pre_hooks.clear()
+    for part in twin.modules():
+        part._forward_hooks.clear()
+        part._forward_pre_hooks.clear()
     return twin
 
 

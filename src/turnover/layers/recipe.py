@@ -60,14 +60,6 @@ class AdapterRecipe:
     frozen: tuple[str, ...] = ()  # names of parameters within the head that do not learn
     norms: bool = False  # whether the normalization layers learn
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> "AdapterRecipe":
-        """Return what a dict read from JSON describes."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-        }
-        return cls(**values)
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -125,14 +117,10 @@ class Recipe:
                 f"the recipe has format {version!r}; this version of turnover reads format {RECIPE_FORMAT}. "
                 "Load it with the version that wrote it."
             )
-        sites = tuple(SiteRecipe(**site) for site in content.pop("sites"))
-        adapters = content.pop("adapters", None)
-        return cls(
-            sites=sites,
-            replicated=tuple(content.pop("replicated", ())),
-            adapters=None if adapters is None else AdapterRecipe.from_dict(adapters),
-            **content,
-        )
+        content["sites"] = [SiteRecipe(**site) for site in content["sites"]]
+        if "adapters" in content:
+            content["adapters"] = AdapterRecipe(**_with_tuples(content["adapters"]))
+        return cls(**_with_tuples(content))
 
     def __str__(self) -> str:
         """Return a line that a person can compare with another."""
@@ -143,6 +131,11 @@ class Recipe:
         mode = "" if self.mode == "forward" else f", mode {self.mode}"
         mode += "" if self.start is None else f" from start weights {self.start[:_SHOWN]}"
         return f"{self.kind} masks, seed {self.seed}{options}{replicas}{adapters}{mode}, sites: {paths}"
+
+
+def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what was read from JSON with tuples in place of lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 def replica_seed(seed: int, replica: int) -> int:

@@ -45,7 +45,7 @@ def mode_problems(mode: str, replicas: int, adapters: object) -> list[str]:
 def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
     """Return the sites: what `at` names, or every module that learns; the last layer is masked at its input."""
     modules = dict(model.named_modules())
-    learning = [path for path, module in modules.items() if _learns_itself(module)]
+    learning = [path for path, module in modules.items() if _learning(module)]
     masked = [path for path in learning if _can_be_masked(model, path)]
     problems = list(_against(model, mode))
     if at is None:
@@ -57,7 +57,7 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
     sites: list[SiteRecipe] = []
     for site in choice.sites:
         module = modules[site.path]
-        if _learns_itself(module) and not _can_be_masked(model, site.path):
+        if site.path in learning and site.path not in masked:
             problems += _to_freeze(model, [site.path], masked, mode)
         elif not _can_be_masked(model, site.path):
             problems.append(
@@ -71,9 +71,9 @@ def choose_for_mode(model: nn.Module, at: At, keep: float, mode: str) -> Choice:
     return Choice(tuple(sites), tuple(problems), ())
 
 
-def _learns_itself(module: nn.Module) -> bool:
-    """Tell whether a parameter learns that is the module's own, and not of a module within."""
-    return any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+def _learning(module: nn.Module) -> list[str]:
+    """Return the names of the parameters that learn and are the module's own, not of a module within."""
+    return [name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad]
 
 
 def _can_be_masked(model: nn.Module, path: str) -> bool:
@@ -88,7 +88,7 @@ def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mo
     whole = [path for path in paths if path and not any(other.startswith(f"{path}.") for other in masked)]
     whole = [path for path in whole if not any(path.startswith(f"{outer}.") for outer in whole)]
     inside = [path for path in paths if not is_within(path, whole)]
-    own = [join(path, name) for path in inside for name in _own_names(model.get_submodule(path))]
+    own = [join(path, name) for path in inside for name in _learning(model.get_submodule(path))]
     kinds = dict.fromkeys(type(model.get_submodule(path)).__name__ for path in (*whole, *inside))
     lines = []
     if whole:
@@ -102,10 +102,6 @@ def _to_freeze(model: nn.Module, paths: Sequence[str], masked: Sequence[str], mo
         "normalization and embeddings that are called as modules and make something of every row; nothing keeps an "
         "instance out of other weights. Freeze them before turnover.wrap:\n      " + "\n      ".join(lines)
     ]
-
-
-def _own_names(module: nn.Module) -> list[str]:
-    return [name for name, parameter in module.named_parameters(recurse=False) if parameter.requires_grad]
 
 
 def _against(model: nn.Module, mode: str) -> Iterator[str]:

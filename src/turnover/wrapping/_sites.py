@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from turnover.errors import MaskError
 from turnover.layers import DIMS, Dim, Place, SiteRecipe, TurnOverDropout
-from turnover.masks import check_keep
 
 from ._modules import CHANNELS, FEATURES, is_called, listed
 
 At = str | Sequence[str] | Mapping[str, Dim] | None
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-_DEFAULT_KEEP = 0.5  # stands in for a rate that cannot be, so that the other problems can be found
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 
 
@@ -32,30 +29,22 @@ class Choice:
 def choose_sites(model: nn.Module, at: At, keep: float) -> Choice:
     """Return the sites for `at`; all problems are collected, none is raised."""
     problems: list[str] = []
-    try:
-        check_keep(keep)
-    except MaskError as error:
-        problems.append(str(error))
     chosen: dict[str, Dim | None] = {}
     never_called: list[str] = []
+    modules = dict(model.named_modules())
     if at is None:
-        for path, module in model.named_modules():
-            if isinstance(module, _DROPOUTS):
-                if is_called(model, path):
-                    chosen[path] = None
-                else:
-                    never_called.append(path)
+        dropouts = [path for path, module in modules.items() if isinstance(module, _DROPOUTS)]
+        never_called = [path for path in dropouts if not is_called(model, path)]
+        chosen = {path: None for path in dropouts if path not in never_called}
     else:
         _match(model, at, chosen, problems)
-    for path, module in model.named_modules():
+    for path, module in modules.items():
         if isinstance(module, TurnOverDropout):
             chosen.setdefault(path, None)
     if not chosen and not problems:
         problems.append(_nothing_to_mask(model, never_called))
-    modules = dict(model.named_modules())
     # In the order of the model, so that the same sites asked for in another order are the same recipe.
-    rate = _DEFAULT_KEEP if problems else keep
-    sites = tuple(_site(model, path, chosen[path], rate) for path in modules if path in chosen)
+    sites = tuple(_site(model, path, chosen[path], keep) for path in modules if path in chosen)
     return Choice(sites, tuple(problems), tuple(never_called))
 
 
@@ -83,10 +72,10 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
             problems.append(
                 f"at={{{pattern!r}: {dim!r}}}: give 'features' (last dimension) or 'channels' (dimension 1)."
             )
-        found = [path for path in everywhere if _matches(path, pattern)]
-        if not found:
+        matching = [path for path in everywhere if _matches(path, pattern)]
+        if not matching:
             problems.append(_no_match(model, pattern, list(everywhere)))
-        for path in found:
+        for path in matching:
             module = model.get_submodule(path)
             if isinstance(module, _NEVER_CALLED):
                 inside = [p for p in _maskable(model) if p.startswith(path + ".")]

@@ -92,10 +92,7 @@ class AuditReport:
                 ]
                 for leak in sorted(self.leaks, key=lambda leak: -(leak.gradient_share or 0.0))
             ]
-            lines += [
-                "",
-                *columns(["parameter", "cause", "elements", "gradient", "what to change"], rows),
-            ]
+            lines += ["", *columns(["parameter", "cause", "elements", "gradient", "what to change"], rows)]
         lines += [
             "",
             f"Measured on {self.rows} instances, {self.parameters:,} trainable elements. Not seen here: clipping by "
@@ -170,8 +167,7 @@ def measure_leaks(
     with _untouched(root, masking):
         events = _events(root, masking, ids, forward)
         learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
-        cotangent = _random_direction()
-        used = _gradients(parameters, _row_values(ids, "flip", forward, cotangent, rows, replicas))
+        used = _gradients(parameters, _row_values(ids, "flip", forward, _projected, rows, replicas))
         statistics = list(_batch_statistics(norms, ids, forward))
     tally = {name: _Tally([row[name] for row in learned], [row[name] for row in used]) for name in parameters}
     total_gradient = sum(t.gradient for t in tally.values()) or 1.0
@@ -202,8 +198,8 @@ class _Tally:
         self.leaked = self.used = self.elements = 0
         self.leaked_gradient = self.gradient = 0.0
         for keep, flip in zip(learned, used, strict=True):
-            one = keep if keep is not None else flip
-            self.elements += one.numel() if one is not None else 1
+            gradient = keep if keep is not None else flip
+            self.elements += gradient.numel() if gradient is not None else 1
             if flip is not None:
                 self.used += int((flip != 0).sum())
             if keep is not None:
@@ -235,29 +231,21 @@ def _row_values(
 
 
 def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) -> list[dict[str, Tensor | None]]:
-    found: list[dict[str, Tensor | None]] = []
+    rows: list[dict[str, Tensor | None]] = []
     for value in values:
-        if not parameters:
-            found.append({})
-            continue
-        gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
-        found.append({name: _dense(g) for name, g in zip(parameters, gradients, strict=True)})
-    return found
+        gradients: Sequence[Tensor | None] = ()
+        if parameters:
+            gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
+        dense = [g.to_dense() if g is not None and g.is_sparse else g for g in gradients]
+        rows.append(dict(zip(parameters, dense, strict=True)))
+    return rows
 
 
-def _dense(gradient: Tensor | None) -> Tensor | None:
-    return gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
-
-
-def _random_direction() -> Callable[[Tensor, int], Tensor]:
-    """Return a function that projects a row of outputs on a random direction: its gradient is 0 only where unused."""
-
-    def project(outputs: Tensor, row: int) -> Tensor:
-        part = outputs[row : row + 1]
-        direction = torch.randn(part.shape, generator=torch.Generator().manual_seed(row))
-        return (part * direction.to(part.device, part.dtype)).sum()
-
-    return project
+def _projected(outputs: Tensor, row: int) -> Tensor:
+    """Return a row of outputs projected on a random direction: the gradient is 0 only where nothing is used."""
+    part = outputs[row : row + 1]
+    direction = torch.randn(part.shape, generator=torch.Generator().manual_seed(row))
+    return (part * direction.to(part.device, part.dtype)).sum()
 
 
 def _events(root: nn.Module, masking: Masking, ids: Any, forward: Callable[[], Tensor]) -> list[str]:

@@ -17,7 +17,6 @@ from turnover.layers import (
     detach,
     drop_start,
     find_root,
-    put_mode,
     remove_hooks,
 )
 
@@ -58,7 +57,7 @@ def _width(root: nn.Module, site: SiteRecipe) -> int | None:
 def _put_mask(root: nn.Module, site: Site) -> None:
     module, recipe = root.get_submodule(site.recipe.path), site.recipe
     if site.masking.recipe.mode != "forward":
-        put_mode(module, site, site.masking.recipe.mode)
+        module.register_forward_hook(ModeHook(site, module, site.masking.recipe.mode), with_kwargs=True)
     elif recipe.place == "output":
         module.register_forward_hook(MaskedOutput(site))
     elif recipe.place == "replaced":

@@ -39,7 +39,7 @@ OPTIONS = [
     ({"after": ["encoder.layers.0.self_attn.out_proj"]}, "Use Adapters(after=['encoder.layers.0.self_attn', ...])"),
     ({"after": ["encoder.layers.0.linear2"], "layers": 1}, "Give one of them"),
     ({"head": "outt"}, "must name modules of this model, got 'outt'. Near misses: 'out'"),
-    ({"head": "embed"}, "'embed' (Embedding) holds no nn.Linear"),
+    ({"head": "embed"}, "'embed' (Embedding) holds no nn.Linear whose input could be masked"),
     ({"head": ["encoder"]}, "'encoder' holds modules that get adapters"),
     ({"activation": "tanh"}, "activation='tanh' is unknown to adapters. Give 'gelu' or 'relu'"),
 ]

@@ -4,7 +4,7 @@ Blocks are recognized by the names of the two modules that end their halves, not
 to a few such names. The output layers are what the model registers behind its blocks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -61,7 +61,7 @@ def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
     """
     backbone = getattr(model, "base_model_prefix", None)
     if isinstance(backbone, str) and backbone and all(path.startswith(f"{backbone}.") for path in after):
-        beside = [name for name, child in model.named_children() if name != backbone and _has_linear(child)]
+        beside = [name for name, child in model.named_children() if name != backbone and has_linear(child)]
         if beside:
             return beside
     prefix = ""
@@ -72,7 +72,7 @@ def find_head(model: nn.Module, after: Sequence[str]) -> list[str]:
         if not inside:
             return []
         behind = names[names.index(inside[-1]) + 1 :]
-        head = [join(prefix, name) for name in behind if _has_linear(container.get_submodule(name))]
+        head = [join(prefix, name) for name in behind if has_linear(container.get_submodule(name))]
         if head or len(inside) > 1:
             return head
         prefix = join(prefix, inside[0])
@@ -94,23 +94,16 @@ def output_layers(model: nn.Module, head: Sequence[str]) -> OutputLayers:
     each, and the input of the first needs none. Side by side, or where something between them does not keep zero (a
     LayerNorm), every input is masked.
     """
-    linears = dict(_linears(model, head))
-    paths, layers = tuple(linears), list(linears.values())
-    chain = all(one.out_features == next_.in_features for one, next_ in pairwise(layers))
-    keeps = not any(
-        is_norm(part) or isinstance(part, BREAKS) for top in head for part in model.get_submodule(top).modules()
-    )
+    parts = {join(top, path): part for top in head for path, part in model.get_submodule(top).named_modules()}
+    linears = {path: part for path, part in parts.items() if isinstance(part, nn.Linear)}
+    paths = tuple(linears)
+    chain = all(layer.out_features == following.in_features for layer, following in pairwise(linears.values()))
+    keeps = not any(is_norm(part) or isinstance(part, BREAKS) for part in parts.values())
     if len(paths) > 1 and chain and keeps:
         return OutputLayers(paths[1:], paths[-1:], paths)
     return OutputLayers(paths, paths, paths)
 
 
-def _linears(model: nn.Module, head: Sequence[str]) -> Iterator[tuple[str, nn.Linear]]:
-    for top in head:
-        for path, module in model.get_submodule(top).named_modules():
-            if isinstance(module, nn.Linear):
-                yield join(top, path), module
-
-
-def _has_linear(module: nn.Module) -> bool:
+def has_linear(module: nn.Module) -> bool:
+    """Tell whether a module is or holds a linear layer."""
     return any(isinstance(part, nn.Linear) for part in module.modules())

@@ -15,10 +15,10 @@ from torch.nn.parameter import is_lazy
 from turnover.layers import AdapterRecipe, Dim
 from turnover.wrapping._flow import ZeroFlow
 from turnover.wrapping._leaks import Leak
-from turnover.wrapping._modules import EMBEDDINGS, is_called, is_norm, listed, quantized_in
+from turnover.wrapping._modules import EMBEDDINGS, is_called, is_norm, is_within, join, listed, quantized_in
 from turnover.wrapping._sites import At
 
-from .find import TransformerBlock, find_blocks, find_head, output_layers
+from .find import TransformerBlock, find_blocks, find_head, has_linear, output_layers
 from .module import ACTIVATIONS, INPUT, NAME, Adapter, adapters_in, bottleneck_of, input_of, output_width, put_adapters
 
 _BY_HAND = "Name the modules to put adapters after by hand: Adapters(after=['path', ...])"
@@ -115,7 +115,7 @@ def adapter_leaks(model: nn.Module, recipe: AdapterRecipe) -> Iterator[Leak]:
     layers = output_layers(model, recipe.head)
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
-            full = f"{path}.{name}" if path else name
+            full = join(path, name)
             if not parameter.requires_grad:
                 continue
             if is_norm(module):
@@ -177,24 +177,24 @@ def _chosen_blocks(layers: Any, blocks: Sequence[TransformerBlock], problems: li
 def _head(model: nn.Module, options: Adapters, after: Sequence[str], problems: list[str]) -> list[str]:
     """Return the paths of the modules that learn beside the adapters."""
     if options.head is None:
-        found = find_head(model, after)
-        if not found:
+        head = find_head(model, after)
+        if not head:
             problems.append(
                 f"no output layer was found behind {after[-1]!r}. Name it: Adapters(head='path'), for example of "
                 f"{listed(_linears(model)[::-1])}; for adapters alone: Adapters(head=())."
             )
-        return found
+        return head
     given = [options.head] if isinstance(options.head, str) else list(options.head)
     modules = dict(model.named_modules())
     for path in given:
         if path not in modules or not path:
             problems.append(f"Adapters(head=...) must name modules of this model, got {path!r}. {_near(model, path)}")
-        elif not any(isinstance(part, nn.Linear) for part in modules[path].modules()):
+        elif not has_linear(modules[path]):
             problems.append(
                 f"Adapters(head=...): {path!r} ({type(modules[path]).__name__}) holds no nn.Linear whose input could "
-                f"be moptions. Linear layers: {listed(_linears(model)[::-1])}."
+                f"be masked. Linear layers: {listed(_linears(model)[::-1])}."
             )
-        elif any(place == path or place.startswith(f"{path}.") for place in after):
+        elif any(is_within(place, [path]) for place in after):
             problems.append(
                 f"Adapters(head=...): {path!r} holds modules that get adapters; all of it would learn. Name the output "
                 f"layer alone: {listed(_linears(model)[::-1])}."
@@ -315,19 +315,9 @@ def _notes(placed: nn.Module, recipe: AdapterRecipe, blocks: Sequence[Transforme
     if recipe.norms:
         learns += ", and the normalization layers"
     yield f"adapters of {recipe.size} units{kind}; {learns} learn, everything else is frozen"
-    if recipe.bias or recipe.norms or _open_biases(placed, recipe):
-        settings = [
-            text
-            for given, text in (
-                (_open_biases(placed, recipe), "head_bias=False"),
-                (recipe.bias, "bias=False"),
-                (recipe.norms, "norms=False"),
-            )
-            if given
-        ]
-        yield f"nothing would leak with adapters=Adapters(size={recipe.size}, {', '.join(settings)})"
-
-
-def _open_biases(placed: nn.Module, recipe: AdapterRecipe) -> bool:
-    names = _biases(placed, output_layers(placed, recipe.head).open)
-    return any(placed.get_parameter(name).requires_grad for name in names)
+    open_biases = _biases(placed, output_layers(placed, recipe.head).open)
+    head_bias = any(placed.get_parameter(name).requires_grad for name in open_biases)
+    leaking = {"head_bias": head_bias, "bias": recipe.bias, "norms": recipe.norms}
+    cures = ", ".join(f"{name}=False" for name, leaks in leaking.items() if leaks)
+    if cures:
+        yield f"nothing would leak with adapters=Adapters(size={recipe.size}, {cures})"

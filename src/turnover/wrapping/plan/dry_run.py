@@ -21,6 +21,8 @@ from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, s
 from ._example import narrow_sites, with_example
 from .result import BROADCAST, Plan, SitePlan, expected_signal
 
+_DEFAULT_KEEP = 0.5
+
 
 def plan(
     model: nn.Module,
@@ -40,7 +42,7 @@ def plan(
     """Return what `wrap` would do with the same arguments; the model is not touched.
 
     All arguments of `wrap` mean the same here; `in_place` is accepted so that the two can be exchanged. With an
-    `_example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
+    `example`, inputs of a few rows (a tensor, a tuple of arguments or a dict of keywords), widths, batch dimensions,
     sites that never run and leaks are measured on a copy of the model. With `n`, the number of training rows, the plan
     says how much of one pair's score to expect to be signal.
 
@@ -52,23 +54,29 @@ def plan(
     """
     del in_place
     _check_model(model)
-    compiled = compiled_in(model)
     with_adapters = plan_adapters(model, adapters, at)
     placed = with_adapters.model
-    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
-        choice = _no_sites(keep)
-    elif mode == "forward" or mode not in MODES:
-        choice = choose_sites(placed, with_adapters.at, keep)
-    else:
-        choice = choose_for_mode(placed, at, keep, mode)
-    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems, *choice.problems]
-    if compiled:
-        problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
+    problems = [*mode_problems(mode, replicas, adapters), *with_adapters.problems]
     source: MaskSource | None = None
+    try:
+        check_keep(keep)
+    except MaskError as error:
+        problems.append(str(error))
+        keep = _DEFAULT_KEEP  # stands in, so that the other problems can be found
     try:
         source = source_named(masks, seed)
     except MaskError as error:
         problems.append(str(error))
+    if with_adapters.problems and at is None:  # dropouts, which None means elsewhere, are not meant here
+        choice = Choice((), (), ())
+    elif mode == "forward" or mode not in MODES:
+        choice = choose_sites(placed, with_adapters.at, keep)
+    else:
+        choice = choose_for_mode(placed, at, keep, mode)
+    problems += choice.problems
+    compiled = compiled_in(model)
+    if compiled:
+        problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
     parts = plan_replicas(placed, choice.sites, replicas, split, with_adapters.recipe)
     problems += parts.problems
     sites = parts.sites
@@ -99,15 +107,15 @@ def plan(
         notes.append(f"left alone, because never called as modules: {', '.join(choice.never_called)}")
     notes += _notes(placed, site_plans)
     if with_adapters.recipe is not None:
-        leaks = tuple(adapter_leaks(placed, with_adapters.recipe))
+        leaks = adapter_leaks(placed, with_adapters.recipe)
     elif mode != "forward":
-        leaks = tuple(mode_leaks(placed, sites))
+        leaks = mode_leaks(placed, sites)
     else:
-        leaks = tuple(expected_leaks(placed, flows))
+        leaks = expected_leaks(placed, flows)
     planned = Plan(
         recipe=recipe,
         sites=site_plans,
-        leaks=leaks,
+        leaks=tuple(leaks),
         problems=tuple(problems),
         warnings=(*parts.warnings, *_warnings(site_plans), *_nothing_learns(placed)),
         notes=tuple(notes),
@@ -136,15 +144,6 @@ def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
             f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
             "reads h_n goes around the mask; read output[:, -1] instead."
         )
-
-
-def _no_sites(keep: float) -> Choice:
-    """Return a choice of nothing, with what is wrong with the keep rate."""
-    try:
-        check_keep(keep)
-    except MaskError as error:
-        return Choice((), (str(error),), ())
-    return Choice((), (), ())
 
 
 def _check_model(model: Any) -> None:
@@ -186,12 +185,10 @@ def _nothing_learns(model: nn.Module) -> list[str]:
 
 
 def _warnings(sites: Sequence[SitePlan]) -> list[str]:
-    found: list[str] = []
-    for site in sites:
-        if site.zero.keeps is False:
-            instead = f" Use {site.zero.instead!r} instead." if site.zero.instead else ""
-            found.append(
-                f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
-                f"learn every instance.{instead}"
-            )
-    return [*found, *narrow_sites(sites)]
+    breaking = [
+        f"site {site.path!r}: {site.zero.reason}, so zero does not stay zero up to the next weights and they "
+        f"learn every instance.{f' Use {site.zero.instead!r} instead.' if site.zero.instead else ''}"
+        for site in sites
+        if site.zero.keeps is False
+    ]
+    return [*breaking, *narrow_sites(sites)]

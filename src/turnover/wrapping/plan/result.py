@@ -112,44 +112,33 @@ class Plan:
             raise PlanError(list(self.problems))
 
     def __str__(self) -> str:
-        """Return the plan as a table."""
-        return _plan_table(self)
-
-
-def _plan_table(plan: Plan) -> str:
-    """Return the plan as text for a terminal."""
-    recipe = plan.recipe
-    lines = [
-        f"turnover plan: {len(plan.sites)} site{'' if len(plan.sites) == 1 else 's'}, {recipe.kind} masks, "
-        f"seed {recipe.seed}; {plan.trainable:,} of {plan.parameters:,} parameters trainable",
-        "",
-    ]
-    header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
-    rows = [_row(site) for site in plan.sites]
-    if all(site.runs is None for site in plan.sites):
-        header, rows = header[:-1], [row[:-1] for row in rows]
-    lines += columns(header, rows)
-    if plan.leaks:
-        how = "measured on the example" if plan.leaks_measured else "expected from the order of the modules"
-        lines += ["", f"would leak ({how}; frozen parameters cannot):"]
-        lines += [f"  {line}" for line in _leak_lines(plan.leaks)]
-    elif plan.sites:
-        how = (
-            "measured on the example" if plan.leaks_measured else "by the order of the modules; turnover.audit measures"
-        )
-        lines += ["", f"no leak found ({how})"]
-    if plan.sites:
-        lines += ["", f"scores: {plan.path} (settled on the first query; Scores.path says which way was taken)"]
-    if plan.signal is not None:
-        lines += ["", f"expected: {plan.signal}"]
-    for title, entries in (
-        ("problems", plan.problems),
-        ("warnings", plan.warnings),
-        ("notes", plan.notes),
-    ):
-        if entries:
-            lines += ["", f"{title}:", *(f"  - {entry}" for entry in entries)]
-    return "\n".join(lines)
+        """Return the plan as text for a terminal."""
+        recipe, count = self.recipe, len(self.sites)
+        lines = [
+            f"turnover plan: {count} site{'' if count == 1 else 's'}, {recipe.kind} masks, "
+            f"seed {recipe.seed}; {self.trainable:,} of {self.parameters:,} parameters trainable",
+            "",
+        ]
+        header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
+        rows = [_row(site) for site in self.sites]
+        if all(site.runs is None for site in self.sites):
+            header, rows = header[:-1], [row[:-1] for row in rows]
+        lines += columns(header, rows)
+        how = "measured on the example" if self.leaks_measured else "expected from the order of the modules"
+        if self.leaks:
+            lines += ["", f"would leak ({how}; frozen parameters cannot):"]
+            lines += [f"  {line}" for line in _leak_lines(self.leaks)]
+        elif self.sites:
+            how = how if self.leaks_measured else "by the order of the modules; turnover.audit measures"
+            lines += ["", f"no leak found ({how})"]
+        if self.sites:
+            lines += ["", f"scores: {self.path} (settled on the first query; Scores.path says which way was taken)"]
+        if self.signal is not None:
+            lines += ["", f"expected: {self.signal}"]
+        for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
+            if entries:
+                lines += ["", f"{title}:", *(f"  - {entry}" for entry in entries)]
+        return "\n".join(lines)
 
 
 def _row(site: SitePlan) -> list[str]:
@@ -174,11 +163,9 @@ def _leak_lines(leaks: Sequence[Leak]) -> list[str]:
         by_cause.setdefault(leak.cause, []).append(leak)
     lines: list[str] = []
     for cause, members in by_cause.items():
-        names = ", ".join(_with_share(leak) for leak in members[:_MOST_NAMES])
+        names = ", ".join(
+            leak.name if leak.share is None else f"{leak.name} ({leak.share:.0%})" for leak in members[:_MOST_NAMES]
+        )
         more = f" and {len(members) - _MOST_NAMES} more" if len(members) > _MOST_NAMES else ""
         lines.append(f"{cause}: {names}{more}; {CURES[cause]}")
     return lines
-
-
-def _with_share(leak: Leak) -> str:
-    return leak.name if leak.share is None else f"{leak.name} ({leak.share:.0%})"
