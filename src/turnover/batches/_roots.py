@@ -5,8 +5,9 @@
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import index as as_int
 from typing import Any, Protocol, TypeGuard
 
@@ -153,11 +154,7 @@ class RootRows:
         """Walk down to the roots; rows are looked up when they are asked for."""
         lengths: dict[Hashable, int] = {}
         self._node = _walk(data, lengths)
-        self._offsets: dict[Hashable, int] = {}
-        total = 0
-        for key, length in lengths.items():
-            self._offsets[key] = total
-            total += length
+        self._offsets = offsets_of(lengths)
 
     @property
     def numbering(self) -> Hashable:
@@ -178,6 +175,11 @@ class RootRows:
         """Return what identifies the root row: its number, or its key if that is not a number."""
         key, row = self._node.locate(index)
         return self._offsets[key] + row if isinstance(row, int) else row
+
+
+def offsets_of(lengths: Mapping[Hashable, int]) -> dict[Hashable, int]:
+    """Return the number of the first row of every root, where they stand one behind the other."""
+    return dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))
 
 
 def leaves(data: Any) -> Iterator[Any]:

@@ -40,6 +40,11 @@ class Carrier:
         self._names: dict[int, str] = {}
 
     @property
+    def names(self) -> dict[int, str]:
+        """The string behind every hashed id of the rows that this process has read so far."""
+        return dict(self._names)
+
+    @property
     def counts_rows(self) -> bool:
         """Whether ids are row numbers, not values of a column."""
         return self._column is None
@@ -48,6 +53,13 @@ class Carrier:
     def numbering(self) -> Hashable:
         """What two data sets must have in common for equal numbers to mean equal rows."""
         return id(self)
+
+    def _claimed(self, row: Any, where: Any, seen: Seen, token: Hashable) -> Any:
+        """Return the id that a row has in its column, or the ids of a ready batch."""
+        value = seen.column.value(row, where)
+        if self._whole_batches and holds_many(value):
+            return torch.tensor([seen.claim(item, where) for item in value], dtype=torch.int64)
+        return seen.claim(value, where, token)
 
     def __len__(self) -> int:
         """Return the number of rows of the data set below."""
@@ -116,7 +128,7 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
         if many is None:
             row = self.dataset[index]
             return self._form(row, self._id_of(row, index))
-        if isinstance(index, slice) and _is_plain_sequence(self.dataset):
+        if isinstance(index, slice) and isinstance(self.dataset, Sequence):
             return [self[position] for position in many]
         batch = self.dataset[index]
         return self._form(batch, self._ids_of(batch, many))
@@ -132,8 +144,7 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
                 f"{type(self.dataset).__name__}.__getitems__ gave {len(rows)} rows for "
                 f"{len(indices)} indices, so their ids are not known. Return one row for each."
             )
-        pairs = zip(rows, indices, strict=True)
-        return [self._form(row, self._id_of(row, index)) for row, index in pairs]
+        return [self._form(row, self._id_of(row, index)) for row, index in zip(rows, indices, strict=True)]
 
     def __iter__(self) -> Iterator[Any]:
         """Yield all rows in order."""
@@ -143,16 +154,12 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
         if self._seen is None:
             return self._roots.number(index)
         where = self._roots.name(index)
-        value = self._seen.column.value(row, where)
-        if self._whole_batches and holds_many(value):
-            return torch.tensor([self._seen.claim(one, where) for one in value], dtype=torch.int64)
-        return self._seen.claim(value, where, where)
+        return self._claimed(row, where, self._seen, where)
 
     def _ids_of(self, batch: Any, indices: list[int]) -> Tensor:
         """Return the ids of rows that the data set below gave as one batch."""
         if self._seen is None:
-            ids = [self._roots.number(index) for index in indices]
-            return torch.tensor(ids, dtype=torch.int64)
+            return torch.tensor([self._roots.number(index) for index in indices], dtype=torch.int64)
         column = self._seen.column
         rows = [self._roots.name(index) for index in indices]
         values = column.value(batch, rows[0] if rows else 0)
@@ -161,8 +168,7 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
                 f"{len(rows)} rows were read at once, and {column} does not hold one value for "
                 "each of them. Read the rows one by one."
             )
-        pairs = zip(values, rows, strict=True)
-        ids = [self._seen.claim(value, row, row) for value, row in pairs]
+        ids = [self._seen.claim(value, row, row) for value, row in zip(values, rows, strict=True)]
         return torch.tensor(ids, dtype=torch.int64)
 
 
@@ -178,10 +184,6 @@ def _positions(index: Any, data: Any) -> list[int] | None:
     if listed and isinstance(listed[0], bool):
         return [position for position, chosen in enumerate(listed) if chosen]
     return listed
-
-
-def _is_plain_sequence(data: object) -> bool:
-    return isinstance(data, Sequence)
 
 
 REMEMBERED_IDS = 2**20
@@ -200,11 +202,6 @@ class InstanceIdIterable(Carrier, IterableDataset[Any]):
         super().__init__(dataset, column, form, whole_batches=whole_batches)
         self._order = OrderGuard()
         self._had_rows = False
-
-    @property
-    def names(self) -> dict[int, str]:
-        """The string behind every hashed id of the rows that this process has read so far."""
-        return dict(self._names)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield every row with its id."""
@@ -228,7 +225,4 @@ class InstanceIdIterable(Carrier, IterableDataset[Any]):
         if seen is None:
             self._order.check(number, row)
             return number
-        value = seen.column.value(row, number)
-        if self._whole_batches and holds_many(value):
-            return torch.tensor([seen.claim(one, number) for one in value], dtype=torch.int64)
-        return seen.claim(value, number, digest(row) if seen.column.kind == "id" else None)
+        return self._claimed(row, number, seen, digest(row) if seen.column.kind == "id" else None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from turnover.errors import DataSetError, InstanceIdError
 
 from ._content import OrderGuard, digest, reject_several_workers
-from ._roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, table_rows
+from ._roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, offsets_of, table_rows
 from .columns import Column, Seen, SplitRow, choose_column
 from .datasets import REMEMBERED_IDS, Carrier, InstanceIdDataset, InstanceIdIterable
 from .forms import INSTANCE_ID, Array, attach
@@ -168,7 +167,7 @@ def _number(data: Mapping[Any, Any]) -> dict[Any, Any]:
     lengths: dict[Hashable, int] = {}
     for key, _, extent in places.values():
         lengths[key] = max(extent, lengths.get(key, 0))
-    offsets = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))
+    offsets = offsets_of(lengths)
     return {name: _add(data[name], rows + offsets[key]) for name, (key, rows, _) in places.items()}
 
 
