@@ -52,6 +52,20 @@ def both_kinds() -> nn.Module:
     return turnover.wrap(net, at=["4"])
 
 
+class Transposing(nn.Module):
+    """Takes [batch, time, 6] and works on [time, batch, ...] inside, without saying so."""
+
+    def __init__(self, rate: float = 0.0) -> None:
+        super().__init__()
+        self.fc, self.norm, self.act = nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Identity()
+        self.drop = nn.Dropout(rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.fc(x.transpose(0, 1))
+        h = self.drop(self.act(h))
+        return self.norm(h.flatten(0, 1)).view_as(h).transpose(0, 1)
+
+
 class Branch(nn.Module):
     """Skips its second site when told to."""
 
@@ -112,3 +126,9 @@ def assert_same(left: Sequence[Tensor], right: Sequence[Tensor], **tolerance: fl
     assert len(left) == len(right)
     for a, b in zip(left, right, strict=True):
         torch.testing.assert_close(a, b, **tolerance)
+
+
+def run(model: nn.Module, x: Tensor, ids: Any = IDS, view: Any = "keep") -> Any:
+    """Return what a model makes of some rows, in a context of their own."""
+    with turnover.instances(ids, view=view):
+        return model(x)

@@ -4,11 +4,10 @@ import copy
 
 import pytest
 import torch
-import torch._dynamo
 from torch import Tensor, nn
 
 import turnover
-from tests.layers.models import IDS, watched
+from tests.layers.models import IDS, Transposing, run, watched
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError
 from turnover.layers.root import masking_of
@@ -28,20 +27,6 @@ def assert_batch_in(seen: Tensor, dim: int, site: str, keep: float = 0.5) -> Non
         part = seen.select(dim, row)
         assert torch.equal(part[..., dropped], torch.zeros_like(part[..., dropped]))
         assert (part[..., ~dropped] != 0).all()
-
-
-class Transposing(nn.Module):
-    """Takes [batch, time, 6] and works on [time, batch, ...] inside, without saying so."""
-
-    def __init__(self, rate: float = 0.0) -> None:
-        super().__init__()
-        self.fc, self.norm, self.act = nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Identity()
-        self.drop = nn.Dropout(rate)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.fc(x.transpose(0, 1))
-        h = self.drop(self.act(h))
-        return self.norm(h.flatten(0, 1)).view_as(h).transpose(0, 1)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -68,7 +53,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, batch_first: bool) -> None:
         super().__init__()
-        self.rnn, self.fc = nn.LSTM(6, 8, batch_first=batch_first), nn.Linear(8, 16)
+        self.rnn, self.fc = nn.LSTM(6, 8, num_layers=2, batch_first=batch_first), nn.Linear(8, 16)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(self.rnn(x)[0])
@@ -97,7 +82,7 @@ class Stateful(Recurrent):
 @pytest.mark.parametrize("length", [1, 3, N])
 def test_lengths_and_states_beside_the_sequence_do_not_mislead(length):
     model = turnover.wrap(Stateful(False), at=["rnn", "fc"])
-    x, zeros = torch.randn(length, N, 6), torch.zeros(1, N, 8)
+    x, zeros = torch.randn(length, N, 6), torch.zeros(2, N, 8)
     with watched(model, "fc") as seen, turnover.instances(IDS):
         model(x, torch.ones(N), (zeros, zeros))
     assert_batch_in(seen["fc"], 1, "fc")
@@ -118,23 +103,16 @@ def test_a_transformer_encoder(length, batch_first):
 def test_a_batch_of_one_is_expanded_below_batch_first_false():
     model = turnover.wrap(Recurrent(False), at=["rnn"]).eval()
     x = torch.randn(3, 1, 6)
-    with turnover.instances(IDS, view="flip"):
-        expanded = model(x)
-    with turnover.instances(IDS, view="flip"):
-        torch.testing.assert_close(expanded, model(x.expand(3, N, 6)))
+    torch.testing.assert_close(run(model, x, view="flip"), run(model, x.expand(3, N, 6), view="flip"))
 
 
 @pytest.mark.parametrize("view", ["keep", "full"])
 def test_a_batch_of_one_is_expanded_in_the_learned_dimension(view):
     model = turnover.wrap(Transposing(), at=["fc", "act"])
-    with turnover.instances(IDS):
-        model.train()(torch.randn(N, 3, 6))
+    run(model.train(), torch.randn(N, 3, 6))
     model.eval()
     x = torch.randn(1, N, 6)
-    with turnover.instances(IDS, view=view):
-        expanded = model(x)
-    with turnover.instances(IDS, view=view):
-        torch.testing.assert_close(expanded, model(x.expand(N, N, 6)))
+    torch.testing.assert_close(run(model, x, view=view), run(model, x.expand(N, N, 6), view=view))
 
 
 @pytest.mark.parametrize("make", [Transposing, lambda: nn.Sequential(nn.Linear(6, 16), nn.Identity())])
@@ -142,10 +120,7 @@ def test_a_batch_of_one_with_as_many_positions_as_ids_is_expanded_also_in_an_unt
     at = ["fc", "act"] if make is Transposing else ["0", "1"]
     model = turnover.wrap(make(), at=at).eval()
     x = torch.randn(1, N, 6)
-    with turnover.instances(IDS):
-        expanded = model(x)
-    with turnover.instances(IDS):
-        torch.testing.assert_close(expanded, model(x.expand(N, N, 6)))
+    torch.testing.assert_close(run(model, x), run(model, x.expand(N, N, 6)))
 
 
 def test_one_id_and_one_row_work_in_either_dimension():
@@ -184,8 +159,7 @@ def test_in_two_dimensions_the_batch_is_the_first(length):
 
 def test_the_learned_dimension_is_saved_and_loaded():
     model, other = (turnover.wrap(Transposing(), at=["fc", "act"]).train() for _ in range(2))
-    with turnover.instances(IDS):
-        model(torch.randn(N, 3, 6))
+    run(model, torch.randn(N, 3, 6))
     other.load_state_dict(model.state_dict())
     assert masking_of(other).learned.batch_dims == [1, 1]
     runs = []
@@ -215,12 +189,12 @@ def test_a_dimension_that_is_only_by_chance_as_long_as_the_batch_is_not_taken(wi
     x = torch.randn(N, 2 * N, 6)
     if windows_first:
         message = r"cannot tell which dimension is the batch at site 'fc'.*batch_first = True"
-        with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
-            model(x)
+        with pytest.raises(BatchSizeError, match=message):
+            run(model, x)
     else:
         # Here dimension 0 fits by chance and the rule says the same: the next batch of another size tells.
-        with pytest.raises(BatchSizeError, match="batch of 4 rows"), turnover.instances(IDS):
-            model(torch.randn(N, 8, 6))
+        with pytest.raises(BatchSizeError, match="batch of 4 rows"):
+            run(model, torch.randn(N, 8, 6))
 
 
 class RejectsOneRow(Transposing):
@@ -233,13 +207,12 @@ class RejectsOneRow(Transposing):
 def test_where_the_dry_run_fails_a_clear_shape_is_enough_and_an_unclear_one_raises():
     model = turnover.wrap(RejectsOneRow(), at=["fc", "act"]).train()
     message = r"cannot tell which dimension is the batch at site 'fc': 5 instance ids, shape \[5, 5, 16\].*batch_first"
-    with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
-        model(torch.randn(N, N, 6))
+    with pytest.raises(BatchSizeError, match=message):
+        run(model, torch.randn(N, N, 6))
     with watched(model, "fc") as seen, turnover.instances(IDS):
         model(torch.randn(N, 3, 6))
     assert_batch_in(seen["fc"], 1, "fc")
-    with turnover.instances(IDS):
-        model(torch.randn(N, N, 6))
+    run(model, torch.randn(N, N, 6))
 
 
 def test_a_dry_run_leaves_buffers_random_state_and_modes_as_they_were():
@@ -253,8 +226,7 @@ def test_a_dry_run_leaves_buffers_random_state_and_modes_as_they_were():
         counts = []
         model.act.register_forward_hook(lambda *_, counts=counts: counts.append(torch.rand(1)))
         torch.manual_seed(3)
-        with turnover.instances(IDS):
-            outputs.append(model(x))
+        outputs.append(run(model, x))
         outputs.append(torch.get_rng_state())
         runs.append(len(counts))
     assert runs == [2, 1]  # a dry run, and none
@@ -283,31 +255,3 @@ def test_a_dry_run_cuts_rows_out_of_nested_inputs():
     with watched(model, "fc") as seen, turnover.instances(IDS):
         model({"x": x, "name": "a"}, (x, None), scale=torch.ones(N))
     assert_batch_in(seen["fc"], 1, "fc")
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-def test_a_compiled_model_takes_the_dimension_that_an_eager_pass_has_learned(length):
-    torch._dynamo.reset()
-    model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
-    fast = torch.compile(model, backend="eager")
-    x = torch.randn(N, length, 6)
-    message = "cannot tell which dimension is the batch at site 'fc'.*call the model once in training mode before"
-    with pytest.raises(BatchSizeError, match=message), turnover.instances(IDS):
-        fast(x)
-    with turnover.instances(IDS):
-        wanted = model(x)
-    with turnover.instances(IDS):
-        torch.testing.assert_close(fast(x), wanted)
-
-
-def test_a_compiled_model_learns_where_the_shape_is_clear_and_raises_where_it_is_not():
-    torch._dynamo.reset()
-    model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0", "1"]).train()
-    fast = torch.compile(model, backend="eager", dynamic=True)
-    with pytest.raises(BatchSizeError, match="cannot tell which dimension"), turnover.instances(IDS):
-        fast(torch.randn(N, N, 6))
-    with turnover.instances(IDS):
-        fast(torch.randn(N, 3, 6))
-    assert masking_of(model).learned.batch_dims == [0, 0]
-    with turnover.instances(IDS):
-        fast(torch.randn(N, N, 6))

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import turnover
-from tests.layers.models import IDS, assert_same, gradients, mlp
+from tests.layers.models import IDS, assert_same, gradients, mlp, run
 from turnover.errors import RecomputationError
+from turnover.layers.root import masking_of
 
 OTHERS = [90, 91, 92, 93, 94]
 
@@ -44,8 +45,7 @@ CARRIED = {"use_reentrant": False, "context_fn": turnover.checkpoint_contexts}
 def test_gradients_equal_those_without_checkpoints(view, where):
     plain, checkpointed = pair(**CARRIED)
     x = torch.randn(5, 6)
-    with turnover.instances(IDS, view=view):
-        plain(x).square().sum().backward()
+    run(plain, x, view=view).square().sum().backward()
     with turnover.instances(IDS, view=view):
         loss = checkpointed(x).square().sum()
         if where == "inside":
@@ -62,10 +62,8 @@ def test_gradients_equal_those_without_checkpoints(view, where):
 def test_gradients_are_right_when_another_thread_runs_the_backward_pass():
     plain, checkpointed = pair(**CARRIED)
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        plain(x).square().sum().backward()
-    with turnover.instances(IDS):
-        loss = checkpointed(x).square().sum()
+    run(plain, x).square().sum().backward()
+    loss = run(checkpointed, x).square().sum()
     thread = threading.Thread(target=loss.backward)
     thread.start()
     thread.join()
@@ -78,8 +76,7 @@ def test_two_contexts_before_one_backward_pass_keep_their_own_ids():
     for model in (plain, checkpointed):
         losses = []
         for ids in (IDS, OTHERS):
-            with turnover.instances(ids):
-                losses.append(model(x).square().sum())
+            losses.append(run(model, x, ids).square().sum())
         (losses[0] + losses[1]).backward()
     assert_same(gradients(checkpointed), gradients(plain))
 
@@ -87,8 +84,7 @@ def test_two_contexts_before_one_backward_pass_keep_their_own_ids():
 def test_a_whole_model_can_be_one_checkpoint():
     plain, _ = pair()
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        plain(x).square().sum().backward()
+    run(plain, x).square().sum().backward()
     wanted = gradients(plain)
     with turnover.instances(IDS):
         loss = checkpoint(plain, x, **CARRIED).square().sum()
@@ -99,10 +95,8 @@ def test_a_whole_model_can_be_one_checkpoint():
 def test_ids_that_change_after_the_forward_pass_do_not_change_the_recomputation():
     plain, checkpointed = pair(**CARRIED)
     x, ids = torch.randn(5, 6), torch.tensor(IDS)
-    with turnover.instances(IDS):
-        plain(x).square().sum().backward()
-    with turnover.instances(ids):
-        loss = checkpointed(x).square().sum()
+    run(plain, x).square().sum().backward()
+    loss = run(checkpointed, x, ids).square().sum()
     ids.zero_()
     loss.backward()
     assert_same(gradients(checkpointed), gradients(plain))
@@ -113,7 +107,7 @@ def test_recomputation_does_not_count_as_a_pass():
     x = torch.randn(5, 6)
     with turnover.instances(IDS):
         checkpointed(x).sum().backward()
-    assert checkpointed._turnover_masking.learned.passes == 1
+    assert masking_of(checkpointed).learned.passes == 1
 
 
 @pytest.mark.parametrize("where", ["inside", "outside", "in another context"])
@@ -144,8 +138,7 @@ def test_a_backward_pass_outside_of_the_context_is_right():
     with turnover.instances(IDS):
         plain(x).sum().backward()
     wanted = gradients(plain)
-    with turnover.instances(IDS):
-        loss = plain(x).sum()
+    loss = run(plain, x).sum()
     loss.backward()
     assert_same(gradients(plain), wanted)
 
@@ -155,12 +148,10 @@ def test_accumulated_gradients_equal_the_sum_over_contexts():
     x = torch.randn(5, 6)
     alone = []
     for ids in (IDS, OTHERS):
-        with turnover.instances(ids):
-            plain(x).square().sum().backward()
+        run(plain, x, ids).square().sum().backward()
         alone.append(gradients(plain))
     losses = []
     for ids in (IDS, OTHERS):
-        with turnover.instances(ids):
-            losses.append(plain(x).square().sum())
+        losses.append(run(plain, x, ids).square().sum())
     sum(losses).backward()
     assert_same(gradients(plain), [a + b for a, b in zip(*alone, strict=True)], rtol=1e-5, atol=1e-6)

@@ -10,7 +10,17 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.utils.checkpoint import checkpoint
 
 import turnover
-from tests.layers.models import IDS, Branch, assert_same, both_kinds, dropout_mlp, gradients, wrapped_mlp
+from tests.layers.models import (
+    IDS,
+    Branch,
+    Transposing,
+    assert_same,
+    both_kinds,
+    dropout_mlp,
+    gradients,
+    run,
+    wrapped_mlp,
+)
 from turnover.errors import (
     BatchSizeError,
     MissingInstancesError,
@@ -42,13 +52,14 @@ def compiled(model: nn.Module, backend: str = "aot_eager", **options) -> tuple[n
 
 def outputs_and_gradients(model: nn.Module, x: Tensor, ids: Tensor, view="keep") -> list[Tensor]:
     """One training pass, its backward pass outside of the context."""
-    with turnover.instances(ids, view=view):
-        output = model(x)
+    output = run(model, x, ids, view=view)
     output.square().sum().backward()
     return [output.detach(), *gradients(model)]
 
 
-def check_training(make, backend: str) -> None:
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_compiled_training_pass_equals_eager_in_one_graph_for_changing_ids_and_views(make, backend):
     model = make().train()
     fast, counter = compiled(model, backend, fullgraph=True)
     small = {"rtol": 1e-5, "atol": 1e-6}
@@ -57,21 +68,6 @@ def check_training(make, backend: str) -> None:
         view = ["keep", "flip", ["keep", "flip", "full", "flip", "keep"], "full"][batch]
         assert_same(outputs_and_gradients(fast, x, ids, view), outputs_and_gradients(model, x, ids, view), **small)
     assert counter.frame_count == 1
-
-
-@pytest.mark.parametrize("make", MODELS)
-def test_a_compiled_training_pass_equals_eager_in_one_graph_for_changing_ids_and_views(make):
-    check_training(make, "aot_eager")
-
-
-def test_inductor_equals_eager_in_one_graph_for_changing_ids_and_views():
-    check_training(both_kinds, "inductor")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", MODELS)
-def test_inductor_equals_eager_for_every_kind_of_site(make):
-    check_training(make, "inductor")
 
 
 class Ones(nn.Module):
@@ -94,11 +90,7 @@ def test_compiled_bits_are_the_eager_bits_at_both_sites(backend, keep):
     for _ in range(3):
         ids = torch.randint(0, 2**62, (7,))
         for view in ("keep", "flip"):
-            with turnover.instances(ids, view=view):
-                found = fast(x)
-            with turnover.instances(ids, view=view):
-                wanted = model(x)
-            assert_same(found, wanted)
+            assert_same(run(fast, x, ids, view), run(model, x, ids, view))
     assert counter.frame_count == 1
 
 
@@ -120,8 +112,7 @@ def test_a_smaller_last_batch_works(backend):
     fast, counter = compiled(model, backend)
     for rows in (5, 5, 3, 4, 1, 5):
         x, ids = torch.randn(rows, 6), torch.randint(0, 2**62, (rows,))
-        found, wanted = outputs_and_gradients(fast, x, ids), outputs_and_gradients(model, x, ids)
-        assert_same(found, wanted, rtol=1e-5, atol=1e-6)
+        assert_same(outputs_and_gradients(fast, x, ids), outputs_and_gradients(model, x, ids), rtol=1e-5, atol=1e-6)
     assert counter.frame_count <= 3  # the first size, any size, one
 
 
@@ -132,10 +123,7 @@ def test_compiled_evaluation_equals_eager_in_one_graph_for_changing_ids_and_view
     x = torch.randn(5, 6)
     for view in ("keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]):
         ids = torch.randint(0, 2**62, (5,))
-        with turnover.instances(ids, view=view):
-            found = fast(x)
-        with turnover.instances(ids, view=view):
-            torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(run(fast, x, ids, view), run(model, x, ids, view), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(fast(x), turnover.unwrap(model)(x), rtol=1e-5, atol=1e-6)
     assert counter.frame_count == 1
 
@@ -148,10 +136,7 @@ def test_a_batch_of_one_is_expanded_in_a_compiled_model_without_recompiling(back
     graphs = []
     for view in ("keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]):
         ids = torch.randint(0, 2**62, (5,))
-        with turnover.instances(ids, view=view):
-            found = fast(x)
-        with turnover.instances(ids, view=view):
-            torch.testing.assert_close(found, model(x), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(run(fast, x, ids, view), run(model, x, ids, view), rtol=1e-5, atol=1e-6)
         graphs.append(counter.frame_count)
     assert graphs == graphs[:1] * 4
     assert torch.equal(fast(x), turnover.unwrap(model)(x))
@@ -159,11 +144,8 @@ def test_a_batch_of_one_is_expanded_in_a_compiled_model_without_recompiling(back
 
 def test_a_compiled_batch_of_one_is_not_expanded_in_training_mode():
     fast, _ = compiled(both_kinds().train(), "eager")
-    with (
-        pytest.raises(BatchSizeError, match="5 instance ids, but site '2' got a batch of 1 rows"),
-        turnover.instances(IDS),
-    ):
-        fast(torch.randn(1, 6))
+    with pytest.raises(BatchSizeError, match="5 instance ids, but site '2' got a batch of 1 rows"):
+        run(fast, torch.randn(1, 6))
 
 
 def test_compiled_training_stays_one_graph_after_evaluation():
@@ -186,10 +168,8 @@ def test_compiled_training_stays_one_graph_after_evaluation():
             fast.train()(x).sum().backward()
         trained.append(list(runs))
         fast.eval()
-        with turnover.instances(IDS, view="flip"):
-            fast(x[:1])
-        with turnover.instances(IDS, view="flip"):
-            fast(x)
+        run(fast, x[:1], view="flip")
+        run(fast, x, view="flip")
         fast(x)
     assert len(trained[0]) == 1
     assert trained == trained[:1] * 3
@@ -202,8 +182,7 @@ def test_a_compiled_model_without_ids_in_training_mode_raises_our_error(backend)
     x = torch.randn(5, 6)
     with pytest.raises(MissingInstancesError, match="site 'relu1' ran in training mode without instance ids"):
         fast(x)
-    with turnover.instances(IDS):
-        fast(x)
+    run(fast, x)
     with pytest.raises(MissingInstancesError, match="site 'relu1'"):
         fast(x)
 
@@ -211,20 +190,15 @@ def test_a_compiled_model_without_ids_in_training_mode_raises_our_error(backend)
 @pytest.mark.parametrize("training", [True, False])
 def test_a_compiled_model_checks_the_number_of_ids(training):
     fast, _ = compiled(wrapped_mlp().train(training), "eager")
-    with (
-        pytest.raises(BatchSizeError, match="5 instance ids, but site 'relu1' got a batch of 4 rows"),
-        turnover.instances(IDS),
-    ):
-        fast(torch.randn(4, 6))
-    with turnover.instances(IDS):
-        fast(torch.randn(5, 6))
+    with pytest.raises(BatchSizeError, match="5 instance ids, but site 'relu1' got a batch of 4 rows"):
+        run(fast, torch.randn(4, 6))
+    run(fast, torch.randn(5, 6))
 
 
 def test_a_compiled_model_that_skips_a_site_raises():
     fast, _ = compiled(turnover.wrap(Branch(), at=["first", "second"]).train(), "eager")
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        fast(x)
+    run(fast, x)
     with (
         pytest.raises(SiteNotReachedError, match="1 of 2 sites did not run in this forward pass: 'second'"),
         turnover.instances(IDS),
@@ -242,8 +216,8 @@ def test_a_compiled_model_refuses_integer_activations():
             return self.site(x.long())
 
     fast, _ = compiled(turnover.wrap(Integers(), at=["site"]).train(), "eager")
-    with pytest.raises(SiteOutputError, match=r"torch.int64.*need a floating-point tensor"), turnover.instances(IDS):
-        fast(torch.ones(5, 6))
+    with pytest.raises(SiteOutputError, match=r"torch.int64.*need a floating-point tensor"):
+        run(fast, torch.ones(5, 6))
 
 
 def test_two_copies_of_a_compiled_model_have_masks_of_their_own():
@@ -254,21 +228,17 @@ def test_two_copies_of_a_compiled_model_have_masks_of_their_own():
     for _ in range(2):
         results = []
         for fast, model in ((fast_first, first), (fast_second, second)):
-            with turnover.instances(IDS):
-                results.append(fast(x))
-            with turnover.instances(IDS):
-                torch.testing.assert_close(results[-1], model(x))
+            results.append(run(fast, x))
+            torch.testing.assert_close(results[-1], run(model, x))
         assert not torch.allclose(*results)
 
 
 def test_a_compiled_part_of_a_model_equals_eager():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        wanted = model(x)
+    wanted = run(model, x)
     model.relu2.compile(backend="aot_eager", fullgraph=True)
-    with turnover.instances(IDS):
-        torch.testing.assert_close(model(x), wanted)
+    torch.testing.assert_close(run(model, x), wanted)
 
 
 def test_a_context_inside_a_compiled_function_has_the_right_ids():
@@ -284,8 +254,7 @@ def test_a_context_inside_a_compiled_function_has_the_right_ids():
     for _ in range(3):
         x, ids = torch.randn(5, 6), torch.randint(0, 2**62, (5,))
         found = step(x, ids)
-        with turnover.instances(ids):
-            torch.testing.assert_close(found, model(x).square().sum())
+        torch.testing.assert_close(found, run(model, x, ids).square().sum())
         graphs.append(counter.frame_count)
     assert graphs == graphs[:1] * 3
 
@@ -304,8 +273,7 @@ def test_a_compiled_training_pass_is_counted():
     model = wrapped_mlp().train()
     fast, _ = compiled(model, "eager")
     for view in ("keep", "flip", "keep", "full"):
-        with turnover.instances(IDS, view=view):
-            fast(torch.randn(5, 6))
+        run(fast, torch.randn(5, 6), view=view)
     assert masking_of(model).learned.passes == 2
 
 
@@ -333,8 +301,7 @@ def test_compiled_checkpoints_equal_eager_ones_with_checkpoint_contexts(backend,
 
 def test_compiled_checkpoints_without_checkpoint_contexts_raise():
     fast, _ = compiled(turnover.wrap(Checkpointed(), at=["first", "second"]).train())
-    with turnover.instances(IDS):
-        loss = fast(torch.randn(5, 6)).sum()
+    loss = run(fast, torch.randn(5, 6)).sum()
     with pytest.raises(RecomputationError, match=r"context_fn=turnover\.checkpoint_contexts"):
         loss.backward()
 
@@ -350,3 +317,26 @@ def test_the_operator_keeps_what_it_promises_the_compiler():
 
 def test_cuda_graphs_never_replay_the_operator():
     assert torch.Tag.cudagraph_unsafe in torch.ops.turnover.mask_words.default.tags
+
+
+@pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")
+@pytest.mark.parametrize("length", [3, 5])  # 5: as long as the batch
+def test_a_compiled_model_takes_the_dimension_that_an_eager_pass_has_learned(length):
+    model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
+    fast = torch.compile(model, backend="eager")
+    x = torch.randn(5, length, 6)
+    message = "cannot tell which dimension is the batch at site 'fc'.*call the model once in training mode before"
+    with pytest.raises(BatchSizeError, match=message):
+        run(fast, x)
+    expected = run(model, x)
+    torch.testing.assert_close(run(fast, x), expected)
+
+
+def test_a_compiled_model_learns_where_the_shape_is_clear_and_raises_where_it_is_not():
+    model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0", "1"]).train()
+    fast = torch.compile(model, backend="eager", dynamic=True)
+    with pytest.raises(BatchSizeError, match="cannot tell which dimension"):
+        run(fast, torch.randn(5, 5, 6))
+    run(fast, torch.randn(5, 3, 6))
+    assert masking_of(model).learned.batch_dims == [0, 0]
+    run(fast, torch.randn(5, 5, 6))

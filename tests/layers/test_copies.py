@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import turnover
-from tests.layers.models import IDS, both_kinds, dropout_mlp, wrapped_mlp
+from tests.layers.models import IDS, both_kinds, dropout_mlp, run, wrapped_mlp
 from turnover.layers.root import masking_of
 
 
@@ -34,25 +34,20 @@ def test_a_copy_has_the_same_bits(make, duplicate):
     other = duplicate(model)
     x = torch.randn(5, 6)
     for view in ("keep", "flip"):
-        with turnover.instances(IDS, view=view):
-            wanted = model(x)
-        with turnover.instances(IDS, view=view):
-            assert torch.equal(other(x), wanted)
+        wanted = run(model, x, view=view)
+        assert torch.equal(run(other, x, view=view), wanted)
 
 
 @pytest.mark.parametrize("duplicate", COPIES)
 def test_a_copy_keeps_what_was_learned_and_learns_on_its_own(duplicate):
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.Identity()), at=["0", "1"]).train()
     x = torch.randn(5, 4, 6)
-    with turnover.instances(IDS):
-        model(x)
+    run(model, x)
     other = duplicate(model)
-    with turnover.instances(IDS):
-        other.eval()(x)
+    run(other.eval(), x)
     first, second = masking_of(model), masking_of(other)
     assert second.learned.batch_dims == [0, 0]
-    with turnover.instances(IDS):
-        other.train()(x)
+    run(other.train(), x)
     assert (first.learned.passes, second.learned.passes) == (1, 2)
     assert second.learned.widths == [8, 8]
     assert first is not second
@@ -70,11 +65,9 @@ def test_both_copies_may_run_in_one_context():
 
 def test_a_moved_model_keeps_what_was_learned():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.Identity()), at=["0", "1"]).train()
-    with turnover.instances(IDS):
-        model(torch.randn(5, 4, 6))
+    run(model, torch.randn(5, 4, 6))
     model._apply(lambda tensor: tensor.clone())  # as .to(another device) does
-    with turnover.instances(IDS):
-        model.eval()(torch.randn(5, 4, 6))
+    run(model.eval(), torch.randn(5, 4, 6))
     assert masking_of(model).learned.batch_dims == [0, 0]
     assert masking_of(model).learned.passes == 1
 
@@ -87,16 +80,14 @@ def test_a_model_may_vanish_inside_a_context():
 def test_functional_call_has_the_same_bits():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        wanted = model(x)
+    wanted = run(model, x)
     weights = {name: value.detach().clone() for name, value in model.named_parameters()}
     with turnover.instances(IDS):
         assert torch.equal(torch.func.functional_call(model, weights, (x,)), wanted)
     everything = {name: value.clone() for name, value in model.state_dict().items()}
     with turnover.instances(IDS):
         assert torch.equal(torch.func.functional_call(model, everything, (x,)), wanted)
-    with turnover.instances(IDS):
-        assert torch.equal(model(x), wanted)
+    assert torch.equal(run(model, x), wanted)
 
 
 def test_gradients_of_a_function_of_the_weights_are_right():

@@ -1,6 +1,7 @@
 """DistributedDataParallel with two real processes equals one process on the joint batch."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import turnover
-from tests.layers.models import assert_same, both_kinds, gradients
+from tests.layers.models import assert_same, both_kinds, gradients, run
 from turnover.errors import RecipeMismatchError
 from turnover.layers.root import masking_of
 
@@ -33,15 +34,14 @@ def batch() -> tuple[Tensor, Tensor]:
 def train_in_parallel(rank: int, folder: str) -> None:
     """Two steps of one process; writes gradients and state."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=WORLD)
+    meeting, patience = f"file://{folder}/meeting", timedelta(minutes=2)
+    torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=WORLD, timeout=patience)
     try:
         model = DistributedDataParallel(make())
         x, y = (values[rank * ROWS : (rank + 1) * ROWS] for values in batch())
         steps = []
         for view in ("keep", "flip"):
-            with turnover.instances(IDS[rank * ROWS : (rank + 1) * ROWS], view=view):
-                loss = (model(x) - y).square().mean()
+            loss = (run(model, x, IDS[rank * ROWS : (rank + 1) * ROWS], view=view) - y).square().mean()
             loss.backward()
             steps.append(gradients(model))
         state = model.state_dict()
@@ -66,7 +66,11 @@ def train_in_parallel(rank: int, folder: str) -> None:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> list[dict]:
     folder = tmp_path_factory.mktemp("ddp")
-    torch.multiprocessing.spawn(train_in_parallel, (str(folder),), nprocs=WORLD)
+    # One more process is enough: this one is the first of the two.
+    second = torch.multiprocessing.get_context("spawn").Process(target=train_in_parallel, args=(1, str(folder)))
+    second.start()
+    train_in_parallel(0, str(folder))
+    second.join()
     return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
 
 
@@ -74,8 +78,7 @@ def test_gradients_of_two_processes_equal_those_of_one_on_the_joint_batch(result
     model = make()
     x, y = batch()
     for step, view in enumerate(("keep", "flip")):
-        with turnover.instances(IDS, view=view):
-            loss = (model(x) - y).square().mean()
+        loss = (run(model, x, IDS, view) - y).square().mean()
         loss.backward()
         wanted = gradients(model)
         for result in results:
@@ -88,8 +91,7 @@ def test_the_prefix_of_the_state_dict_changes_no_bit(results):
     model = make()
     model.load_state_dict({name.removeprefix("module."): value for name, value in state.items()})
     x, _ = batch()
-    with turnover.instances(IDS, view="flip"):
-        found = model(x)
+    found = run(model, x, IDS, "flip")
     with turnover.instances(IDS, view="flip"):
         assert torch.equal(found, make()(x))
 

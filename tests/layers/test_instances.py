@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnover
-from tests.layers.models import wrapped_mlp
+from tests.layers.models import run, wrapped_mlp
 from tests.plain_ids import plain_str
 from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ViewError
 from turnover.layers.root import masking_of
@@ -72,10 +72,8 @@ BAD = {
 def test_every_form_of_ids_gives_the_same_masks(ids):
     model = wrapped_mlp().eval()
     x = torch.randn(3, 6)
-    with turnover.instances(torch.tensor([3, 4, 5])):
-        wanted = model(x)
-    with turnover.instances(ids):
-        assert torch.equal(model(x), wanted)
+    wanted = run(model, x, torch.tensor([3, 4, 5]))
+    assert torch.equal(run(model, x, ids), wanted)
 
 
 @pytest.mark.parametrize(("ids", "message"), BAD.values(), ids=BAD)
@@ -97,8 +95,7 @@ def test_any_63_bit_ids_also_repeated_are_taken_as_they_are(ids):
 def test_repeated_ids_have_the_same_mask():
     model = wrapped_mlp().eval()
     x = torch.randn(1, 6).expand(4, 6)
-    with turnover.instances([9, 2**63 - 1, 9, 2**63 - 1]):
-        output = model(x)
+    output = run(model, x, [9, 2**63 - 1, 9, 2**63 - 1])
     torch.testing.assert_close(output[:2], output[2:])
     assert not torch.allclose(output[0], output[1])
 
@@ -106,8 +103,8 @@ def test_repeated_ids_have_the_same_mask():
 def test_the_number_of_ids_must_be_that_of_the_rows():
     model = wrapped_mlp().train()
     message = r"3 instance ids, but site 'relu1' got a batch of 4 rows \(shape \[4, 40\], batch in dimension 0\)"
-    with pytest.raises(BatchSizeError, match=message), turnover.instances([1, 2, 3]):
-        model(torch.randn(4, 6))
+    with pytest.raises(BatchSizeError, match=message):
+        run(model, torch.randn(4, 6), [1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -133,10 +130,8 @@ def test_bad_views_raise_and_say_what_was_given(view, message):
 def test_views_may_come_in_any_sequence(view):
     model = wrapped_mlp().eval()
     x = torch.randn(2, 6)
-    with turnover.instances([1, 2], view=["keep", "flip"]):
-        wanted = model(x)
-    with turnover.instances([1, 2], view=view):
-        assert torch.equal(model(x), wanted)
+    wanted = run(model, x, [1, 2], view=["keep", "flip"])
+    assert torch.equal(run(model, x, [1, 2], view=view), wanted)
 
 
 def test_repeat_gives_targets_back_after_a_forward_pass():
@@ -172,8 +167,7 @@ def test_two_models_in_one_context_have_masks_of_their_own():
     x = torch.randn(3, 6)
     alone = []
     for model in (first, second):
-        with turnover.instances([1, 2, 3]):
-            alone.append(model(x))
+        alone.append(run(model, x, [1, 2, 3]))
     with turnover.instances([1, 2, 3]):
         assert torch.equal(first(x), alone[0])
         assert torch.equal(second(x), alone[1])
@@ -193,8 +187,7 @@ def test_only_training_passes_with_kept_rows_are_counted():
         (True, ["keep", "flip"], 2),
         (True, "keep", 3),
     ]:
-        with turnover.instances([1, 2], view=view):
-            model.train(training)(x)
+        run(model.train(training), x, [1, 2], view=view)
         assert passes.passes == wanted
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import turnover
-from tests.layers.models import IDS, watched
+from tests.layers.models import IDS, run, watched
 from tests.reference import forward_twin
 from turnover.errors import SiteOutputError, WidthMismatchError
 from turnover.masks import Counter
@@ -38,13 +38,11 @@ class Site(nn.Module):
         return self.make(x)
 
 
-def run(make: Any, x: Tensor | None = None, **options: Any) -> tuple[Any, Tensor]:
+def returned(make: Any) -> tuple[Any, Tensor]:
     """The output of a masked module and what its first tensor would be without a mask."""
-    model = turnover.wrap(Returning(make), at=["site"], **options).train()
-    x = torch.randn(5, 6) if x is None else x
-    with turnover.instances(IDS):
-        output = model(x)
-    return output, model.fc(x)
+    model = turnover.wrap(Returning(make), at=["site"]).train()
+    x = torch.randn(5, 6)
+    return run(model, x), model.fc(x)
 
 
 def masked(h: Tensor) -> Tensor:
@@ -53,13 +51,13 @@ def masked(h: Tensor) -> Tensor:
 
 
 def test_a_tensor_is_masked():
-    output, h = run(lambda h: h)
+    output, h = returned(lambda h: h)
     assert torch.equal(output, masked(h))
 
 
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_the_first_tensor_of_a_tuple_or_list_is_masked(kind):
-    output, h = run(lambda h: kind([h, h + 1, "rest"]))
+    output, h = returned(lambda h: kind([h, h + 1, "rest"]))
     assert type(output) is kind
     assert torch.equal(output[0], masked(h))
     assert torch.equal(output[1], h + 1)
@@ -67,20 +65,20 @@ def test_the_first_tensor_of_a_tuple_or_list_is_masked(kind):
 
 
 def test_the_first_tensor_of_a_namedtuple_is_masked():
-    output, h = run(lambda h: Pair(h, None))
+    output, h = returned(lambda h: Pair(h, None))
     assert isinstance(output, Pair)
     assert torch.equal(output.values, masked(h))
     assert output.rest is None
 
 
 def test_the_first_tensor_of_a_torch_result_is_masked():
-    output, h = run(lambda h: torch.sort(h, dim=1))
+    output, h = returned(lambda h: torch.sort(h, dim=1))
     assert torch.equal(output[0], masked(torch.sort(h, dim=1).values))
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict])
 def test_the_first_tensor_of_a_mapping_is_masked(kind):
-    output, h = run(lambda h: kind(name="x", hidden=h, other=h + 1))
+    output, h = returned(lambda h: kind(name="x", hidden=h, other=h + 1))
     assert type(output) is kind
     assert list(output) == ["name", "hidden", "other"]
     assert torch.equal(output["hidden"], masked(h))
@@ -103,7 +101,7 @@ def test_the_first_tensor_of_a_mapping_is_masked(kind):
 )
 def test_outputs_that_cannot_carry_a_mask_raise(make, kind):
     with pytest.raises(SiteOutputError, match=rf"site 'site' \(Site\) returned {kind}.*Choose the module that makes"):
-        run(make)
+        returned(make)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +119,8 @@ def test_outputs_that_cannot_carry_a_mask_raise(make, kind):
 def test_tensors_that_cannot_carry_a_mask_raise(make, shape, dim):
     model = turnover.wrap(Returning(make), at={"site": dim}).train()
     message = rf"site 'site' got a {shape}; masks on {dim} need a floating-point tensor with at least 2 dimensions"
-    with pytest.raises(SiteOutputError, match=message), turnover.instances(IDS):
-        model(torch.randn(5, 6))
+    with pytest.raises(SiteOutputError, match=message):
+        run(model, torch.randn(5, 6))
 
 
 def test_a_four_dimensional_output_of_a_module_without_parameters_must_be_told():
@@ -137,12 +135,11 @@ def test_a_four_dimensional_output_of_a_module_without_parameters_must_be_told()
     x = torch.randn(5, 1, 4, 4)
     model = turnover.wrap(Image(), at=["relu"])
     message = r"shape \[5, 3, 3, 3\]: are its units channels.*at=\{'relu': 'channels'\}"
-    with pytest.raises(SiteOutputError, match=message), turnover.instances(IDS):
-        model(x)
+    with pytest.raises(SiteOutputError, match=message):
+        run(model, x)
     for dim in ("channels", "features"):
         model = turnover.wrap(Image(), at={"relu": dim})
-        with turnover.instances(IDS):
-            model(x)
+        run(model, x)
 
 
 class Wrong(nn.Linear):
@@ -154,18 +151,17 @@ class Wrong(nn.Linear):
 
 def test_an_output_of_another_width_than_declared_raises():
     model = turnover.wrap(nn.Sequential(Wrong(6, 8), nn.ReLU()), at=["0"])
-    with pytest.raises(WidthMismatchError, match="site '0' has 7 units now and had 8 before"), turnover.instances(IDS):
-        model(torch.randn(5, 6))
+    with pytest.raises(WidthMismatchError, match="site '0' has 7 units now and had 8 before"):
+        run(model, torch.randn(5, 6))
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_width_that_changes_between_passes_raises(training):
     model = turnover.wrap(nn.Sequential(nn.Identity(), nn.ReLU()), at=["0", "1"]).train(training)
-    with turnover.instances(IDS):
-        model(torch.randn(5, 8))
+    run(model, torch.randn(5, 8))
     message = r"site '0' has 9 units now and had 8 before.*If this dimension is time or space"
-    with pytest.raises(WidthMismatchError, match=message), turnover.instances(IDS):
-        model(torch.randn(5, 9))
+    with pytest.raises(WidthMismatchError, match=message):
+        run(model, torch.randn(5, 9))
 
 
 class Twice(nn.Module):
@@ -186,8 +182,7 @@ def test_one_dropout_may_be_called_twice_also_with_two_widths(first, second):
     model = turnover.wrap(plain).train()
     x = torch.randn(5, 6)
     for _ in range(2):  # the second pass knows the first width already
-        with turnover.instances(IDS):
-            a, b = model(x)
+        a, b = run(model, x)
         for i, id in enumerate(IDS):
             h = forward_twin.mask(plain.a(x[i : i + 1]), Counter(), "drop", "features", 0.5, id, "keep")
             torch.testing.assert_close(a[i : i + 1], h)
@@ -200,8 +195,7 @@ def test_a_layer_called_twice_is_masked_twice():
     model = turnover.wrap(nn.Sequential(shared, nn.ReLU(), shared), at=["0"])
     plain = turnover.unwrap(model)
     x = torch.randn(5, 8)
-    with turnover.instances(IDS):
-        found = model(x)
+    found = run(model, x)
 
     def row(i: int, id: int) -> Tensor:
         h = forward_twin.mask(plain[0](x[i : i + 1]), Counter(), "0", "features", 0.5, id, "keep")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import turnover
-from tests.layers.models import IDS, watched, wrapped_mlp
+from tests.layers.models import IDS, run, watched, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.layers.views import factors_by_shift, factors_by_table
 from turnover.masks import Counter, Stream
@@ -109,8 +109,7 @@ def test_masks_made_in_inference_mode_serve_a_training_pass_later():
     x = torch.randn(5, 6)
     with torch.inference_mode(), turnover.instances(IDS):
         inferred = model.eval()(x)
-    with turnover.instances(IDS):
-        trained = model.train()(x)
+    trained = run(model.train(), x)
     trained.sum().backward()
     assert torch.equal(trained, inferred)
 

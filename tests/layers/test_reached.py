@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import turnover
-from tests.layers.models import IDS, Branch, watched, wrapped_mlp
+from tests.layers.models import IDS, Branch, run, watched, wrapped_mlp
 from turnover.errors import SiteNotReachedError
 
 
@@ -15,8 +15,7 @@ from turnover.errors import SiteNotReachedError
 def test_a_skipped_branch_raises_and_names_the_site(training, view):
     model = turnover.wrap(Branch(), at=["first", "second"]).train(training)
     x = torch.randn(5, 6)
-    with turnover.instances(IDS, view=view):
-        model(x)
+    run(model, x, view=view)
     message = r"1 of 2 sites did not run in this forward pass: 'second'\. Likely causes.*turnover\.plan"
     with pytest.raises(SiteNotReachedError, match=message), turnover.instances(IDS, view=view):
         model(x, skip=True)
@@ -48,8 +47,7 @@ def test_calling_only_a_part_of_the_model_raises_at_the_end_of_the_context():
 def test_calling_the_parts_one_after_the_other_is_fine():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    with turnover.instances(IDS):
-        wanted = model(x)
+    wanted = run(model, x)
     with turnover.instances(IDS):
         for part in model:
             x = part(x)
@@ -70,10 +68,9 @@ def test_an_error_inside_the_context_is_not_hidden_and_the_next_context_works():
     model = wrapped_mlp().train()
     with pytest.raises(ZeroDivisionError), turnover.instances(IDS):
         raise ZeroDivisionError
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), turnover.instances(IDS):
-        model(torch.randn(5, 7))
-    with turnover.instances(IDS):
-        assert model(torch.randn(5, 6)).shape == (5, 3)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        run(model, torch.randn(5, 7))
+    assert run(model, torch.randn(5, 6)).shape == (5, 3)
 
 
 def encoder(**options) -> nn.TransformerEncoder:
@@ -128,11 +125,7 @@ class ReadsNumber(nn.Module):
 
 def test_a_module_that_reads_the_rate_of_a_replaced_dropout_raises():
     model = turnover.wrap(ReadsNumber())
-    with (
-        pytest.raises(SiteNotReachedError, match="reads the p of the dropout 'drop' as a number"),
-        turnover.instances(IDS),
-    ):
-        model(torch.randn(5, 6))
+    with pytest.raises(SiteNotReachedError, match="reads the p of the dropout 'drop' as a number"):
+        run(model, torch.randn(5, 6))
     model.call = True
-    with turnover.instances(IDS):
-        model(torch.randn(5, 6))
+    run(model, torch.randn(5, 6))

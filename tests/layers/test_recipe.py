@@ -5,10 +5,10 @@ import copy
 import pytest
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import turnover
-from tests.layers.models import IDS, mlp, wrapped_mlp
+from tests.layers.models import mlp, run, wrapped_mlp
 from turnover.errors import RecipeMismatchError
 from turnover.layers import RECIPE_KEY, Recipe, SiteRecipe
 from turnover.layers.recipe import Learned, from_tensor, to_tensor
@@ -22,14 +22,8 @@ def sequence_model(seed: int = 0) -> nn.Module:
 
 def trained(model: nn.Module, passes: int = 3) -> nn.Module:
     for _ in range(passes):
-        with turnover.instances(IDS):
-            model.train()(torch.randn(5, 4, 6))
+        run(model.train(), torch.randn(5, 4, 6))
     return model
-
-
-def output(model: nn.Module, x: Tensor, view="keep") -> Tensor:
-    with turnover.instances(IDS, view=view):
-        return model(x)
 
 
 def test_the_state_dict_has_one_more_key_a_uint8_tensor():
@@ -69,7 +63,7 @@ def test_safetensors_round_trip(tmp_path):
     other = sequence_model()
     other.load_state_dict(safetensors.torch.load_file(tmp_path / "model.safetensors"))
     x = torch.randn(5, 4, 6)
-    assert torch.equal(output(other, x), output(model, x))
+    assert torch.equal(run(other, x), run(model, x))
     assert masking_of(other).learned == masking_of(model).learned
 
 
@@ -131,7 +125,7 @@ def test_loading_gives_the_same_masks(assign):
     model, other = trained(sequence_model()), sequence_model()
     other.load_state_dict(copy.deepcopy(model.state_dict()), assign=assign)
     x = torch.randn(5, 4, 6)
-    assert torch.equal(output(other, x, "flip"), output(model, x, "flip"))
+    assert torch.equal(run(other, x, view="flip"), run(model, x, view="flip"))
     assert masking_of(other).learned == masking_of(model).learned
 
 
@@ -143,7 +137,7 @@ def test_a_model_from_the_meta_device_has_the_right_bits_after_loading():
     empty.to_empty(device="cpu")
     empty.load_state_dict(model.state_dict())
     x = torch.randn(5, 4, 6)
-    assert torch.equal(output(empty, x), output(model, x))
+    assert torch.equal(run(empty, x), run(model, x))
 
 
 def test_a_model_from_the_meta_device_has_the_right_bits_after_assigning():
@@ -152,7 +146,7 @@ def test_a_model_from_the_meta_device_has_the_right_bits_after_assigning():
         empty = sequence_model()
     empty.load_state_dict(model.state_dict(), assign=True)
     x = torch.randn(5, 4, 6)
-    assert torch.equal(output(empty, x), output(model, x))
+    assert torch.equal(run(empty, x), run(model, x))
     assert masking_of(empty).learned.batch_dims == [0, 0]
 
 
@@ -177,7 +171,7 @@ def test_the_state_dict_of_a_model_on_the_meta_device_has_a_real_recipe():
 def test_weights_put_in_without_load_state_dict_are_noticed_at_the_next_pass(how):
     model = wrapped_mlp(seed=1).eval()
     x = torch.randn(5, 6)
-    output(model, x)
+    run(model, x)
     other = wrapped_mlp(seed=2).state_dict()[RECIPE_KEY]
     if how == "written":
         model.get_buffer(RECIPE_KEY).copy_(other)
@@ -187,14 +181,14 @@ def test_weights_put_in_without_load_state_dict_are_noticed_at_the_next_pass(how
         del model._buffers[RECIPE_KEY]
         model._buffers[RECIPE_KEY] = other.clone()
     with pytest.raises(RecipeMismatchError, match=r"weights in this model were trained with other masks(.|\n)*seed 2"):
-        output(model, x)
+        run(model, x)
     assert model(x).shape == (5, 3)  # the full network needs no masks
 
 
 def test_weights_of_the_same_recipe_put_in_by_hand_bring_what_they_have_learned():
     source, model = trained(sequence_model()), sequence_model()
     model._buffers[RECIPE_KEY] = source.state_dict()[RECIPE_KEY].clone()
-    output(model.eval(), torch.randn(5, 4, 6))
+    run(model.eval(), torch.randn(5, 4, 6))
     assert masking_of(model).learned == masking_of(source).learned
 
 

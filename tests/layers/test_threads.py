@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import turnover
-from tests.layers.models import IDS, wrapped_mlp
+from tests.layers.models import IDS, run, wrapped_mlp
 from turnover.errors import MissingInstancesError, NestedInstancesError
 from turnover.layers.instances import active_instances
 
@@ -20,11 +20,10 @@ def test_two_threads_with_different_ids_do_not_see_each_other():
     x = torch.randn(5, 6)
     wanted = []
     for ids in (IDS, OTHERS):
-        with turnover.instances(ids):
-            wanted.append(model(x))
+        wanted.append(run(model, x, ids))
     inside = threading.Barrier(2)
 
-    def run(ids: list[int]) -> list[torch.Tensor]:
+    def in_thread(ids: list[int]) -> list[torch.Tensor]:
         outputs = []
         for _ in range(20):
             with turnover.instances(ids):
@@ -34,7 +33,7 @@ def test_two_threads_with_different_ids_do_not_see_each_other():
         return outputs
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(run, (IDS, OTHERS)))
+        found = list(pool.map(in_thread, (IDS, OTHERS)))
     for outputs, output in zip(found, wanted, strict=True):
         assert all(torch.equal(one, output) for one in outputs)
 
@@ -63,10 +62,9 @@ def test_tasks_with_different_ids_do_not_see_each_other():
     plain = model(x)
     wanted = []
     for ids in (IDS, OTHERS):
-        with turnover.instances(ids):
-            wanted.append(model(x))
+        wanted.append(run(model, x, ids))
 
-    async def run(ids: list[int]) -> torch.Tensor:
+    async def in_task(ids: list[int]) -> torch.Tensor:
         with turnover.instances(ids):
             await asyncio.sleep(0.01)
             output = model(x)
@@ -78,7 +76,7 @@ def test_tasks_with_different_ids_do_not_see_each_other():
         return model(x)
 
     async def main() -> list[torch.Tensor]:
-        return await asyncio.gather(run(IDS), run(OTHERS), without())
+        return await asyncio.gather(in_task(IDS), in_task(OTHERS), without())
 
     found = asyncio.run(main())
     assert all(torch.equal(a, b) for a, b in zip(found, [*wanted, plain], strict=True))

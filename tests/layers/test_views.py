@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, watched, wrapped_mlp
+from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, watched, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError, MissingInstancesError
 from turnover.masks import Codebook, Counter, Volatile
@@ -27,8 +27,7 @@ def test_feature_masks_equal_the_slow_twin(view, keep, dtype):
     plain = mlp().to(dtype)
     model = turnover.wrap(plain, at=SITES, keep=keep)
     x = torch.randn(5, 6, dtype=dtype)
-    with turnover.instances(IDS, view=view):
-        found = model(x)
+    found = run(model, x, view=view)
     wanted = forward_twin.forward(plain, x, ids=IDS, views=view, sites=dict.fromkeys(SITES, ("features", keep)))
     small = 1e-12 if dtype == torch.float64 else 1e-5
     torch.testing.assert_close(found, wanted, rtol=small, atol=small)
@@ -40,8 +39,7 @@ def test_channel_masks_equal_the_slow_twin(view, keep, dtype):
     plain = cnn().to(dtype)
     model = turnover.wrap(plain, at={"1": "channels", "4": "channels"}, keep=keep)
     x = torch.randn(5, 2, 8, 8, dtype=dtype)
-    with turnover.instances(IDS, view=view):
-        found = model(x)
+    found = run(model, x, view=view)
     sites = {"1": ("channels", keep), "4": ("channels", keep)}
     small = 1e-12 if dtype == torch.float64 else 1e-5
     torch.testing.assert_close(
@@ -55,8 +53,7 @@ def test_every_mask_source_equals_the_slow_twin(source):
     model = turnover.wrap(plain, at=SITES, masks=source, keep=0.6)
     x = torch.randn(5, 6)
     views = VIEWS[-1]
-    with turnover.instances(IDS, view=views):
-        found = model(x)
+    found = run(model, x, view=views)
     sites = dict.fromkeys(SITES, ("features", 0.6))
     torch.testing.assert_close(found, forward_twin.forward(plain, x, ids=IDS, views=views, sites=sites, source=source))
 
@@ -65,8 +62,7 @@ def test_sites_may_have_keep_rates_of_their_own():
     plain = nn.Sequential(nn.Linear(6, 40), turnover.TurnOverDropout(0.2), nn.Linear(40, 70), nn.ReLU())
     model = turnover.wrap(plain, at=["3"], keep=0.7)
     x = torch.randn(5, 6)
-    with turnover.instances(IDS, view="flip"):
-        found = model(x)
+    found = run(model, x, view="flip")
     sites = {"1": ("features", 0.2), "3": ("features", 0.7)}
     torch.testing.assert_close(found, forward_twin.forward(plain.eval(), x, ids=IDS, views="flip", sites=sites))
 
@@ -92,11 +88,9 @@ def test_mixed_views_equal_the_rows_of_single_views():
     x = torch.randn(5, 6)
     rows = {}
     for view in ("keep", "flip", "full"):
-        with turnover.instances(IDS, view=view):
-            rows[view] = model(x)
+        rows[view] = run(model, x, view=view)
     mixed = VIEWS[-1]
-    with turnover.instances(IDS, view=mixed):
-        found = model(x)
+    found = run(model, x, view=mixed)
     torch.testing.assert_close(found, torch.stack([rows[view][i] for i, view in enumerate(mixed)]))
 
 
@@ -153,8 +147,7 @@ def test_masks_do_not_depend_on_the_random_state():
     for seed in (1, 2):
         torch.manual_seed(seed)
         before = torch.get_rng_state()
-        with turnover.instances(IDS):
-            outputs.append(model(x))
+        outputs.append(run(model, x))
         assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(*outputs)
 
@@ -163,12 +156,9 @@ def test_masks_do_not_depend_on_batch_order_or_company():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
     order = torch.tensor([3, 1, 4, 0, 2])
-    with turnover.instances(IDS):
-        whole = model(x)
-    with turnover.instances(torch.tensor(IDS)[order]):
-        torch.testing.assert_close(model(x[order]), whole[order])
-    with turnover.instances(IDS[2:4]):
-        torch.testing.assert_close(model(x[2:4]), whole[2:4])
+    whole = run(model, x)
+    torch.testing.assert_close(run(model, x[order], torch.tensor(IDS)[order]), whole[order])
+    torch.testing.assert_close(run(model, x[2:4], IDS[2:4]), whole[2:4])
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
@@ -176,10 +166,8 @@ def test_masks_do_not_depend_on_batch_order_or_company():
 def test_a_batch_of_one_is_expanded_in_eval_mode_and_equals_the_repeated_batch(make, view):
     model = make().eval()
     x = torch.randn(1, 6)
-    with turnover.instances(IDS, view=view):
-        expanded = model(x)
-    with turnover.instances(IDS, view=view):
-        repeated = model(x.expand(5, 6).contiguous())
+    expanded = run(model, x, view=view)
+    repeated = run(model, x.expand(5, 6).contiguous(), view=view)
     torch.testing.assert_close(expanded, repeated, rtol=1e-6, atol=1e-6)
 
 
@@ -187,10 +175,8 @@ def test_channels_and_positions_are_expanded_too():
     model = turnover.wrap(cnn(), at={"1": "channels", "4": "channels"}).eval()
     x = torch.randn(1, 2, 8, 8)
     for view in ("flip", "full"):
-        with turnover.instances(IDS, view=view):
-            expanded = model(x)
-        with turnover.instances(IDS, view=view):
-            torch.testing.assert_close(expanded, model(x.expand(5, 2, 8, 8)), rtol=1e-5, atol=1e-6)
+        expanded = run(model, x, view=view)
+        torch.testing.assert_close(expanded, run(model, x.expand(5, 2, 8, 8), view=view), rtol=1e-5, atol=1e-6)
 
 
 def test_an_expanded_activation_may_be_changed_in_place():
@@ -203,25 +189,18 @@ def test_an_expanded_activation_may_be_changed_in_place():
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_a_batch_of_one_is_not_expanded_in_training_mode(view):
     model = wrapped_mlp().train()
-    with (
-        pytest.raises(BatchSizeError, match=r"5 instance ids.*site 'relu1'.*1 rows.*one id for every row\."),
-        turnover.instances(IDS, view=view),
-    ):
-        model(torch.randn(1, 6))
+    with pytest.raises(BatchSizeError, match=r"5 instance ids.*site 'relu1'.*1 rows.*one id for every row\."):
+        run(model, torch.randn(1, 6), view=view)
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_a_batch_of_another_size_raises_in_eval_mode(view):
     model = wrapped_mlp().eval()
-    with (
-        pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which is expanded"),
-        turnover.instances(IDS, view=view),
-    ):
-        model(torch.randn(4, 6))
+    with pytest.raises(BatchSizeError, match=r"5 instance ids.*4 rows.*or 1, which is expanded"):
+        run(model, torch.randn(4, 6), view=view)
 
 
 def test_the_full_view_in_training_mode_is_the_plain_model():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    with turnover.instances(IDS, view="full"):
-        assert torch.equal(model(x), turnover.unwrap(model)(x))
+    assert torch.equal(run(model, x, view="full"), turnover.unwrap(model)(x))
