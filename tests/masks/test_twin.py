@@ -23,52 +23,27 @@ keeps = st.floats(0, 1, exclude_min=True, exclude_max=True) | st.sampled_from(
 )
 
 
-def assert_equal_to_twin(source, seed, site, ids, width, keep):
+def codebook_of(seed, picks, shelf):
+    return Codebook(seed, rows=picks * shelf, picks=picks)
+
+
+SOURCES = {
+    "counter": st.builds(Counter, seeds),
+    "volatile": st.builds(Volatile, seeds, block=st.integers(1, 64) | st.sampled_from([1024, 4096])),
+    "codebook": st.builds(codebook_of, seeds, st.integers(1, 5), st.integers(1, 40) | st.sampled_from([1024])),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@given(data=st.data(), site=sites, ids=id_lists, width=widths, keep=keeps)
+@settings(max_examples=60)
+def test_every_source_equals_its_twin(kind, data, site, ids, width, keep):
+    source = data.draw(SOURCES[kind])
     (words,) = source.words(torch.tensor(ids), [Stream(site, width, keep)])
     assert words.dtype == torch.int32
-    twin = mask_twin.twin_bits(
-        source.kind,
-        seed=seed,
-        site=site,
-        keep=keep,
-        ids=ids,
-        width=width,
-        options=source.options(),
-    )
+    options = {"seed": source.seed, "options": source.options()}
+    twin = mask_twin.twin_bits(kind, site=site, keep=keep, ids=ids, width=width, **options)
     assert np.array_equal(unpack(words, width).numpy(), twin)
-
-
-@given(seed=seeds, site=sites, ids=id_lists, width=widths, keep=keeps)
-def test_counter_equals_twin(seed, site, ids, width, keep):
-    assert_equal_to_twin(Counter(seed), seed, site, ids, width, keep)
-
-
-@given(
-    seed=seeds,
-    site=sites,
-    ids=id_lists,
-    width=widths,
-    keep=keeps,
-    block=st.integers(1, 64) | st.sampled_from([1024, 4096]),
-)
-@settings(max_examples=60)
-def test_volatile_equals_twin(seed, site, ids, width, keep, block):
-    assert_equal_to_twin(Volatile(seed, block=block), seed, site, ids, width, keep)
-
-
-@given(
-    seed=seeds,
-    site=sites,
-    ids=id_lists,
-    width=widths,
-    keep=keeps,
-    picks=st.integers(1, 5),
-    shelf=st.integers(1, 40) | st.sampled_from([1024]),
-)
-@settings(max_examples=60)
-def test_codebook_equals_twin(seed, site, ids, width, keep, picks, shelf):
-    source = Codebook(seed, rows=picks * shelf, picks=picks)
-    assert_equal_to_twin(source, seed, site, ids, width, keep)
 
 
 @given(seed=seeds, site=sites)
