@@ -79,3 +79,16 @@ def test_data_in_any_form_gives_the_same_rows(data):
     assert [batch.rows for batch in batches] == [3, 1]
     assert torch.equal(inputs, X)
     assert torch.cat([batch.ids for batch in batches]).tolist() == [0, 1, 2, 3]
+
+
+def test_a_regression_with_one_output_compares_each_row_with_its_own_target():
+    outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([0.0, 4.0])
+    assert default_loss(targets)(outputs, targets).tolist() == [1.0, 4.0]
+    with pytest.raises(TargetError, match=r"outputs have shape \[2, 3\] and targets \[2\]"):
+        default_loss(targets)(torch.zeros(2, 3), targets)
+
+
+def test_ignored_tokens_do_not_count_in_the_default_loss():
+    outputs, targets = torch.randn(1, 4, 5), torch.tensor([[2, 1, -100, -100]])
+    short = default_loss(targets)(outputs[:, :2], targets[:, :2])
+    assert torch.allclose(default_loss(targets)(outputs, targets), short)

@@ -85,11 +85,11 @@ def test_a_whole_model_can_be_one_checkpoint():
     plain, _ = pair()
     x = torch.randn(5, 6)
     run(plain, x).square().sum().backward()
-    wanted = gradients(plain)
+    expected = gradients(plain)
     with turnover.instances(IDS):
         loss = checkpoint(plain, x, **CARRIED).square().sum()
     loss.backward()
-    assert_same(gradients(plain), wanted)
+    assert_same(gradients(plain), expected)
 
 
 def test_ids_that_change_after_the_forward_pass_do_not_change_the_recomputation():
@@ -137,10 +137,10 @@ def test_a_backward_pass_outside_of_the_context_is_right():
     x = torch.randn(5, 6)
     with turnover.instances(IDS):
         plain(x).sum().backward()
-    wanted = gradients(plain)
+    expected = gradients(plain)
     loss = run(plain, x).sum()
     loss.backward()
-    assert_same(gradients(plain), wanted)
+    assert_same(gradients(plain), expected)
 
 
 def test_accumulated_gradients_equal_the_sum_over_contexts():

@@ -236,9 +236,9 @@ def test_two_copies_of_a_compiled_model_have_masks_of_their_own():
 def test_a_compiled_part_of_a_model_equals_eager():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    wanted = run(model, x)
+    expected = run(model, x)
     model.relu2.compile(backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(run(model, x), wanted)
+    torch.testing.assert_close(run(model, x), expected)
 
 
 def test_a_context_inside_a_compiled_function_has_the_right_ids():

@@ -34,8 +34,8 @@ def test_a_copy_has_the_same_bits(make, duplicate):
     other = duplicate(model)
     x = torch.randn(5, 6)
     for view in ("keep", "flip"):
-        wanted = run(model, x, view=view)
-        assert torch.equal(run(other, x, view=view), wanted)
+        expected = run(model, x, view=view)
+        assert torch.equal(run(other, x, view=view), expected)
 
 
 @pytest.mark.parametrize("duplicate", COPIES)
@@ -80,14 +80,14 @@ def test_a_model_may_vanish_inside_a_context():
 def test_functional_call_has_the_same_bits():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    wanted = run(model, x)
+    expected = run(model, x)
     weights = {name: value.detach().clone() for name, value in model.named_parameters()}
     with turnover.instances(IDS):
-        assert torch.equal(torch.func.functional_call(model, weights, (x,)), wanted)
+        assert torch.equal(torch.func.functional_call(model, weights, (x,)), expected)
     everything = {name: value.clone() for name, value in model.state_dict().items()}
     with turnover.instances(IDS):
-        assert torch.equal(torch.func.functional_call(model, everything, (x,)), wanted)
-    assert torch.equal(run(model, x), wanted)
+        assert torch.equal(torch.func.functional_call(model, everything, (x,)), expected)
+    assert torch.equal(run(model, x), expected)
 
 
 def test_gradients_of_a_function_of_the_weights_are_right():
@@ -99,8 +99,8 @@ def test_gradients_of_a_function_of_the_weights_are_right():
         return torch.func.functional_call(model, values, (x,)).square().sum()
 
     with turnover.instances(IDS):
-        wanted = torch.autograd.grad(loss(weights), list(weights.values()))
+        expected = torch.autograd.grad(loss(weights), list(weights.values()))
     with turnover.instances(IDS):
         found = torch.func.grad(loss)({name: value.detach() for name, value in weights.items()})
-    for one, other in zip(found.values(), wanted, strict=True):
+    for one, other in zip(found.values(), expected, strict=True):
         torch.testing.assert_close(one, other)

@@ -80,9 +80,9 @@ def test_gradients_of_two_processes_equal_those_of_one_on_the_joint_batch(result
     for step, view in enumerate(("keep", "flip")):
         loss = (run(model, x, IDS, view) - y).square().mean()
         loss.backward()
-        wanted = gradients(model)
+        expected = gradients(model)
         for result in results:
-            assert_same(result["steps"][step], wanted, rtol=1e-5, atol=1e-7)
+            assert_same(result["steps"][step], expected, rtol=1e-5, atol=1e-7)
 
 
 def test_the_prefix_of_the_state_dict_changes_no_bit(results):

@@ -72,8 +72,8 @@ BAD = {
 def test_every_form_of_ids_gives_the_same_masks(ids):
     model = wrapped_mlp().eval()
     x = torch.randn(3, 6)
-    wanted = run(model, x, torch.tensor([3, 4, 5]))
-    assert torch.equal(run(model, x, ids), wanted)
+    expected = run(model, x, torch.tensor([3, 4, 5]))
+    assert torch.equal(run(model, x, ids), expected)
 
 
 @pytest.mark.parametrize(("ids", "message"), BAD.values(), ids=BAD)
@@ -130,8 +130,8 @@ def test_bad_views_raise_and_say_what_was_given(view, message):
 def test_views_may_come_in_any_sequence(view):
     model = wrapped_mlp().eval()
     x = torch.randn(2, 6)
-    wanted = run(model, x, [1, 2], view=["keep", "flip"])
-    assert torch.equal(run(model, x, [1, 2], view=view), wanted)
+    expected = run(model, x, [1, 2], view=["keep", "flip"])
+    assert torch.equal(run(model, x, [1, 2], view=view), expected)
 
 
 def test_repeat_gives_targets_back_after_a_forward_pass():
@@ -154,11 +154,11 @@ def test_a_context_can_be_entered_again():
     x = torch.randn(3, 6)
     now = turnover.instances([1, 2, 3])
     with now:
-        wanted = model(x)
+        expected = model(x)
     with now:
         with pytest.raises(RepeatBeforeForwardError):
             now.repeat(x)
-        assert torch.equal(model(x), wanted)
+        assert torch.equal(model(x), expected)
 
 
 def test_two_models_in_one_context_have_masks_of_their_own():
@@ -178,7 +178,7 @@ def test_only_training_passes_with_kept_rows_are_counted():
     model = wrapped_mlp()
     passes = masking_of(model).learned
     x = torch.randn(2, 6)
-    for training, view, wanted in [
+    for training, view, expected in [
         (True, "keep", 1),
         (True, "flip", 1),
         (True, "full", 1),
@@ -188,7 +188,7 @@ def test_only_training_passes_with_kept_rows_are_counted():
         (True, "keep", 3),
     ]:
         run(model.train(training), x, [1, 2], view=view)
-        assert passes.passes == wanted
+        assert passes.passes == expected
 
 
 def test_every_pass_in_one_context_is_counted():

@@ -32,17 +32,17 @@ def zero_patterns(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
 def test_a_cast_model_has_the_bits_of_float32(dtype):
-    wanted = zero_patterns(ones_mlp(), torch.ones(5, 6))
+    expected = zero_patterns(ones_mlp(), torch.ones(5, 6))
     found = zero_patterns(ones_mlp().to(dtype), torch.ones(5, 6, dtype=dtype))
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
-    assert all(0.1 < float(pattern.float().mean()) < 0.9 for pattern in wanted)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(0.1 < float(pattern.float().mean()) < 0.9 for pattern in expected)
 
 
 def test_autocast_has_the_bits_of_float32():
-    wanted = zero_patterns(ones_mlp(), torch.ones(5, 6))
+    expected = zero_patterns(ones_mlp(), torch.ones(5, 6))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = zero_patterns(ones_mlp(), torch.ones(5, 6))
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_activations_stay_in_the_type_of_autocast():
@@ -54,13 +54,13 @@ def test_activations_stay_in_the_type_of_autocast():
 
 def test_the_default_type_of_torch_changes_no_factor():
     words = torch.tensor([[5, -1]], dtype=torch.int32)
-    wanted = factors_by_shift(words, 40, torch.tensor([1]), 0.3, torch.float64)
+    expected = factors_by_shift(words, 40, torch.tensor([1]), 0.3, torch.float64)
     torch.set_default_dtype(torch.float16)
     try:
         found = factors_by_shift(words, 40, torch.tensor([1]), 0.3, torch.float64)
     finally:
         torch.set_default_dtype(torch.float32)
-    assert torch.equal(found, wanted)
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -69,11 +69,11 @@ def test_the_default_type_of_torch_changes_no_factor():
 def test_factors_equal_the_slow_twin_exactly(dtype, keep, view):
     (words,) = Counter(1).words(torch.tensor(IDS), [Stream("a", 45, keep)])
     name = ("keep", "flip", "full")[view]
-    wanted = torch.tensor(
+    expected = torch.tensor(
         [forward_twin.unit_factors(Counter(1), "a", 45, keep, id, name) for id in IDS], dtype=torch.float64
     ).to(dtype)
-    assert torch.equal(factors_by_table(words, 45, view, keep, dtype), wanted)
-    assert torch.equal(factors_by_shift(words, 45, torch.full((5,), view), keep, dtype), wanted)
+    assert torch.equal(factors_by_table(words, 45, view, keep, dtype), expected)
+    assert torch.equal(factors_by_shift(words, 45, torch.full((5,), view), keep, dtype), expected)
 
 
 @given(

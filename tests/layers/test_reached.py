@@ -47,11 +47,11 @@ def test_calling_only_a_part_of_the_model_raises_at_the_end_of_the_context():
 def test_calling_the_parts_one_after_the_other_is_fine():
     model = wrapped_mlp().train()
     x = torch.randn(5, 6)
-    wanted = run(model, x)
+    expected = run(model, x)
     with turnover.instances(IDS):
         for part in model:
             x = part(x)
-    assert torch.equal(x, wanted)
+    assert torch.equal(x, expected)
 
 
 def test_a_context_in_which_nothing_ran_raises():
@@ -91,10 +91,10 @@ def test_an_encoder_in_eval_mode_without_gradients_reaches_its_sites(at, padded)
     options = {"src_key_padding_mask": padding} if padded else {}
     for view in ("keep", "flip"):
         with torch.enable_grad(), turnover.instances(IDS, view=view):
-            wanted = model(x, **options)
+            expected = model(x, **options)
         for mode in (torch.no_grad, torch.inference_mode):
             with mode(), turnover.instances(IDS, view=view):
-                torch.testing.assert_close(model(x, **options), wanted)
+                torch.testing.assert_close(model(x, **options), expected)
 
 
 def test_the_fused_encoder_would_have_gone_around_its_sites():

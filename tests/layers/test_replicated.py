@@ -54,10 +54,10 @@ def test_a_replicated_module_equals_its_copies_in_outputs_and_gradients(name, tr
     copies = [module.train(training) for module in copies_of(make)]
     module = Replicated([copy.deepcopy(one) for one in copies], knowing(False))
     x = torch.randn(REPLICAS * shape[0], *shape[1:])
-    wanted, found = loop(copies, x), module(x)
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
-    direction = torch.randn_like(wanted)
-    (wanted * direction).sum().backward()
+    expected, found = loop(copies, x), module(x)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    direction = torch.randn_like(expected)
+    (expected * direction).sum().backward()
     (found * direction).sum().backward()
     for path, parameter in module.named_parameters():
         each = torch.stack([one.get_parameter(path).grad for one in copies])
@@ -73,10 +73,10 @@ def test_rows_of_the_trunk_are_expanded_and_get_the_mean_gradient(name):
     module = Replicated([copy.deepcopy(one) for one in copies], knowing(True))
     x = torch.randn(shape, requires_grad=True)
     found = module(x)
-    wanted = torch.cat([one(x) for one in copies])
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
-    direction = torch.randn_like(wanted)
-    (mean_gradient,) = torch.autograd.grad((wanted * direction).sum() / REPLICAS, x)
+    expected = torch.cat([one(x) for one in copies])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    direction = torch.randn_like(expected)
+    (mean_gradient,) = torch.autograd.grad((expected * direction).sum() / REPLICAS, x)
     (gradient,) = torch.autograd.grad((found * direction).sum(), x)
     torch.testing.assert_close(gradient, mean_gradient, rtol=1e-4, atol=1e-5)
 
@@ -86,8 +86,8 @@ def test_attention_with_two_trunk_inputs_and_a_mask_for_all_equals_its_copies():
     module = Replicated([copy.deepcopy(one) for one in copies], knowing(True))
     x, forbidden = torch.randn(4, 5, 8), torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
     found, weights = module(x, x, x, attn_mask=forbidden, need_weights=False)
-    wanted = torch.cat([one(x, x, x, attn_mask=forbidden, need_weights=False)[0] for one in copies])
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    expected = torch.cat([one(x, x, x, attn_mask=forbidden, need_weights=False)[0] for one in copies])
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
     assert weights is None
 
 

@@ -18,9 +18,9 @@ OTHERS = [11, 12, 13, 14, 15]
 def test_two_threads_with_different_ids_do_not_see_each_other():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
-    wanted = []
+    expected = []
     for ids in (IDS, OTHERS):
-        wanted.append(run(model, x, ids))
+        expected.append(run(model, x, ids))
     inside = threading.Barrier(2)
 
     def in_thread(ids: list[int]) -> list[torch.Tensor]:
@@ -34,7 +34,7 @@ def test_two_threads_with_different_ids_do_not_see_each_other():
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(in_thread, (IDS, OTHERS)))
-    for outputs, output in zip(found, wanted, strict=True):
+    for outputs, output in zip(found, expected, strict=True):
         assert all(torch.equal(one, output) for one in outputs)
 
 
@@ -60,9 +60,9 @@ def test_tasks_with_different_ids_do_not_see_each_other():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
     plain = model(x)
-    wanted = []
+    expected = []
     for ids in (IDS, OTHERS):
-        wanted.append(run(model, x, ids))
+        expected.append(run(model, x, ids))
 
     async def in_task(ids: list[int]) -> torch.Tensor:
         with turnover.instances(ids):
@@ -79,7 +79,7 @@ def test_tasks_with_different_ids_do_not_see_each_other():
         return await asyncio.gather(in_task(IDS), in_task(OTHERS), without())
 
     found = asyncio.run(main())
-    assert all(torch.equal(a, b) for a, b in zip(found, [*wanted, plain], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(found, [*expected, plain], strict=True))
 
 
 def test_leaving_a_context_restores_none():
@@ -92,10 +92,10 @@ def test_a_nested_context_raises_and_leaves_the_outer_one_active():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
     with turnover.instances(IDS):
-        wanted = model(x)
+        expected = model(x)
         with (
             pytest.raises(NestedInstancesError, match=r"inside another one.*one view per row"),
             turnover.instances(OTHERS),
         ):
             pass
-        assert torch.equal(model(x), wanted)
+        assert torch.equal(model(x), expected)

@@ -8,6 +8,7 @@ import turnover
 from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, watched, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError, MissingInstancesError
+from turnover.layers.root import masking_of
 from turnover.masks import Codebook, Counter, Volatile
 
 VIEWS = ["keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]]
@@ -28,9 +29,9 @@ def test_feature_masks_equal_the_slow_twin(view, keep, dtype):
     model = turnover.wrap(plain, at=SITES, keep=keep)
     x = torch.randn(5, 6, dtype=dtype)
     found = run(model, x, view=view)
-    wanted = forward_twin.forward(plain, x, ids=IDS, views=view, sites=dict.fromkeys(SITES, ("features", keep)))
+    expected = forward_twin.forward(plain, x, ids=IDS, views=view, sites=dict.fromkeys(SITES, ("features", keep)))
     small = 1e-12 if dtype == torch.float64 else 1e-5
-    torch.testing.assert_close(found, wanted, rtol=small, atol=small)
+    torch.testing.assert_close(found, expected, rtol=small, atol=small)
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
@@ -56,6 +57,7 @@ def test_every_mask_source_equals_the_slow_twin(source):
     found = run(model, x, view=views)
     sites = dict.fromkeys(SITES, ("features", 0.6))
     torch.testing.assert_close(found, forward_twin.forward(plain, x, ids=IDS, views=views, sites=sites, source=source))
+    assert masking_of(model).recipe.kind == source.kind
 
 
 def test_sites_may_have_keep_rates_of_their_own():

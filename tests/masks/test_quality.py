@@ -196,9 +196,7 @@ def test_a_million_ids_in_each_range_never_share_a_mask(source):
     half = 500_000
     starts = [0, *(2**power - half for power in (24, 31, 53, 62))]
     ids = torch.cat([torch.arange(start, start + 2 * half) for start in starts])
-    source = (
-        source(seed=10) if source is Counter else source(seed=10, block=2**16)
-    )
+    source = source(seed=10) if source is Counter else source(seed=10, block=2**16)
     # 64 units: true coins would collide once in a million such tests.
     assert_no_two_alike(words_of(source, ids, width=64))
 

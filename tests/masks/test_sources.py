@@ -52,11 +52,11 @@ def test_bits_do_not_depend_on_the_order_or_the_rest_of_the_batch(source, ids, s
     assert torch.equal(part, whole[places])
 
 
-@given(source=sources, ids=id_lists, wanted=st.lists(streams, min_size=1, max_size=5))
+@given(source=sources, ids=id_lists, expected=st.lists(streams, min_size=1, max_size=5))
 @settings(max_examples=50)
-def test_bits_do_not_depend_on_other_streams_of_the_same_call(source, ids, wanted):
-    together = source.words(torch.tensor(ids), wanted)
-    for words, stream in zip(together, wanted, strict=True):
+def test_bits_do_not_depend_on_other_streams_of_the_same_call(source, ids, expected):
+    together = source.words(torch.tensor(ids), expected)
+    for words, stream in zip(together, expected, strict=True):
         assert words.dtype == torch.int32
         assert words.shape == (len(ids), -(-stream.width // 32))
         assert torch.equal(unpack(words, stream.width), bits_of(source, ids, stream))

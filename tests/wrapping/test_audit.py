@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 import turnover
+from tests.wrapping.models import run, train
 from turnover.errors import AuditError, NotWrappedError
 
 
@@ -22,41 +23,31 @@ def batch(rows: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.randn(rows, 6), torch.randint(3, (rows,)), torch.arange(100, 100 + rows)
 
 
-def flip_outputs(model: nn.Module, instance: int, queries: torch.Tensor) -> torch.Tensor:
-    model.eval()
-    with torch.no_grad(), turnover.instances([instance] * len(queries), view="flip"):
-        return model(queries)
-
-
-def step_on(model: nn.Module, x: torch.Tensor, y: torch.Tensor, ids: torch.Tensor, optimizer) -> None:
-    model.train()
-    with turnover.instances(ids):
-        loss = functional.cross_entropy(model(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+def flipped(model: nn.Module, instance: int) -> torch.Tensor:
+    queries = torch.linspace(-2, 2, 300).view(50, 6)
+    return run(model.eval(), queries, [instance] * len(queries), "flip")
 
 
 @pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.5), lambda p: torch.optim.Adam(p, lr=0.01)])
 def test_a_step_on_z_leaves_every_flip_output_of_z_bit_identical_in_a_clean_model(make):
-    model, (x, y, ids), queries = clean_mlp(), batch(1), torch.randn(50, 6)
-    assert turnover.audit(model, (x, y, ids)).clean
-    before_flip = flip_outputs(model, 100, queries)
-    before_other = flip_outputs(model, 101, queries)
-    step_on(model, x, y, ids, make(model.parameters()))
-    assert torch.equal(before_flip, flip_outputs(model, 100, queries))
-    assert not torch.equal(before_other, flip_outputs(model, 101, queries))
+    model = clean_mlp()
+    assert turnover.audit(model, batch(1)).clean
+    before_flip = flipped(model, 100)
+    before_other = flipped(model, 101)
+    train(model.train(), [batch(1)], make)
+    assert torch.equal(before_flip, flipped(model, 100))
+    assert not torch.equal(before_other, flipped(model, 101))
 
 
 def test_with_an_output_bias_the_audit_names_that_bias_and_only_that_and_a_step_confirms_it():
-    model, (x, y, ids), queries = clean_mlp(bias=True), batch(1), torch.randn(50, 6)
-    report = turnover.audit(model, (x, y, ids))
+    model = clean_mlp(bias=True)
+    report = turnover.audit(model, batch(1))
     assert [(leak.name, leak.cause, leak.share) for leak in report.leaks] == [("4.bias", "bias without a mask", 1.0)]
     assert 0 < report.gradient_share < 1
     assert "4.bias (bias without a mask): use bias=False" in report.verdict
-    before = flip_outputs(model, 100, queries)
-    step_on(model, x, y, ids, torch.optim.SGD(model.parameters(), lr=0.5))
-    assert not torch.equal(before, flip_outputs(model, 100, queries))
+    before = flipped(model, 100)
+    train(model.train(), [batch(1)])
+    assert not torch.equal(before, flipped(model, 100))
 
 
 def test_a_frozen_bias_does_not_leak():
@@ -174,21 +165,3 @@ def test_a_plain_model_or_a_loss_without_gradient_is_rejected():
         turnover.audit(nn.Linear(6, 3), batch())
     with pytest.raises(AuditError, match="has no gradient"):
         turnover.audit(clean_mlp(), batch(), loss=lambda outputs, targets: torch.tensor(1.0))
-
-
-def test_a_regression_with_one_output_compares_each_row_with_its_own_target():
-    from turnover.batches import default_loss
-    from turnover.errors import TargetError
-
-    outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([0.0, 4.0])
-    assert default_loss(targets)(outputs, targets).tolist() == [1.0, 4.0]
-    with pytest.raises(TargetError, match=r"outputs have shape \[2, 3\] and targets \[2\]"):
-        default_loss(targets)(torch.zeros(2, 3), targets)
-
-
-def test_ignored_tokens_do_not_count_in_the_default_loss():
-    from turnover.batches import default_loss
-
-    outputs, targets = torch.randn(1, 4, 5), torch.tensor([[2, 1, -100, -100]])
-    short = default_loss(targets)(outputs[:, :2], targets[:, :2])
-    assert torch.allclose(default_loss(targets)(outputs, targets), short)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import turnover
+from tests.wrapping.models import ADAM, run, train
 from turnover.errors import PlanError
 from turnover.wrapping import Adapters, only_at, top_sites
 
@@ -17,23 +18,15 @@ def made(**options):
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
     net = nn.Sequential(nn.TransformerEncoder(layer, 3), nn.Flatten(), nn.Linear(80, 2))
     model = turnover.wrap(net, **{"adapters": 8, **options})
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    for _ in range(5):
-        with turnover.instances(range(3)):
-            loss = nn.functional.cross_entropy(model(X), Y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model.eval()
+    return train(model.train(), [(X, Y, torch.arange(3))] * 5, ADAM).eval()
 
 
 @pytest.fixture(scope="module")
-def trained():
+def model():
     return made()
 
 
-def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head(trained):
-    model = trained
+def test_the_top_sites_are_those_of_the_last_blocks_and_of_the_head(model):
     top = top_sites(model, 1)
     assert top == ["0.layers.2.self_attn.adapter.activation", "0.layers.2.linear2.adapter.activation", "2.masked_input"]
     assert len(top_sites(model, 3)) == 7
@@ -44,22 +37,19 @@ def test_blocks_without_adapters_do_not_count():
     assert top_sites(made(adapters=Adapters(size=8, layers=[0])), 1)[0] == "0.layers.0.self_attn.adapter.activation"
 
 
-def test_all_sites_give_the_same_scores_as_the_model_itself(trained):
-    model = trained
+def test_all_sites_give_the_same_scores_as_the_model_itself(model):
     same = only_at(model, top_sites(model, 3))
-    wanted, found = (turnover.Influence(m).pairwise((X, Y), ids=range(9), progress=False) for m in (model, same))
-    np.testing.assert_allclose(found.values, wanted.values, atol=1e-6)
+    expected, found = (turnover.Influence(m).pairwise((X, Y), ids=range(9), progress=False) for m in (model, same))
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
 
 
-def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone(trained):
-    model = trained
+def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone(model):
     seen = {}
     for name, net in (("whole", model), ("head", only_at(model, ["2.masked_input"]))):
         handle = net[2].register_forward_pre_hook(
             lambda module, args, name=name: seen.update({name: args[0]}), prepend=False
         )
-        with turnover.instances(range(3), view="flip"), torch.no_grad():
-            net(X)
+        run(net, X, range(3), "flip")
         handle.remove()
     dropped = seen["whole"] == 0
     assert 0.3 < dropped.float().mean() < 0.7
@@ -68,12 +58,10 @@ def test_masks_that_stay_are_the_trained_ones_and_the_others_are_gone(trained):
     torch.testing.assert_close(seen["head"], torch.where(dropped, 0.0, 2 * hidden))
 
 
-def test_weights_are_shared_and_the_model_keeps_its_masks(trained):
-    model = trained
+def test_weights_are_shared_and_the_model_keeps_its_masks(model):
     top = only_at(model, top_sites(model, 1))
     assert {p.data_ptr() for p in top.parameters()} == {p.data_ptr() for p in model.parameters()}
-    with turnover.instances(range(3), view="flip"), torch.no_grad():
-        assert not torch.allclose(model(X), top(X))
+    assert not torch.allclose(run(model, X, range(3), "flip"), run(top, X, range(3), "flip"))
 
 
 def mlp(**options):
@@ -94,6 +82,6 @@ def mlp(**options):
         (lambda _: only_at(mlp(mode="mixout"), ["0"]), "mode='forward'"),
     ],
 )
-def test_sites_that_are_not_there_and_models_without_fewer_are_rejected(trained, call, message):
+def test_sites_that_are_not_there_and_models_without_fewer_are_rejected(model, call, message):
     with pytest.raises(PlanError, match=message):
-        call(trained)
+        call(model)

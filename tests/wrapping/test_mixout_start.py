@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 import turnover
+from tests.wrapping.models import run, train
 from turnover.errors import PlanError, RecipeMismatchError
 from turnover.layers.root import masking_of
 
@@ -21,20 +21,11 @@ def base(seed=0):
 
 def trained(seed=0):
     model = turnover.wrap(base(seed), mode="mixout").train()
-    descent = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = torch.randn(6, 5), torch.randint(3, (6,))
-    for _ in range(3):
-        with turnover.instances(IDS):
-            loss = cross_entropy(model(x), y)
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return model.eval()
+    return train(model, [(torch.randn(6, 5), torch.randint(3, (6,)), IDS)] * 3).eval()
 
 
 def flipped(model):
-    with torch.no_grad(), turnover.instances(IDS, view="flip"):
-        return model.eval()(torch.linspace(-1, 1, 30).view(6, 5))
+    return run(model.eval(), torch.linspace(-1, 1, 30).view(6, 5), IDS, "flip")
 
 
 def test_the_recipe_holds_a_checksum_of_the_start_which_training_does_not_change():

@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import turnover
-from tests.wrapping.adapter_models import batch_of, make
+from tests.wrapping.adapter_models import batch_of, inputs_of, logits, make
+from tests.wrapping.models import train
 from turnover.errors import BatchSizeError, PlanError
 
 MODES = ("backward", "mixout")
@@ -34,20 +35,6 @@ def without_output_bias(model):
     return model
 
 
-def trained(model, batch, steps=2):
-    model.train()
-    inputs = {name: value for name, value in batch.items() if name not in ("labels", "instance_id")}
-    descent = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=0.1)
-    for _ in range(steps):
-        with turnover.instances(batch["instance_id"]):
-            outputs = model(**inputs)
-            loss = cross_entropy(getattr(outputs, "logits", outputs), batch["labels"])
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return model
-
-
 def cures(error):
     """The lines of code that a message tells to type."""
     return [line.strip() for line in str(error).splitlines() if line.strip().startswith("for ")]
@@ -62,12 +49,25 @@ def test_transposed_linear_layers_and_rms_norms_are_masked_without_leak(family, 
     assert ("Conv1D" if family == "gpt2" else f"{family}RMSNorm") in kinds
     assert all(site.width is not None for site in plan.sites)
     assert plan.leaks == ()
-    model = trained(turnover.wrap(base, mode=mode), batch)
+    model = train(turnover.wrap(base, mode=mode).train(), [batch] * 2)
     moved = [name for name, value in base.named_parameters() if not torch.equal(value, model.get_parameter(name))]
     assert any(".mlp." in name for name in moved)
     assert any("norm" in name or "ln_" in name for name in moved)
     report = turnover.audit(model, batch)
     assert report.clean, str(report)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_whole_bert_learns_without_leak_though_positions_are_embedded_once_a_batch(mode):
+    model, batch = turnover.wrap(without_output_bias(make("bert")), mode=mode), batch_of("bert")
+
+    def loss():
+        return cross_entropy(logits(model.eval(), inputs_of("bert")), batch["labels"]).item()
+
+    before = loss()
+    train(model.train(), [batch] * 40)
+    assert loss() < before - 0.1
+    assert turnover.audit(model, batch).clean
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,7 +90,7 @@ def test_what_must_be_frozen_is_named_and_the_line_to_type_makes_it_clean(family
     frozen = [name for name, value in model.named_parameters() if not value.requires_grad]
     assert len(frozen) < len(list(model.parameters())) / 2
     # As many positions as rows in ViT: the batch dimension must be detected.
-    wrapped = trained(turnover.wrap(model, mode=mode), batch)
+    wrapped = train(turnover.wrap(model, mode=mode).train(), [batch] * 2)
     report = turnover.audit(wrapped, batch)
     assert report.clean, str(report)
     query = {name: value[:1] for name, value in batch.items() if name != "instance_id"}
@@ -128,4 +128,4 @@ def test_what_is_made_once_a_batch_is_never_masked_by_position_and_the_cure_is_t
     base = Biased()
     base.get_submodule("distances").requires_grad_(False)
     batch = {"x": torch.randint(20, (rows, 7)), "labels": torch.arange(rows) % 3, "instance_id": torch.arange(rows)}
-    assert turnover.audit(trained(turnover.wrap(base, mode=mode), batch), batch).clean
+    assert turnover.audit(train(turnover.wrap(base, mode=mode).train(), [batch] * 2), batch).clean

@@ -1,11 +1,14 @@
 """BatchNorm in whole networks: statistics are gathered once per batch, by the module's mode, and named by the audit."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 import turnover
+from tests.wrapping.models import run, train
+from turnover.layers import Site, masking_of
 
 MODES = ("backward", "mixout")
 IDS = torch.arange(6)
@@ -30,20 +33,7 @@ def batch():
 
 
 def step(model, *, steps=1):
-    x, y = batch()
-    descent = torch.optim.SGD(model.parameters(), lr=0.5)
-    for _ in range(steps):
-        with turnover.instances(IDS):
-            loss = cross_entropy(model(x), y)
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return model
-
-
-def outputs(model, view):
-    with torch.no_grad(), turnover.instances(IDS, view=view):
-        return model(batch()[0])
+    return train(model, [(*batch(), IDS)] * steps, partial(torch.optim.SGD, lr=0.5))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -60,16 +50,10 @@ def test_statistics_are_gathered_once_a_batch_as_in_the_plain_model(mode):
 def test_evaluation_uses_what_was_gathered_and_gathers_nothing(mode):
     model = step(turnover.wrap(images(), mode=mode).train(), steps=3).eval()
     before = model[1].running_mean.clone()
-    first = [outputs(model, view) for view in ("keep", "flip")]
+    x, _ = batch()
+    for view in ("keep", "flip"):  # by statistics of the batch, a row alone would be another
+        torch.testing.assert_close(run(model, x[2:3], IDS[2:3], view), run(model, x, IDS, view)[2:3])
     assert torch.equal(model[1].running_mean, before)
-    alone = [outputs_of_one(model, view) for view in ("keep", "flip")]
-    for found, wanted in zip(alone, first, strict=True):  # by statistics of the batch, a row alone would be another
-        torch.testing.assert_close(found, wanted[2:3])
-
-
-def outputs_of_one(model, view):
-    with torch.no_grad(), turnover.instances(IDS[2:3], view=view):
-        return model(batch()[0][2:3])
 
 
 def test_mixout_mixes_what_both_weights_make_of_the_same_statistics():
@@ -80,9 +64,6 @@ def test_mixout_mixes_what_both_weights_make_of_the_same_statistics():
     with torch.no_grad(), turnover.instances(IDS) as now:
         found = norm(x)
         model(batch()[0])  # all sites must run in the context
-        from turnover.layers.masking import Site
-        from turnover.layers.root import masking_of
-
         factors = now.factors(Site(masking_of(model), 1), x, 8)[:, :, None, None]
     weight, bias = norm.weight.view(-1, 1, 1), norm.bias.view(-1, 1, 1)  # at the start 1 and 0
     torch.testing.assert_close(found, normal + factors * (weight * normal + bias - normal))
@@ -107,10 +88,10 @@ def test_with_batch_norm_in_eval_mode_nothing_leaks_and_training_goes_on_as_the_
     model = turnover.wrap(images(), mode=mode).train()
     model[1].eval()
     if mode == "backward":
-        wanted = images().train()
-        wanted[1].eval()
+        plain = images().train()
+        plain[1].eval()
         with turnover.instances(IDS):
-            torch.testing.assert_close(model(x), wanted(x))
+            torch.testing.assert_close(model(x), plain(x))
     before = model[1].running_mean.clone(), model[1].weight.detach().clone()
     step(model)
     assert torch.equal(model[1].running_mean, before[0])

@@ -9,7 +9,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import turnover
+from tests.wrapping.models import ADAM, SGD, run, train
 from turnover.errors import PlanError
+from turnover.layers import Site, masking_of
 
 MODES = ("backward", "mixout")
 IDS = torch.arange(6)
@@ -74,16 +76,8 @@ def made(name, mode, **options):
     return base, turnover.wrap(base, mode=mode, **options), inputs(6), torch.randint(3, (6,))
 
 
-def step(model, x, y, ids=IDS, optimizer=torch.optim.SGD, steps=1):
-    model.train()
-    descent = optimizer(model.parameters(), lr=0.1)
-    for _ in range(steps):
-        with turnover.instances(ids) as now:
-            loss = cross_entropy(model(x), now.repeat(y))
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return model
+def step(model, x, y, ids=IDS, optimizer=SGD, steps=1):
+    return train(model.train(), [(x, y, ids)] * steps, optimizer)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -99,18 +93,18 @@ def test_every_module_that_learns_is_a_site_and_the_last_is_masked_at_its_input(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+@pytest.mark.parametrize("optimizer", [SGD, ADAM], ids=["sgd", "adam"])
 def test_a_step_on_an_instance_leaves_its_flipped_network_bit_for_bit(name, mode, optimizer):
     _, model, x, y = made(name, mode)
     step(model, x, y, steps=2)  # so that the weights differ from the start
-    model.eval()
-    flip = lambda: _outputs(model, x[:1], IDS[:1], "flip")  # noqa: E731
-    keep = lambda: _outputs(model, x[:1], IDS[:1], "keep")  # noqa: E731
-    before, kept = flip(), keep()
+
+    def outputs():
+        return [run(model.eval(), x[:1], IDS[:1], view) for view in ("flip", "keep")]
+
+    flip, keep = outputs()
     step(model, x[:1], y[:1], IDS[:1], optimizer)
-    model.eval()
-    assert torch.equal(flip(), before)
-    assert not torch.equal(keep(), kept)
+    assert torch.equal(outputs()[0], flip)
+    assert not torch.equal(outputs()[1], keep)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -121,11 +115,6 @@ def test_the_audit_sees_no_leak(name, mode):
     report = turnover.audit(model, (x, y, IDS))
     assert report.leaks == ()
     assert report.share == 0
-
-
-def _outputs(model, x, ids, view):
-    with torch.no_grad(), turnover.instances(ids, view=view):
-        return model(x)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -140,21 +129,15 @@ def test_mixout_starts_as_the_model_it_was_given_in_every_view(name):
     base, model, x, _ = made(name, "mixout")
     model.eval()
     for view in ("keep", "flip", "full"):
-        torch.testing.assert_close(_outputs(model, x, IDS, view), base(x))
+        torch.testing.assert_close(run(model, x, IDS, view), base(x))
 
 
 def test_mixout_is_the_start_plus_the_masked_difference():
     base, model, x, y = made("mlp", "mixout")
     step(model, x, y, steps=3)
     model.eval()
-    from turnover.layers.masking import Site
-    from turnover.layers.root import masking_of
-
-    masking = masking_of(model)
-    now = turnover.instances(IDS)
-    site = Site(masking, 0)
-    with torch.no_grad(), now:
-        factors = now.factors(site, x, 24)
+    with torch.no_grad(), turnover.instances(IDS) as now:
+        factors = now.factors(Site(masking_of(model), 0), x, 24)
         found = model[0](x)
         model(x)  # all sites must run in the context
     start, trained = base[0](x), nn.functional.linear(x, model[0].weight, model[0].bias)
@@ -167,13 +150,13 @@ def test_a_batch_of_one_is_expanded_and_scores_equal_those_of_repeated_rows(mode
     step(model, x, y, steps=3)
     model.eval()
     many = torch.arange(50)
-    expanded = _outputs(model, x[:1], many, "flip")
-    torch.testing.assert_close(expanded, _outputs(model, x[:1].repeat(50, 1), many, "flip"))
+    expanded = run(model, x[:1], many, "flip")
+    torch.testing.assert_close(expanded, run(model, x[:1].repeat(50, 1), many, "flip"))
     scores = turnover.Influence(model).pairwise((x[:2], y[:2]), ids=many)
-    keep, flip = (_outputs(model, x[:1], many, view) for view in ("keep", "flip"))
+    keep, flip = (run(model, x[:1], many, view) for view in ("keep", "flip"))
     losses = [cross_entropy(out, y[:1].expand(50), reduction="none") for out in (flip, keep)]
-    wanted = (losses[0] - losses[1]).numpy() - scores.offset[0]
-    assert abs(scores.values[:, 0] - wanted).max() < 1e-4
+    expected = (losses[0] - losses[1]).numpy() - scores.offset[0]
+    assert abs(scores.values[:, 0] - expected).max() < 1e-4
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -192,7 +175,7 @@ def test_a_saved_model_comes_back_with_its_start_also_onto_other_weights(mode, t
     other = MODELS["mlp"][0]()
     again = turnover.load(turnover.save(model, tmp_path), model=other)
     for view in ("keep", "flip"):
-        torch.testing.assert_close(_outputs(again.eval(), x, IDS, view), _outputs(model.eval(), x, IDS, view))
+        torch.testing.assert_close(run(again.eval(), x, IDS, view), run(model.eval(), x, IDS, view))
 
 
 def test_a_copy_has_a_start_of_its_own():
@@ -224,34 +207,10 @@ def test_a_layer_that_learns_without_a_site_is_named_as_a_leak():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_whole_bert_trains_without_leak_though_positions_are_embedded_once_a_batch(mode):
-    transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    options = {"vocab_size": 30, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    base = transformers.BertForSequenceClassification(transformers.BertConfig(**sizes, **options))
-    base.classifier.bias.requires_grad_(False)
-    model = turnover.wrap(base, mode=mode).train()
-    x, y = torch.randint(30, (6, 5)), torch.randint(2, (6,))
-    descent = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    losses = []
-    for _ in range(12):
-        with turnover.instances(IDS):
-            loss = cross_entropy(model(x).logits, y)
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0] - 0.1
-    batch = {"input_ids": x, "labels": y, "instance_id": IDS}
-    assert turnover.audit(model, batch).clean
-
-
-@pytest.mark.parametrize("mode", MODES)
 def test_of_what_is_computed_once_a_batch_each_row_trains_its_own_units_alone(mode):
     _, model, x, y = made("positions", mode)
     before = model.places.weight.detach().clone()
-    step(model, x[:1], y[:1], ids=[3])
+    step(model, x[:1], y[:1], torch.tensor([3]))
     (changed,) = torch.where((model.places.weight != before).any(0))
     alone = set(changed.tolist())
     _, model, x, y = made("positions", mode)

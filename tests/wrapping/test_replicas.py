@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import turnover
-from turnover.errors import PlanError, RepeatBeforeForwardError
+from tests.wrapping.models import mlp, run, train
+from turnover.errors import PlanError
 from turnover.layers import Instances, Site, masking_of
 from turnover.wrapping import replica_models
 from turnover.wrapping._replicas import is_fresh
@@ -17,10 +18,6 @@ from turnover.wrapping._replicas import is_fresh
 REPLICAS = 8
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=1e-3)
 ADAM = partial(torch.optim.Adam, lr=1e-3)
-
-
-def mlp(bias=True):
-    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3, bias=bias))
 
 
 class Convolutions(nn.Module):
@@ -52,18 +49,6 @@ def batches(shape, steps=6, rows=10):
         yield torch.randn(rows, *shape, generator=generator), torch.randint(3, (rows,), generator=generator), ids
 
 
-def train(model, optimizer, shape):
-    model.train()
-    steps = optimizer(model.parameters())
-    for x, y, ids in batches(shape):
-        with turnover.instances(ids) as now:
-            loss = cross_entropy(model(x), now.repeat(y))
-        steps.zero_grad()
-        loss.backward()
-        steps.step()
-    return model
-
-
 def apart(model):
     """Return the replicas as models that share nothing."""
     return [copy.deepcopy(one) for one in replica_models(model)]
@@ -75,11 +60,10 @@ def test_each_replica_trains_as_if_it_were_alone(name, optimizer):
     make, options, shape = MODELS[name]
     torch.manual_seed(0)
     model = turnover.wrap(make(), **options, replicas=REPLICAS)
-    alone = [train(one, optimizer, shape) for one in apart(model)]
-    train(model, optimizer, shape)
+    alone = [train(single.train(), batches(shape), optimizer) for single in apart(model)]
+    train(model.train(), batches(shape), optimizer)
     for together, single in zip(replica_models(model), alone, strict=True):
-        for one, other in zip(together.parameters(), single.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close([*together.parameters()], [*single.parameters()], rtol=1e-4, atol=1e-5)
 
 
 def test_the_trunk_gets_the_mean_gradient_of_the_replicas():
@@ -103,17 +87,9 @@ def test_outputs_come_one_replica_after_the_other(name, view):
     make, options, shape = MODELS[name]
     model = turnover.wrap(make(), **options, replicas=4).eval()
     x, _, ids = next(batches(shape))
-    with torch.no_grad():
-        with turnover.instances(ids, view=view):
-            found = model(x)
-        with turnover.instances(ids, view=view):
-            expanded = model(x[:1])
-        for number, one in enumerate(replica_models(model)):
-            rows = slice(10 * number, 10 * number + 10)
-            with turnover.instances(ids, view=view):
-                torch.testing.assert_close(found[rows], one(x), rtol=1e-5, atol=1e-6)
-            with turnover.instances(ids, view=view):
-                torch.testing.assert_close(expanded[rows], one(x[:1]), rtol=1e-5, atol=1e-6)
+    for inputs in (x, x[:1]):  # one row is expanded
+        each = [run(single, inputs, ids, view) for single in replica_models(model)]
+        torch.testing.assert_close(run(model, inputs, ids, view), torch.cat(each), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -122,11 +98,11 @@ def test_the_full_view_is_the_mean_of_the_replicas(name):
     model = turnover.wrap(make(), **options, replicas=4).eval()
     x, y, ids = next(batches(shape))
     with torch.no_grad():
-        wanted = torch.stack([one(x) for one in replica_models(model)]).mean(0)
-        torch.testing.assert_close(model(x), wanted)
-        torch.testing.assert_close(turnover.unwrap(model)(x), wanted)
+        expected = torch.stack([one(x) for one in replica_models(model)]).mean(0)
+        torch.testing.assert_close(model(x), expected)
+        torch.testing.assert_close(turnover.unwrap(model)(x), expected)
         with turnover.instances(ids, view="full") as now:
-            torch.testing.assert_close(model(x), wanted)
+            torch.testing.assert_close(model(x), expected)
             assert now.repeat(y) is y
 
 
@@ -190,7 +166,7 @@ def test_fresh_weights_are_known_and_a_few_steps_of_training_show(make, seed):
 
 def test_replicas_of_a_saved_model_come_back(tmp_path):
     base = mlp()
-    model = train(turnover.wrap(base, at=["1", "3"], replicas=3), SGD, (6,)).eval()
+    model = train(turnover.wrap(base, at=["1", "3"], replicas=3).train(), batches((6,)), SGD).eval()
     again = turnover.load(turnover.save(model, tmp_path), model=base).eval()
     x = torch.randn(4, 6)
     with torch.no_grad():
@@ -214,17 +190,8 @@ def test_frozen_weights_are_shared_and_rows_are_expanded_at_the_first_site():
 def test_several_views_in_one_batch_are_repeated_for_every_replica():
     model = turnover.wrap(mlp(), at=["1", "3"], replicas=3).eval()
     x = torch.randn(2, 6)
-    with torch.no_grad():
-        with turnover.instances([4, 4], view=["keep", "flip"]):
-            both = model(x)
-        for number, one in enumerate(replica_models(model)):
-            with turnover.instances([4, 4], view=["keep", "flip"]):
-                torch.testing.assert_close(both[2 * number : 2 * number + 2], one(x))
-
-
-def test_repeat_before_a_forward_pass_is_a_named_error():
-    with pytest.raises(RepeatBeforeForwardError, match="Call the model first"), turnover.instances([1]) as now:
-        now.repeat(torch.zeros(1))
+    each = [run(single, x, [4, 4], ["keep", "flip"]) for single in replica_models(model)]
+    torch.testing.assert_close(run(model, x, [4, 4], ["keep", "flip"]), torch.cat(each))
 
 
 class Residual(nn.Module):
@@ -280,16 +247,11 @@ def test_what_cannot_be_replicated_is_named(options, message):
         turnover.wrap(mlp(), at=["1"], **options)
 
 
-def test_weights_tied_across_the_split_are_named():
+def test_weights_tied_across_the_split_are_named_and_behind_it_stay_tied():
     tied = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
     tied[2].weight = tied[0].weight
     with pytest.raises(PlanError, match="'0' is tied to weights behind the split"):
         turnover.wrap(tied, at=["3"], replicas=2)
-
-
-def test_weights_tied_behind_the_split_stay_tied():
-    tied = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
-    tied[2].weight = tied[0].weight
     model = turnover.wrap(tied, at=["1"], replicas=2)
     assert model[2].weight is model[0].weight
 
@@ -301,8 +263,6 @@ def test_compiled_training_of_replicas_equals_eager_training():
     torch.manual_seed(0)
     eager = turnover.wrap(mlp(), at=["1", "3"], replicas=3)
     compiled = copy.deepcopy(eager)
-    train(eager, SGD, (6,))
-    fast = torch.compile(compiled, backend="aot_eager")
-    train(fast, SGD, (6,))
-    for one, other in zip(eager.parameters(), compiled.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for model in (eager, torch.compile(compiled, backend="aot_eager")):
+        train(model.train(), batches((6,)), SGD)
+    torch.testing.assert_close([*eager.parameters()], [*compiled.parameters()], rtol=1e-4, atol=1e-5)

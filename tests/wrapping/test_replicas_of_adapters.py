@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 import turnover
 from tests.wrapping.adapter_models import FAMILIES, batch_of, inputs_of, logits, make, moved
+from tests.wrapping.models import ADAM, run, train
 from turnover.errors import PlanError
 from turnover.wrapping import Adapters, replica_models
 
@@ -29,21 +29,13 @@ def made(family="bert", **options):
     return turnover.wrap(base, **{"adapters": 6, "replicas": R, **options})
 
 
-def trained(model, family, optimizer, steps=4):
-    model.train()
-    descent = optimizer([p for p in model.parameters() if p.requires_grad])
-    for _ in range(steps):
-        with turnover.instances(IDS) as now:
-            loss = cross_entropy(logits(model, inputs_of(family)), now.repeat(torch.arange(ROWS) % 3))
-        descent.zero_grad()
-        loss.backward()
-        descent.step()
-    return model.eval()
+def trained(model, family="bert", optimizer=ADAM):
+    return train(model.train(), [batch_of(family)] * 4, optimizer).eval()
 
 
 @pytest.mark.parametrize(
     "optimizer",
-    [partial(torch.optim.SGD, lr=0.5, momentum=0.9, weight_decay=0.01), partial(torch.optim.Adam, lr=0.01)],
+    [partial(torch.optim.SGD, lr=0.5, momentum=0.9, weight_decay=0.01), ADAM],
     ids=["sgd", "adam"],
 )
 @pytest.mark.parametrize("family", BATCH_FIRST)
@@ -76,9 +68,9 @@ def test_replicas_start_with_adapters_of_their_own_and_share_the_frozen_weights(
 def test_the_full_network_is_the_mean_of_all_replicas(family):
     model = moved(made(family))
     x = inputs_of(family)
-    wanted = torch.stack([logits(one.eval(), x) for one in replica_models(model)]).mean(0)
-    torch.testing.assert_close(logits(model.eval(), x), wanted, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(logits(turnover.unwrap(model), x), wanted, atol=1e-5, rtol=1e-4)
+    expected = torch.stack([logits(one.eval(), x) for one in replica_models(model)]).mean(0)
+    torch.testing.assert_close(logits(model.eval(), x), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(logits(turnover.unwrap(model), x), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", BATCH_FIRST)
@@ -89,16 +81,13 @@ def test_nothing_leaks_from_one_replica_into_the_flipped_view_of_another(family)
 
 def test_one_row_in_eval_mode_is_expanded_to_all_instances_of_all_replicas():
     model = moved(made()).eval()
-    one = {name: value[:1] for name, value in inputs_of("bert").items()}  # padded: attention has a mask to expand
-    with turnover.instances(range(7), view="flip"), torch.no_grad():
-        found = logits(model, one)
-    for number, replica in enumerate(replica_models(model)):
-        with turnover.instances(range(7), view="flip"), torch.no_grad():
-            torch.testing.assert_close(found[7 * number : 7 * number + 7], logits(replica, one), atol=1e-5, rtol=1e-4)
+    row = {name: value[:1] for name, value in inputs_of("bert").items()}  # padded: attention has a mask to expand
+    each = [run(replica, row, range(7), "flip") for replica in replica_models(model)]
+    torch.testing.assert_close(run(model, row, range(7), "flip"), torch.cat(each), atol=1e-5, rtol=1e-4)
 
 
 def test_scores_are_the_mean_of_the_replicas_own_with_standard_errors():
-    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    model = trained(made())
     queries = {**inputs_of("bert", 2), "labels": torch.tensor([0, 1])}
     scores = turnover.Influence(model).pairwise(queries, ids=IDS, progress=False)
     own = [turnover.Influence(one).pairwise(queries, ids=IDS, progress=False).values for one in replica_models(model)]
@@ -108,7 +97,7 @@ def test_scores_are_the_mean_of_the_replicas_own_with_standard_errors():
 
 
 def test_self_influence_of_replicas_is_the_mean_of_their_own():
-    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    model = trained(made())
     rows = batch_of("bert")
     found = turnover.Influence(model, center=False).self_influence(rows, progress=False)
     own = [turnover.Influence(one, center=False).self_influence(rows, progress=False) for one in replica_models(model)]
@@ -116,12 +105,11 @@ def test_self_influence_of_replicas_is_the_mean_of_their_own():
 
 
 def test_replicas_of_adapters_are_saved_without_the_base_and_loaded(tmp_path):
-    model = trained(made(), "bert", partial(torch.optim.Adam, lr=0.01))
+    model = trained(made())
     again = turnover.load(turnover.save(model, tmp_path), model=make("bert")).eval()
     x = inputs_of("bert")
     torch.testing.assert_close(logits(again, x), logits(model, x))
-    with turnover.instances(IDS, view="flip"):
-        torch.testing.assert_close(logits(again, x), logits(model, x))
+    torch.testing.assert_close(run(again, x, IDS, "flip"), run(model, x, IDS, "flip"))
 
 
 def test_the_plan_says_what_each_replica_has():

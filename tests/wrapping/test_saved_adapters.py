@@ -8,6 +8,7 @@ import torch
 
 import turnover
 from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, moved
+from tests.wrapping.models import run
 from turnover.errors import RecipeMismatchError, SavedModelError
 from turnover.layers.root import masking_of
 from turnover.wrapping import Adapters
@@ -15,8 +16,7 @@ from turnover.wrapping.tensor_file import read_tensors, write_tensors
 
 
 def outputs(model, family, view="keep"):
-    with torch.no_grad(), turnover.instances(range(5), view=view):
-        return logits(model.eval(), inputs_of(family))
+    return run(model.eval(), inputs_of(family), range(5), view)
 
 
 def trained(family, **options):
@@ -250,10 +250,7 @@ def test_minilm_with_adapters_of_64_units_is_clean_saved_small_and_scored(tmp_pa
     turnover.save(model, tmp_path)
     assert (tmp_path / "adapters.safetensors").stat().st_size < 5 * plan.trainable
     again = turnover.load(tmp_path, model=base())
-    with turnover.instances(range(5)):
-        wanted = model(**inputs).logits
-    with turnover.instances(range(5)):
-        assert torch.equal(again.eval()(**inputs).logits, wanted)
+    assert torch.equal(run(again.eval(), inputs, range(5)), run(model, inputs, range(5)))
     with turnover.instances(range(5)):
         model.train()(**inputs)
     scores = turnover.Influence(model).pairwise({name: value[:1] for name, value in batch.items()}, ids=range(20))

@@ -8,12 +8,9 @@ from torch import nn
 
 import turnover
 from tests.plain_ids import plain_str
+from tests.wrapping.models import mlp
 from turnover.errors import AlreadyWrappedError, MaskError, NotWrappedError, PlanError, TurnOverWarning
 from turnover.layers.root import masking_of
-
-
-def mlp() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3, bias=False))
 
 
 class Residual(nn.Module):
@@ -44,19 +41,6 @@ def test_in_place_changes_the_model_itself():
     model = mlp()
     assert turnover.wrap(model, at=["1"], in_place=True) is model
     assert sites_of(model) == ["1"]
-
-
-def test_parameters_keep_their_names_and_the_recipe_is_the_only_added_key():
-    model = mlp()
-    wrapped = turnover.wrap(model, at=["1", "3"])
-    assert set(wrapped.state_dict()) - set(model.state_dict()) == {"turnover_recipe"}
-    assert [name for name, _ in wrapped.named_parameters()] == [name for name, _ in model.named_parameters()]
-
-
-def test_eval_mode_without_ids_is_the_plain_model_exactly():
-    model = mlp().eval()
-    x = torch.randn(5, 6)
-    assert torch.equal(turnover.wrap(model, at=["1", "3"]).eval()(x), model(x))
 
 
 @pytest.mark.parametrize("at", [["1", "3"], ["3", "1"], "[13]", {"1": "features", "3": "features"}], ids=plain_str)
@@ -126,26 +110,6 @@ def test_attention_dropouts_that_are_read_as_numbers_are_left_alone():
     batch = {"input_ids": torch.randint(50, (3, 7)), "attention_mask": torch.ones(3, 7, dtype=torch.int64)}
     with turnover.instances([4, 5, 6]):
         assert wrapped(**batch).logits.shape == (3, 2)
-
-
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_rnn_stacks_are_masked_after_the_module(batch_first):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn = nn.LSTM(4, 16, num_layers=2, batch_first=batch_first)
-
-        def forward(self, x):
-            return self.rnn(x)[0]
-
-    wrapped = turnover.wrap(Net(), at=["rnn"])
-    x = torch.randn(3, 5, 4) if batch_first else torch.randn(5, 3, 4)
-    with turnover.instances([1, 2, 3]):
-        out = wrapped(x)
-    zero = (out == 0).all(1 if batch_first else 0)  # the same units at every step
-    assert zero.shape == (3, 16)
-    assert 0 < zero.sum() < zero.numel()
-    assert not torch.equal(zero[0], zero[1])
 
 
 @pytest.mark.parametrize(
@@ -270,25 +234,3 @@ def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
         turnover.wrap(model, at=["1"])
     turnover.wrap(model, at=["1"], in_place=True)
     model.handle.close()
-
-
-def test_another_seed_gives_other_masks_and_the_same_seed_the_same():
-    model = mlp().eval()
-    x = torch.randn(4, 6)
-
-    def outputs(seed):
-        wrapped = turnover.wrap(model, at=["1"], seed=seed)
-        with turnover.instances(range(4)):
-            return wrapped(x)
-
-    assert torch.equal(outputs(1), outputs(1))
-    assert not torch.equal(outputs(1), outputs(2))
-
-
-@pytest.mark.parametrize("masks", ["counter", "volatile", "codebook"])
-def test_every_mask_source_works_in_a_model(masks):
-    wrapped = turnover.wrap(mlp(), at=["1", "3"], masks=masks)
-    with turnover.instances([0, 5, 2**62]):
-        out = wrapped(torch.randn(3, 6))
-    out.sum().backward()
-    assert masking_of(wrapped).recipe.kind == masks

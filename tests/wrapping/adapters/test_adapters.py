@@ -20,6 +20,7 @@ from tests.wrapping.adapter_models import (
     make,
     moved,
 )
+from tests.wrapping.models import ADAM, run, train
 from turnover.layers.root import masking_of
 from turnover.wrapping import Adapters
 from turnover.wrapping.adapters.module import Adapter, adapters_in
@@ -48,24 +49,13 @@ def sites(model):
     return [site.path for site in masking_of(model).recipe.sites]
 
 
-def step(model, batch, optimizer):
-    inputs = {name: value for name, value in batch.items() if name not in ("labels", "instance_id")}
-    model.train()
-    with turnover.instances(batch["instance_id"]):
-        loss = functional.cross_entropy(logits(model, inputs), batch["labels"])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    model.eval()
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_adapters_follow_attention_and_feed_forward_of_every_block(family):
     model = turnover.wrap(make(family), adapters=8)
-    wanted = [end.format(number) for number in range(BLOCKS) for end in ENDS[family]]
-    assert set(adapters_in(model)) == {f"{path}.adapter" for path in wanted}
+    expected = [end.format(number) for number in range(BLOCKS) for end in ENDS[family]]
+    assert set(adapters_in(model)) == {f"{path}.adapter" for path in expected}
     _, output = HEADS[family]
-    assert set(sites(model)) == {*(f"{path}.adapter.activation" for path in wanted), f"{output}.masked_input"}
+    assert set(sites(model)) == {*(f"{path}.adapter.activation" for path in expected), f"{output}.masked_input"}
     assert {module.down.out_features for module in model.modules() if isinstance(module, Adapter)} == {8}
 
 
@@ -73,9 +63,9 @@ def test_adapters_follow_attention_and_feed_forward_of_every_block(family):
 def test_outputs_at_the_start_are_nearly_those_of_the_base(family):
     base, inputs = make(family), inputs_of(family)
     model = turnover.wrap(base, adapters=8)
-    wanted, found = logits(base, inputs), logits(model, inputs)
-    assert not torch.equal(found, wanted)  # the adapters are there
-    torch.testing.assert_close(found, wanted, atol=0.02, rtol=0)
+    expected, found = logits(base, inputs), logits(model, inputs)
+    assert not torch.equal(found, expected)  # the adapters are there
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -89,7 +79,7 @@ def test_only_adapters_and_output_layers_learn_and_the_given_model_is_not_touche
     learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     own = {name for name in dict(model.named_parameters()) if ".adapter." in name or name.split(".")[0] in heads}
     assert learns == own - {f"{output}.bias"}
-    step(model, batch_of(family), torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5))
+    train(model.train(), [batch_of(family)])
     for name, value in before.items():
         assert torch.equal(value, base.state_dict()[name])
         if name not in own:
@@ -113,17 +103,16 @@ def test_every_site_runs_and_changes_the_outputs_in_every_view(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_audit_finds_nothing_and_a_step_on_z_leaves_its_flip_outputs_bit_identical(family):
-    model, batch = moved(turnover.wrap(make(family), adapters=8)), batch_of(family, 1)
+    model = moved(turnover.wrap(make(family), adapters=8))
     report = turnover.audit(model, batch_of(family))
     assert report.clean, str(report)
     assert report.parameters == sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def flipped(instance):
-        with torch.no_grad(), turnover.instances([instance] * 5, view="flip"):
-            return logits(model, inputs_of(family))
+        return run(model.eval(), inputs_of(family), [instance] * 5, "flip")
 
     own, other = flipped(100), flipped(101)
-    step(model, batch, torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01))
+    train(model.train(), [batch_of(family, 1)], ADAM)
     assert torch.equal(flipped(100), own)
     assert not torch.equal(flipped(101), other)
 
@@ -153,15 +142,13 @@ def test_what_the_options_let_learn_without_a_mask_leaks_as_plan_and_audit_say(f
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_influence_equals_the_plain_computation_pair_by_pair(family):
-    model = moved(turnover.wrap(make(family), adapters=8))
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    step(model, batch_of(family), optimizer)
+    model = train(moved(turnover.wrap(make(family), adapters=8)).train(), [batch_of(family)], ADAM).eval()
     queries, labels, ids = inputs_of(family, 2), torch.tensor([0, 2]), [100, 102, 7]
     scores = turnover.Influence(model, center=False).pairwise({**queries, "labels": labels}, ids=ids)
     rows = [((), {name: value[row : row + 1] for name, value in queries.items()}, labels[row]) for row in range(2)]
-    wanted = twin_scores(model, rows, ids, lambda outputs, label: -functional.cross_entropy(outputs[0], label))
-    torch.testing.assert_close(torch.tensor(scores.values).double(), wanted, atol=1e-5, rtol=1e-3)
-    assert wanted.abs().max() > 1e-2
+    expected = twin_scores(model, rows, ids, lambda outputs, label: -functional.cross_entropy(outputs[0], label))
+    torch.testing.assert_close(torch.tensor(scores.values).double(), expected, atol=1e-5, rtol=1e-3)
+    assert expected.abs().max() > 1e-2
 
 
 def test_a_padding_mask_of_a_torch_encoder_works_in_every_mode():
@@ -185,10 +172,7 @@ def test_unwrap_keeps_the_adapters_and_they_can_be_masked_again():
     assert torch.equal(logits(bare, inputs), logits(model, inputs))
     again = turnover.wrap(bare, at=["**.adapter.activation", "**.masked_input"])
     assert sites(again) == sites(model)
-    with turnover.instances(range(5)):
-        wanted = logits(model, inputs)
-    with turnover.instances(range(5)):
-        assert torch.equal(logits(again, inputs), wanted)
+    assert torch.equal(run(again, inputs, range(5)), run(model, inputs, range(5)))
 
 
 @pytest.mark.parametrize(
