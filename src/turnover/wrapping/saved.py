@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
 from turnover.layers import AdapterRecipe, Recipe, find_root, masking_of, start_state, tensor_bytes
+from turnover.storage import atomic_file, write_atomically
 
 from ._modules import is_norm, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
@@ -47,32 +48,25 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     recipe = masking_of(root).recipe
     name, other = _names(recipe)
+    manifest: dict[str, Any] = {"format": _FORMAT, "recipe": json.loads(recipe.to_json())}
+    state = root.state_dict()
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        weights = target / name
-        part = target / f".{name}.part"
-        if recipe.adapters is None:
-            torch.save({name: value.detach().cpu() for name, value in root.state_dict().items()}, part)
-        else:
-            write_tensors(part, _own_state(root, recipe.adapters))
-        if recipe.mode == "mixout":
-            torch.save({name: value.cpu() for name, value in start_state(root).items()}, target / _START)
-        # Without its manifest the folder is not a saved model: first it goes, then it comes back.
-        (target / _MANIFEST).unlink(missing_ok=True)
-        part.replace(weights)
+        with atomic_file(target / name) as file:
+            if recipe.adapters is None:
+                torch.save({name: value.cpu() for name, value in state.items()}, file)
+            else:
+                base = _base(root, recipe.adapters)
+                manifest["base_sha256"] = {name: _parameter_checksum(parameter) for name, parameter in base.items()}
+                write_tensors(Path(file.name), {name: value for name, value in state.items() if name not in base})
+            # Without its manifest the folder is not a saved model: first it goes, then it comes back.
+            (target / _MANIFEST).unlink(missing_ok=True)
         (target / other).unlink(missing_ok=True)
-        manifest: dict[str, Any] = {
-            "format": _FORMAT,
-            "recipe": json.loads(recipe.to_json()),
-            "weights_sha256": _checksum(weights),
-        }
+        manifest["weights_sha256"] = _checksum(target / name)
         if recipe.mode == "mixout":
+            with atomic_file(target / _START) as file:
+                torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
             manifest["start_sha256"] = _checksum(target / _START)
-        if recipe.adapters is not None:
-            manifest["base_sha256"] = _base_checksums(root, recipe.adapters)
-        part = target / f".{_MANIFEST}.part"
-        part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        part.replace(target / _MANIFEST)
+        write_atomically(target / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
     except OSError as error:
         raise SavedModelError(
             f"cannot write to {str(target)!r}: {error.strerror or error}",
@@ -115,7 +109,7 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
         raise SavedModelError(
             f"{_MANIFEST} in {str(source)!r} has no checksums of the base", cure="Save the model again."
         )
-    _check_base(result, recipe.adapters, base, str(source))
+    _check_base(result, base, str(source))
     _load_adapters(result, read_tensors(weights), base, source)
     return result
 
@@ -127,12 +121,12 @@ def _names(recipe: Recipe) -> tuple[str, str]:
 
 def _load_adapters(root: nn.Module, state: dict[str, Tensor], base: dict[str, str], source: Path) -> None:
     try:
-        found = root.load_state_dict(state, strict=False)
+        names = root.load_state_dict(state, strict=False)
     except TurnOverError:
         raise
     except RuntimeError as error:  # sizes that differ
         raise SavedModelError(f"the weights in {str(source)!r} do not fit this model: {error}") from error
-    wrong = [*found.unexpected_keys, *(name for name in found.missing_keys if name not in base)]
+    wrong = [*names.unexpected_keys, *(name for name in names.missing_keys if name not in base)]
     if wrong:
         raise SavedModelError(
             f"the model and the folder {str(source)!r} differ in {', '.join(map(repr, wrong))}",
@@ -171,18 +165,7 @@ def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
     return build(copy_of(model), recipe)
 
 
-def _own_state(root: nn.Module, recipe: AdapterRecipe) -> dict[str, Tensor]:
-    """Return the part of the state dict that is not the base's: adapters, head, whatever else learns, and buffers."""
-    base = set(_base(root, recipe))
-    return {name: value.detach().cpu() for name, value in root.state_dict().items() if name not in base}
-
-
-def _base_checksums(root: nn.Module, recipe: AdapterRecipe) -> dict[str, str]:
-    """Return a checksum of every parameter of the base."""
-    return {name: _parameter_checksum(parameter) for name, parameter in _base(root, recipe).items()}
-
-
-def _check_base(root: nn.Module, recipe: AdapterRecipe, saved: Mapping[str, str], folder: str) -> None:
+def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
     """Raise unless the frozen parameters of a model with adapters are those that the saved ones were trained on."""
     parameters = dict(root.named_parameters(remove_duplicate=False))
     missing = [name for name in saved if name not in parameters]
