@@ -80,15 +80,10 @@ def id_words(ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def instance_keys(low: Tensor, high: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two key words for every (instance, site) pair.
+    """Return two key words for every (instance, site) pair; of the site's keys, dimension 0, three are used.
 
     For one site the map from (low, high) to the two words is a bijection, so two ids never share a
     stream.
-
-    Args:
-        low: int32 words, broadcastable against the key words.
-        high: int32 words, like `low`.
-        keys: site key words along dimension 0, of which the first three are used.
     """
     first = _mix_(low + keys[0])
     second = _mix_((high + first).add_(keys[1]))
@@ -97,25 +92,14 @@ def instance_keys(low: Tensor, high: Tensor, keys: Tensor) -> tuple[Tensor, Tens
 
 
 def stream_words(first: Tensor, second: Tensor, counters: Tensor) -> Tensor:
-    """Return words of the streams keyed by two words, at counters in units of COUNTER_STRIDE.
-
-    Args:
-        first: first key word of each stream.
-        second: second key word of each stream.
-        counters: positions in the stream, already multiplied by COUNTER_STRIDE.
-    """
+    """Return words of the streams keyed by two words, at positions already multiplied by COUNTER_STRIDE."""
     return _mix_(_mix_(first + counters).add_(second))
 
 
 def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, step: int = 1) -> Tensor:
-    """Return words whose bits are one with probability `keep`.
+    """Return words whose bits are one with probability `keep`, of streams keyed by two words.
 
-    Args:
-        keep: the rate.
-        first: first key word of each stream.
-        second: second key word of each stream.
-        counters: positions of the words of the first digit, already multiplied by COUNTER_STRIDE.
-        step: from one digit to the next, in positions.
+    `counters` are the positions of the first digit's words, times COUNTER_STRIDE; the next digit is `step` further on.
     """
 
     def fair_words(digit: int) -> Tensor:
