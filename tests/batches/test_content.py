@@ -1,17 +1,11 @@
 """Equal content has one digest, in any process; different content another."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 
+from tests.batches.rows import Example
 from turnover.batches._content import digest
-
-
-@dataclass
-class Example:
-    x: object
 
 
 class Unknown:

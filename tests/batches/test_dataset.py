@@ -1,18 +1,16 @@
 """Map-style data sets with ids behave like the data set below, plus an id."""
 
 import pickle
-from collections import namedtuple
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
+from tests.batches.rows import ByColumn, Point
 from tests.plain_ids import plain_repr
 from turnover.batches import InstanceIdDataset, instance_id_of, with_instance_ids
 from turnover.errors import DataSetError, InstanceIdError
-
-Point = namedtuple("Point", ["x", "y"])
 
 
 class Squares(Dataset):
@@ -55,16 +53,6 @@ class Endless(Dataset):
 
     def __getitem__(self, index):
         return (index,)
-
-
-class ByBatch(Dataset):
-    """Rows are columns of lists, as many as are asked for."""
-
-    def __len__(self):
-        return 5
-
-    def __getitem__(self, index):
-        return {"uid": np.arange(10, 15)[index], "x": torch.arange(5)[index]}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +172,7 @@ def test_a_mask_chooses_rows_and_their_ids():
 
 
 def test_rows_read_as_one_batch_use_the_column():
-    data = with_instance_ids(ByBatch(), id="uid")
+    data = with_instance_ids(ByColumn(), id="uid")
     assert data[[3, 1]]["instance_id"].tolist() == [13, 11]
     assert data[2]["instance_id"] == 12
     assert data[[]]["instance_id"].tolist() == []

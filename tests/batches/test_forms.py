@@ -4,9 +4,8 @@ import copy
 import pickle
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,25 +13,12 @@ import torch
 from torch.utils._pytree import tree_map
 from torch.utils.data import default_collate
 
+from tests.batches.rows import Example, Point
 from tests.plain_ids import plain_repr
 from turnover.batches import attach, split_ids
 from turnover.errors import DataSetError, InstanceIdError, MissingIdError
 
 IDS = torch.tensor([7, 4])
-
-
-class Point(NamedTuple):
-    x: object
-    y: object = 0
-
-    def total(self):
-        return self.x + self.y
-
-
-@dataclass
-class Example:
-    x: object
-    tags: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)

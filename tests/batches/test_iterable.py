@@ -1,28 +1,14 @@
 """Rows of an iterable are counted, and rejected where counting would give wrong ids."""
 
 import pickle
-import random
 
 import pytest
 import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
+from tests.batches.rows import Stream
 from turnover.batches import InstanceIdIterable, _content, datasets, instance_id_of, with_instance_ids
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
-
-
-class Stream(IterableDataset):
-    """Rows start to stop, or the part of them that the worker was given."""
-
-    def __init__(self, rows):
-        self.rows = rows
-        self.start = 0
-        self.step = 1
-        self.shuffled = False
-
-    def __iter__(self):
-        rows = self.rows[self.start :: self.step]
-        return iter(random.sample(rows, len(rows)) if self.shuffled else rows)
 
 
 class SizedStream(Stream):

@@ -2,8 +2,7 @@
 
 import inspect
 import pickle
-from collections import UserDict, namedtuple
-from dataclasses import dataclass
+from collections import UserDict
 
 import pytest
 import torch
@@ -12,8 +11,6 @@ from torch.utils.data import (
     ChainDataset,
     ConcatDataset,
     DataLoader,
-    Dataset,
-    IterableDataset,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -24,6 +21,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from tests.batches.rows import ByColumn, Example, Point, Stream, numbered
 from turnover.batches import (
     InstanceIdDataset,
     InstanceIdIterable,
@@ -34,31 +32,6 @@ from turnover.batches import (
     with_instance_ids,
 )
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
-
-Point = namedtuple("Point", ["x", "y"])
-
-
-@dataclass
-class Example:
-    x: torch.Tensor
-
-
-class Stream(IterableDataset):
-    def __init__(self, rows):
-        self.rows = rows
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-class ByColumn(Dataset):
-    """Gives ready batches: all columns of many rows, or one row."""
-
-    def __len__(self):
-        return 6
-
-    def __getitem__(self, index):
-        return {"uid": torch.arange(10, 16)[index], "x": torch.arange(6)[index]}
 
 
 class LongFirst(Sampler):
@@ -80,10 +53,6 @@ class MyLoader(DataLoader):
     def __init__(self, data, note):
         super().__init__(data, batch_size=2)
         self.note = note
-
-
-def numbered(size=10):
-    return TensorDataset(torch.arange(size) * 10, torch.arange(size) % 2)
 
 
 def plain_rows(rows):
@@ -174,11 +143,6 @@ def test_persistent_workers_and_running_iterators_stay_with_the_original():
     for _ in range(2):
         assert [ids.tolist() for _, _, ids in given] == [[0, 1], [2, 3]]
     assert len(next(iter(loader))) == 2
-
-
-def test_a_users_collate_fn_sees_its_rows_without_ids():
-    given = with_instance_ids(DataLoader(numbered(), batch_size=5, collate_fn=plain_rows))
-    assert [batch[2].tolist() for batch in given] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
 
 @pytest.mark.parametrize(
@@ -405,19 +369,15 @@ class Unreadable(TensorDataset):
         raise AssertionError("a row was read")
 
 
-def known_rows(count: int = 10) -> TensorDataset:
-    return TensorDataset(torch.arange(count).float(), torch.zeros(count))
-
-
 @pytest.mark.parametrize(
     "data",
     [
-        with_instance_ids(known_rows()),
-        with_instance_ids(Subset(known_rows(), [7, 2, 2])),
-        Subset(with_instance_ids(known_rows()), [3, 9]),
-        with_instance_ids(ConcatDataset([known_rows(3), known_rows(4)])),
-        DataLoader(with_instance_ids(known_rows()), batch_size=4),
-        with_instance_ids(DataLoader(known_rows(), batch_size=4)),
+        with_instance_ids(numbered()),
+        with_instance_ids(Subset(numbered(), [7, 2, 2])),
+        Subset(with_instance_ids(numbered()), [3, 9]),
+        with_instance_ids(ConcatDataset([numbered(3), numbered(4)])),
+        DataLoader(with_instance_ids(numbered()), batch_size=4),
+        with_instance_ids(DataLoader(numbered(), batch_size=4)),
     ],
     ids=["whole", "subset below", "subset above", "concatenated", "loader", "loader with ids"],
 )
@@ -436,7 +396,7 @@ def test_no_row_is_read():
 def test_where_only_reading_tells_nothing_is_said():
     data = with_instance_ids([{"user": 5}, {"user": 6}], id="user")
     assert ids_of(data) is None
-    assert ids_of(DataLoader(with_instance_ids(known_rows()), sampler=SubsetRandomSampler([1, 2]))) is None
+    assert ids_of(DataLoader(with_instance_ids(numbered()), sampler=SubsetRandomSampler([1, 2]))) is None
 
 
 def test_hugging_face_columns_are_known():
@@ -447,5 +407,5 @@ def test_hugging_face_columns_are_known():
 
 
 def test_plain_data_carries_no_ids():
-    assert not carries_ids(known_rows())
-    assert not carries_ids(DataLoader(known_rows()))
+    assert not carries_ids(numbered())
+    assert not carries_ids(DataLoader(numbered()))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.masks.drawn import bits_of, words_of
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Stream
 from turnover.masks._hashing import id_words
@@ -19,15 +20,6 @@ from turnover.masks.codebook import _collision_rate, _mean_correlation, _primiti
 SHAPES = [(16, 2), (12, 3), (32, 4), (24, 1)]  # (rows, picks)
 BOUND = NormalDist().inv_cdf(1 - 1e-5 / 2)  # 4.4 standard errors
 each_shape = pytest.mark.parametrize(("rows", "picks"), SHAPES)
-
-
-def words_of(source, ids, width, site="fc1", keep=0.5):
-    (words,) = source.words(torch.as_tensor(ids), [Stream(site, width, keep)])
-    return words.numpy().astype("<i4", copy=False)
-
-
-def bits_of(*args, **kwargs):
-    return np.unpackbits(words_of(*args, **kwargs).view(np.uint8), axis=1, bitorder="little")
 
 
 def assert_mean_is(per_unit, theory):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from turnover.masks import Counter, Stream, Volatile
+from tests.masks.drawn import bits_of, words_of
+from turnover.masks import Counter, Volatile
 from turnover.masks._hashing import _mix_, signed
 
 SOURCES = {"counter": Counter, "volatile": Volatile}
@@ -24,17 +25,6 @@ each_keep = pytest.mark.parametrize("keep", KEEPS)
 
 def bound(comparisons):
     return NormalDist().inv_cdf(1 - 1e-4 / (2 * comparisons))
-
-
-def words_of(source, ids, width=WIDTH, site="fc1", keep=0.5):
-    # In pieces that fit into a cache.
-    pieces = torch.as_tensor(ids).split(max(1024, 2**22 // width))
-    words = [source.words(piece, [Stream(site, width, keep)])[0] for piece in pieces]
-    return torch.cat(words).numpy().astype("<i4", copy=False).view("<u4")
-
-
-def bits_of(*args, **kwargs):
-    return np.unpackbits(words_of(*args, **kwargs).view(np.uint8), axis=1, bitorder="little")
 
 
 def assert_no_two_alike(masks):
@@ -81,7 +71,7 @@ def test_each_bit_of_a_word_flips_every_bit_of_the_mixed_word_half_the_time():
 @each_source
 @each_keep
 def test_keep_rate_is_right_within_four_standard_errors(source, keep):
-    bits = bits_of(source(seed=0), range(IDS), keep=keep)
+    bits = bits_of(source(seed=0), range(IDS), WIDTH, keep=keep)
     z = (bits.mean() - keep) * np.sqrt(bits.size / (keep * (1 - keep)))
     assert bits.size >= 10**7
     assert abs(z) < 4
@@ -90,7 +80,7 @@ def test_keep_rate_is_right_within_four_standard_errors(source, keep):
 @each_source
 @each_keep
 def test_rates_of_single_units_and_single_ids_scatter_as_coins_do(source, keep):
-    bits = bits_of(source(seed=1), range(IDS), keep=keep)
+    bits = bits_of(source(seed=1), range(IDS), WIDTH, keep=keep)
     for axis in (0, 1):
         n = bits.shape[axis]
         z = (bits.sum(axis) - n * keep) / np.sqrt(n * keep * (1 - keep))
@@ -113,11 +103,11 @@ def test_ids_units_sites_and_seeds_are_uncorrelated(source, keep):
         "unit 64 on": bits[:IDS, 64:],
         "next id and next unit": bits[1 : IDS + 1, 1 : WIDTH + 1],
         "next id and unit 32 on": bits[1 : IDS + 1, 32 : WIDTH + 32],
-        "other site": bits_of(source(seed=2), ids[:IDS], site="fc2", keep=keep),
-        "site with a prefix": bits_of(source(seed=2), ids[:IDS], site="module.fc1", keep=keep),
-        "next seed": bits_of(source(seed=3), ids[:IDS], keep=keep),
-        "negative seed": bits_of(source(seed=-2), ids[:IDS], keep=keep),
-        "seed 2**32 on": bits_of(source(seed=2**32 + 2), ids[:IDS], keep=keep),
+        "other site": bits_of(source(seed=2), ids[:IDS], WIDTH, site="fc2", keep=keep),
+        "site with a prefix": bits_of(source(seed=2), ids[:IDS], WIDTH, site="module.fc1", keep=keep),
+        "next seed": bits_of(source(seed=3), ids[:IDS], WIDTH, keep=keep),
+        "negative seed": bits_of(source(seed=-2), ids[:IDS], WIDTH, keep=keep),
+        "seed 2**32 on": bits_of(source(seed=2**32 + 2), ids[:IDS], WIDTH, keep=keep),
     }
     z = {name: correlation_z(here, other, keep) for name, other in others.items()}
     assert here.size >= 10**7
@@ -168,26 +158,26 @@ def test_all_pairs_of_ids_are_uncorrelated_over_units(source):
 
 @each_source
 def test_all_pairs_of_consecutive_seeds_are_uncorrelated(source):
-    rows = [bits_of(source(seed=seed), range(64)).ravel() for seed in range(64)]
+    rows = [bits_of(source(seed=seed), range(64), WIDTH).ravel() for seed in range(64)]
     assert_uncorrelated_rows(np.stack(rows))
 
 
 @each_source
 def test_all_pairs_of_sites_are_uncorrelated(source):
-    rows = [bits_of(source(seed=7), range(64), site=f"blocks.{i}").ravel() for i in range(64)]
+    rows = [bits_of(source(seed=7), range(64), WIDTH, site=f"blocks.{i}").ravel() for i in range(64)]
     assert_uncorrelated_rows(np.stack(rows))
 
 
 @each_source
 def test_all_values_of_a_byte_are_equally_frequent(source):
-    bytes_ = words_of(source(seed=8), range(IDS)).view(np.uint8)
+    bytes_ = words_of(source(seed=8), range(IDS), WIDTH).view(np.uint8)
     counts = np.bincount(bytes_.ravel(), minlength=256)
     z = (counts - bytes_.size / 256) / np.sqrt(bytes_.size / 256)
     assert abs((z**2).sum() - 255) < bound(1) * np.sqrt(2 * 255)
 
 
 def test_sources_are_uncorrelated_at_the_same_seed_and_site():
-    a, b = (bits_of(source(seed=9), range(IDS)) for source in SOURCES.values())
+    a, b = (bits_of(source(seed=9), range(IDS), WIDTH) for source in SOURCES.values())
     assert abs(correlation_z(a, b, 0.5)) < bound(1)
 
 
