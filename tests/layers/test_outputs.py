@@ -15,7 +15,7 @@ from tests.reference import forward_twin
 from turnover.errors import SiteOutputError, WidthMismatchError
 from turnover.masks import Counter
 
-Pair = namedtuple("Pair", "values rest")
+Pair = namedtuple("Pair", "values others rest")
 
 
 class Returning(nn.Module):
@@ -50,28 +50,26 @@ def masked(h: Tensor) -> Tensor:
     return torch.cat(rows)
 
 
-def test_a_tensor_is_masked():
-    output, h = returned(lambda h: h)
-    assert torch.equal(output, masked(h))
-
-
-@pytest.mark.parametrize("kind", [tuple, list])
-def test_the_first_tensor_of_a_tuple_or_list_is_masked(kind):
-    output, h = returned(lambda h: kind([h, h + 1, "rest"]))
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda h: (h, h + 1, "rest"), tuple),
+        (lambda h: [h, h + 1, "rest"], list),
+        (lambda h: Pair(h, h + 1, "rest"), Pair),
+    ],
+    ids=["tuple", "list", "namedtuple"],
+)
+def test_the_first_tensor_of_a_sequence_is_masked(make, kind):
+    output, h = returned(make)
     assert type(output) is kind
     assert torch.equal(output[0], masked(h))
     assert torch.equal(output[1], h + 1)
     assert output[2] == "rest"
 
 
-def test_the_first_tensor_of_a_namedtuple_is_masked():
-    output, h = returned(lambda h: Pair(h, None))
-    assert isinstance(output, Pair)
-    assert torch.equal(output.values, masked(h))
-    assert output.rest is None
-
-
-def test_the_first_tensor_of_a_torch_result_is_masked():
+def test_a_tensor_and_the_first_of_a_torch_result_are_masked():
+    output, h = returned(lambda h: h)
+    assert torch.equal(output, masked(h))
     output, h = returned(lambda h: torch.sort(h, dim=1))
     assert torch.equal(output[0], masked(torch.sort(h, dim=1).values))
 

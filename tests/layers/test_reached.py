@@ -54,14 +54,10 @@ def test_calling_the_parts_one_after_the_other_is_fine():
     assert torch.equal(x, expected)
 
 
-def test_a_context_in_which_nothing_ran_raises():
-    with pytest.raises(SiteNotReachedError, match=r"no masked module ran.*turnover\.wrap"), turnover.instances(IDS):
-        pass
-
-
-def test_a_context_in_which_only_a_plain_model_ran_raises():
-    with pytest.raises(SiteNotReachedError, match="no masked module ran"), turnover.instances(IDS):
-        nn.Linear(6, 2)(torch.randn(5, 6))
+@pytest.mark.parametrize("call", [lambda x: None, nn.Linear(6, 2)], ids=["nothing", "a plain model"])
+def test_a_context_in_which_no_masked_module_ran_raises(call):
+    with pytest.raises(SiteNotReachedError, match=r"no masked module ran.*turnover\.wrap"):
+        run(call, torch.randn(5, 6))
 
 
 def test_an_error_inside_the_context_is_not_hidden_and_the_next_context_works():

@@ -129,30 +129,25 @@ def test_loading_gives_the_same_masks(assign):
     assert masking_of(other).learned == masking_of(model).learned
 
 
-def test_a_model_from_the_meta_device_has_the_right_bits_after_loading():
-    model = trained(sequence_model())
+@pytest.fixture
+def empty() -> nn.Module:
+    """A model from the meta device."""
     with torch.device("meta"):
-        empty = sequence_model()
+        return sequence_model()
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_model_from_the_meta_device_has_the_right_bits_after_loading(empty, assign):
+    model, x = trained(sequence_model()), torch.randn(5, 4, 6)
     assert next(empty.parameters()).is_meta
-    empty.to_empty(device="cpu")
-    empty.load_state_dict(model.state_dict())
-    x = torch.randn(5, 4, 6)
-    assert torch.equal(run(empty, x), run(model, x))
-
-
-def test_a_model_from_the_meta_device_has_the_right_bits_after_assigning():
-    model = trained(sequence_model())
-    with torch.device("meta"):
-        empty = sequence_model()
-    empty.load_state_dict(model.state_dict(), assign=True)
-    x = torch.randn(5, 4, 6)
+    if not assign:
+        empty.to_empty(device="cpu")
+    empty.load_state_dict(model.state_dict(), assign=assign)
     assert torch.equal(run(empty, x), run(model, x))
     assert masking_of(empty).learned.batch_dims == [0, 0]
 
 
-def test_a_model_from_the_meta_device_may_get_new_weights_by_hand():
-    with torch.device("meta"):
-        empty = sequence_model()
+def test_a_model_from_the_meta_device_may_get_new_weights_by_hand(empty):
     empty.to_empty(device="cpu")
     empty.get_buffer(RECIPE_KEY).fill_(7)  # whatever memory was there
     torch.nn.init.normal_(empty[0].weight)
@@ -161,9 +156,7 @@ def test_a_model_from_the_meta_device_may_get_new_weights_by_hand():
     assert from_tensor(empty.get_buffer(RECIPE_KEY))[0] == masking_of(empty).recipe
 
 
-def test_the_state_dict_of_a_model_on_the_meta_device_has_a_real_recipe():
-    with torch.device("meta"):
-        empty = sequence_model()
+def test_the_state_dict_of_a_model_on_the_meta_device_has_a_real_recipe(empty):
     assert from_tensor(empty.state_dict()[RECIPE_KEY])[0] == masking_of(empty).recipe
 
 

@@ -12,7 +12,6 @@ from turnover.layers.root import masking_of
 from turnover.masks import Codebook, Counter, Volatile
 
 VIEWS = ["keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]]
-SITES = ["relu1", "relu2"]
 
 
 def cnn() -> nn.Sequential:
@@ -21,52 +20,41 @@ def cnn() -> nn.Sequential:
     )
 
 
+FEATURES, CHANNELS = dict.fromkeys(["relu1", "relu2"], "features"), dict.fromkeys(["1", "4"], "channels")
+
+
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-@pytest.mark.parametrize("keep", [0.5, 0.1, 0.75, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_feature_masks_equal_the_slow_twin(view, keep, dtype):
-    plain = mlp().to(dtype)
-    model = turnover.wrap(plain, at=SITES, keep=keep)
-    x = torch.randn(5, 6, dtype=dtype)
-    found = run(model, x, view=view)
-    expected = forward_twin.forward(plain, x, ids=IDS, views=view, sites=dict.fromkeys(SITES, ("features", keep)))
+@pytest.mark.parametrize(
+    ("make", "at", "shape", "keep"),
+    [(mlp, FEATURES, (6,), keep) for keep in (0.5, 0.1, 0.75, 0.9)]
+    + [(cnn, CHANNELS, (2, 8, 8), keep) for keep in (0.5, 0.8)],
+)
+def test_masks_equal_the_slow_twin(make, at, shape, keep, dtype, view):
+    plain, x = make().to(dtype), torch.randn(5, *shape, dtype=dtype)
+    outputs = run(turnover.wrap(plain, at=at, keep=keep), x, view=view)
+    sites = {path: (dim, keep) for path, dim in at.items()}
     small = 1e-12 if dtype == torch.float64 else 1e-5
-    torch.testing.assert_close(found, expected, rtol=small, atol=small)
-
-
-@pytest.mark.parametrize("view", VIEWS, ids=str)
-@pytest.mark.parametrize(("keep", "dtype"), [(0.5, torch.float32), (0.8, torch.float64)], ids=str)
-def test_channel_masks_equal_the_slow_twin(view, keep, dtype):
-    plain = cnn().to(dtype)
-    model = turnover.wrap(plain, at={"1": "channels", "4": "channels"}, keep=keep)
-    x = torch.randn(5, 2, 8, 8, dtype=dtype)
-    found = run(model, x, view=view)
-    sites = {"1": ("channels", keep), "4": ("channels", keep)}
-    small = 1e-12 if dtype == torch.float64 else 1e-5
-    torch.testing.assert_close(
-        found, forward_twin.forward(plain, x, ids=IDS, views=view, sites=sites), rtol=small, atol=small
-    )
+    expected = forward_twin.forward(plain, x, ids=IDS, views=view, sites=sites)
+    torch.testing.assert_close(outputs, expected, rtol=small, atol=small)
 
 
 @pytest.mark.parametrize("source", [Counter(3), Volatile(3, block=16), Codebook(3, rows=64, picks=2)], ids=str)
 def test_every_mask_source_equals_the_slow_twin(source):
-    plain = mlp()
-    model = turnover.wrap(plain, at=SITES, masks=source, keep=0.6)
-    x = torch.randn(5, 6)
-    views = VIEWS[-1]
-    found = run(model, x, view=views)
-    sites = dict.fromkeys(SITES, ("features", 0.6))
-    torch.testing.assert_close(found, forward_twin.forward(plain, x, ids=IDS, views=views, sites=sites, source=source))
+    plain, x, views = mlp(), torch.randn(5, 6), VIEWS[-1]
+    model = turnover.wrap(plain, at=FEATURES, masks=source, keep=0.6)
+    sites = dict.fromkeys(FEATURES, ("features", 0.6))
+    expected = forward_twin.forward(plain, x, ids=IDS, views=views, sites=sites, source=source)
+    torch.testing.assert_close(run(model, x, view=views), expected)
     assert masking_of(model).recipe.kind == source.kind
 
 
 def test_sites_may_have_keep_rates_of_their_own():
     plain = nn.Sequential(nn.Linear(6, 40), turnover.TurnOverDropout(0.2), nn.Linear(40, 70), nn.ReLU())
-    model = turnover.wrap(plain, at=["3"], keep=0.7)
-    x = torch.randn(5, 6)
-    found = run(model, x, view="flip")
+    model, x = turnover.wrap(plain, at=["3"], keep=0.7), torch.randn(5, 6)
     sites = {"1": ("features", 0.2), "3": ("features", 0.7)}
-    torch.testing.assert_close(found, forward_twin.forward(plain.eval(), x, ids=IDS, views="flip", sites=sites))
+    expected = forward_twin.forward(plain.eval(), x, ids=IDS, views="flip", sites=sites)
+    torch.testing.assert_close(run(model, x, view="flip"), expected)
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.25, 0.9])
@@ -88,9 +76,7 @@ def test_keep_and_flip_are_exact_complements_with_the_right_scale(keep):
 def test_mixed_views_equal_the_rows_of_single_views():
     model = wrapped_mlp().eval()
     x = torch.randn(5, 6)
-    rows = {}
-    for view in ("keep", "flip", "full"):
-        rows[view] = run(model, x, view=view)
+    rows = {view: run(model, x, view=view) for view in ("keep", "flip", "full")}
     mixed = VIEWS[-1]
     found = run(model, x, view=mixed)
     torch.testing.assert_close(found, torch.stack([rows[view][i] for i, view in enumerate(mixed)]))
@@ -166,19 +152,17 @@ def test_masks_do_not_depend_on_batch_order_or_company():
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 @pytest.mark.parametrize("make", [wrapped_mlp, dropout_mlp])
 def test_a_batch_of_one_is_expanded_in_eval_mode_and_equals_the_repeated_batch(make, view):
-    model = make().eval()
-    x = torch.randn(1, 6)
-    expanded = run(model, x, view=view)
+    model, x = make().eval(), torch.randn(1, 6)
     repeated = run(model, x.expand(5, 6).contiguous(), view=view)
-    torch.testing.assert_close(expanded, repeated, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(run(model, x, view=view), repeated, rtol=1e-6, atol=1e-6)
 
 
 def test_channels_and_positions_are_expanded_too():
     model = turnover.wrap(cnn(), at={"1": "channels", "4": "channels"}).eval()
     x = torch.randn(1, 2, 8, 8)
     for view in ("flip", "full"):
-        expanded = run(model, x, view=view)
-        torch.testing.assert_close(expanded, run(model, x.expand(5, 2, 8, 8), view=view), rtol=1e-5, atol=1e-6)
+        repeated = run(model, x.expand(5, 2, 8, 8), view=view)
+        torch.testing.assert_close(run(model, x, view=view), repeated, rtol=1e-5, atol=1e-6)
 
 
 def test_an_expanded_activation_may_be_changed_in_place():

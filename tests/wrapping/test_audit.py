@@ -62,19 +62,24 @@ def causes(model: nn.Module, inputs: torch.Tensor, classes: int) -> dict[str, st
     return {leak.name: leak.cause for leak in report.leaks}
 
 
-def test_layers_before_the_first_site_leak():
-    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 3, bias=False))
-    assert causes(turnover.wrap(net, at=["3"]), torch.randn(4, 6), 3) == {
-        "0.weight": "before the first site",
-        "0.bias": "before the first site",
-    }
-
-
-def test_layers_without_a_mask_on_either_side_leak():
-    net = nn.Sequential(
-        nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False)
-    )
-    assert causes(turnover.wrap(net, at=["1"]), torch.randn(4, 6), 3) == {"4.weight": "no mask near"}
+@pytest.mark.parametrize(
+    ("layers", "at", "leaks"),
+    [
+        (
+            lambda: [nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 3, bias=False)],
+            "3",
+            {"0.weight": "before the first site", "0.bias": "before the first site"},
+        ),
+        (
+            lambda: [nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False)],
+            "1",
+            {"4.weight": "no mask near"},
+        ),
+    ],
+    ids=["before the first site", "without a mask on either side"],
+)
+def test_layers_that_no_mask_covers_leak(layers, at, leaks):
+    assert causes(turnover.wrap(nn.Sequential(*layers()), at=[at]), torch.randn(4, 6), 3) == leaks
 
 
 def test_a_function_that_does_not_keep_zero_leaks_into_the_next_weights():
