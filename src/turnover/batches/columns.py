@@ -85,7 +85,7 @@ class Column:
         if is_dataclass(row):
             if isinstance(self.name, str) and hasattr(row, self.name):
                 return getattr(row, self.name)
-            raise self.missing([one.name for one in dataclasses.fields(row)], _describe(where))
+            raise self.missing([part.name for part in dataclasses.fields(row)], _describe(where))
         raise MissingIdError(
             f"{_describe(where)} is a bare {type(row).__name__} and has no column for {self}. "
             "Let the data set return tuples or dicts, or leave the column out."
@@ -232,9 +232,10 @@ def _keep_name(names: dict[int, str], number: int, string: str) -> None:
         raise _collision(string, names[number], number)
 
 
-def _collision(one: object, other: object, number: int) -> DuplicateIdError:
+def _collision(value: object, other: object, number: int) -> DuplicateIdError:
     return DuplicateIdError(
-        f"{one!r} and {other!r} both have the instance id {number}. Rename one of them, or give the column as integers."
+        f"{value!r} and {other!r} both have the instance id {number}. Rename one of them, or give the column as "
+        "integers."
     )
 
 

@@ -238,8 +238,8 @@ def _split_attribute(batch: Any) -> tuple[Any, Tensor]:
 def _split_last(batch: tuple[Any, ...] | list[Any]) -> tuple[Any, Tensor]:
     last = batch[-1] if batch else None
     if not is_array(last):
-        found = f"ends in {type(last).__name__}" if batch else "is empty"
-        raise MissingIdError(f"the batch {found}; its last item must be the ids, integers in one dimension. {_GIVE}")
+        ending = f"ends in {type(last).__name__}" if batch else "is empty"
+        raise MissingIdError(f"the batch {ending}; its last item must be the ids, integers in one dimension. {_GIVE}")
     try:
         ids = _as_ids(last, "the last item of the batch")
     except InstanceIdError as error:

@@ -32,63 +32,63 @@ def probed_shapes() -> _Shapes | None:
     return _probe.get()
 
 
-def batch_dim_of(site: Site, x: Tensor, now: Instances, *, training: bool) -> int:
+def batch_dim_of(site: Site, x: Tensor, active: Instances, *, training: bool) -> int:
     """Return the batch dimension of an activation at a site; learn it in training mode."""
     rule = site.batch_dim(x.dim())
     if site.batch_known or x.dim() < _SEQUENCE_DIMS:
         return rule
-    fitting = _fitting(x, now, training=training)
-    if not fitting or _all_alike(x, now):
+    fitting = _fitting(x, active, training=training)
+    if not fitting or _all_alike(x, active):
         return rule
     if fitting != [rule]:
-        fitting = _after_dry_run(fitting, site, x, now)
+        fitting = _after_dry_run(fitting, site, x, active)
     if len(fitting) > 1 and not training:
         return rule
     if len(fitting) != 1:
-        raise _unclear(site, x, now, _SAY_SO)
+        raise _unclear(site, x, active, _SAY_SO)
     if training:
         site.masking.learn_batch_dim(site.index, fitting[0])
     return fitting[0]
 
 
-def confirm_batch_dim(site: Site, x: Tensor, now: Instances, batch_dim: int, *, training: bool) -> None:
+def confirm_batch_dim(site: Site, x: Tensor, active: Instances, batch_dim: int, *, training: bool) -> None:
     """Check the batch dimension that a compiled pass was made for; learn it in training mode."""
     if site.batch_known or x.dim() < _SEQUENCE_DIMS:
         return
-    fitting = _fitting(x, now, training=True)  # compiled passes do not expand
+    fitting = _fitting(x, active, training=True)  # compiled passes do not expand
     if fitting == [batch_dim]:
         if training:
             site.masking.learn_batch_dim(site.index, batch_dim)
-    elif fitting and not _all_alike(x, now):
-        raise _unclear(site, x, now, f"{_RUN_ONCE}, or {_SAY_SO}")
+    elif fitting and not _all_alike(x, active):
+        raise _unclear(site, x, active, f"{_RUN_ONCE}, or {_SAY_SO}")
 
 
-def _fitting(x: Tensor, now: Instances, *, training: bool) -> list[int]:
+def _fitting(x: Tensor, active: Instances, *, training: bool) -> list[int]:
     """Return which of the first two dimensions have the length of a batch."""
-    lengths = (len(now),) if training else (len(now), 1)
+    lengths = (len(active),) if training else (len(active), 1)
     return [dim for dim in (0, 1) if x.shape[dim] in lengths]
 
 
-def _all_alike(x: Tensor, now: Instances) -> bool:
+def _all_alike(x: Tensor, active: Instances) -> bool:
     """Tell whether it makes no difference: one id, one row, one position."""
-    return len(now) == x.shape[0] == x.shape[1] == 1
+    return len(active) == x.shape[0] == x.shape[1] == 1
 
 
 _SAY_SO = "set batch_first = True (or False) on the enclosing module before turnover.wrap"
 _RUN_ONCE = "call the model once in training mode before torch.compile, so that it can be detected"
 
 
-def _unclear(site: Site, x: Tensor, now: Instances, cure: str) -> BatchSizeError:
+def _unclear(site: Site, x: Tensor, active: Instances, cure: str) -> BatchSizeError:
     return BatchSizeError(
-        f"cannot tell which dimension is the batch at site {site}: {len(now)} instance ids, shape "
+        f"cannot tell which dimension is the batch at site {site}: {len(active)} instance ids, shape "
         f"{list(x.shape)}. Say so: {cure}."
     )
 
 
-def _after_dry_run(fitting: list[int], site: Site, x: Tensor, now: Instances) -> list[int]:
+def _after_dry_run(fitting: list[int], site: Site, x: Tensor, active: Instances) -> list[int]:
     """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be detected."""
-    call = now.calls.get(site.masking)
-    shape = _shapes_for_one_row(*call, rows=len(now)).get(site.index) if call else None
+    call = active.calls.get(site.masking)
+    shape = _shapes_for_one_row(*call, rows=len(active)).get(site.index) if call else None
     if shape is None or len(shape) != x.dim():
         return fitting
     return [dim for dim in fitting if shape[dim] == 1]

@@ -145,21 +145,21 @@ def apply_mask(x: Tensor, site: Site, *, training: bool) -> Tensor:
 
 
 def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
-    now = ACTIVE.get()
-    if now is None:
+    active = ACTIVE.get()
+    if active is None:
         return _without_instances(x, site, training)
-    mask_dim = _check(x, site, now)
+    mask_dim = _check(x, site, active)
     if site.replicas > 1:
-        return _apply_replicated(x, site, now, mask_dim, training)
-    dims, instances = x.dim(), len(now.ids)
-    batch_dim = 0 if dims == _ROWS_AND_UNITS else batch_dim_of(site, x, now, training=training)
+        return _apply_replicated(x, site, active, mask_dim, training)
+    dims, instances = x.dim(), len(active.ids)
+    batch_dim = 0 if dims == _ROWS_AND_UNITS else batch_dim_of(site, x, active, training=training)
     rows = x.shape[batch_dim]
     if rows != instances and (training or rows != 1):
-        raise _wrong_rows(x, site, now, batch_dim, training)
-    now.reach(site, training=training)
-    if now.shared_view == FULL:
+        raise _wrong_rows(x, site, active, batch_dim, training)
+    active.reach(site, training=training)
+    if active.shared_view == FULL:
         return x if rows == instances else x.repeat_interleave(instances, dim=batch_dim)
-    return x * _spread(now.factors(site, x, x.shape[mask_dim]), dims, batch_dim, mask_dim)
+    return x * _spread(active.factors(site, x, x.shape[mask_dim]), dims, batch_dim, mask_dim)
 
 
 def _without_instances(x: Tensor, site: Site, training: bool) -> Tensor:
@@ -172,16 +172,16 @@ def _without_instances(x: Tensor, site: Site, training: bool) -> Tensor:
     return x if site.replicas == 1 else _by_replica(x, site, training=training, ids=None).flatten(0, 1)
 
 
-def _apply_replicated(x: Tensor, site: Site, now: Instances, mask_dim: int, training: bool) -> Tensor:
+def _apply_replicated(x: Tensor, site: Site, active: Instances, mask_dim: int, training: bool) -> Tensor:
     """Return the masked rows of all replicas; those of the trunk, and one row in eval mode, are expanded here."""
-    x = _by_replica(x, site, training=training, ids=len(now))
-    if x.shape[1] != len(now) and (training or x.shape[1] != 1):
-        raise _wrong_rows(x[0], site, now, 0, training)
-    now.reach(site, training=training)
-    if now.shared_view == FULL:
-        return x.expand(-1, len(now), *[-1] * (x.dim() - 2)).flatten(0, 1)
-    factors = now.factors(site, x, x.shape[mask_dim + 1])
-    spread = _spread(factors, x.dim() - 1, 0, mask_dim).unflatten(0, (site.replicas, len(now)))
+    x = _by_replica(x, site, training=training, ids=len(active))
+    if x.shape[1] != len(active) and (training or x.shape[1] != 1):
+        raise _wrong_rows(x[0], site, active, 0, training)
+    active.reach(site, training=training)
+    if active.shared_view == FULL:
+        return x.expand(-1, len(active), *[-1] * (x.dim() - 2)).flatten(0, 1)
+    factors = active.factors(site, x, x.shape[mask_dim + 1])
+    spread = _spread(factors, x.dim() - 1, 0, mask_dim).unflatten(0, (site.replicas, len(active)))
     return (x * spread).flatten(0, 1)
 
 
@@ -212,22 +212,22 @@ def mask_words(
 ) -> tuple[Tensor, Tensor]:
     """Return the mask words and view codes of the instances that are active when the graph runs."""
     site = Site(Masking.living(handle), index)
-    now = ACTIVE.get()
+    active = ACTIVE.get()
     rows, width = x.shape[batch_dim], x.shape[mask_dim]
-    if now is None:
+    if active is None:
         if training:
             raise _missing(site)
         words = torch.zeros((rows, words_for(width)), dtype=torch.int32, device=x.device)
         return words, torch.full((rows,), FULL, dtype=torch.int32, device=x.device)
-    _check(x, site, now)
+    _check(x, site, active)
     if site.replicas == 1:
-        confirm_batch_dim(site, x, now, batch_dim, training=training)
-    if rows != site.replicas * len(now):
-        raise _wrong_rows(x.unflatten(0, (site.replicas, -1))[0], site, now, batch_dim, training)
-    words = now.words(site, x.device, width)
-    now.reach(site, training=training)
+        confirm_batch_dim(site, x, active, batch_dim, training=training)
+    if rows != site.replicas * len(active):
+        raise _wrong_rows(x.unflatten(0, (site.replicas, -1))[0], site, active, batch_dim, training)
+    words = active.words(site, x.device, width)
+    active.reach(site, training=training)
     # Copies: the compiler may write into what an operator hands out.
-    return words.clone(memory_format=torch.contiguous_format), now.views_on(x.device).repeat(site.replicas)
+    return words.clone(memory_format=torch.contiguous_format), active.views_on(x.device).repeat(site.replicas)
 
 
 @mask_words.register_fake
@@ -242,9 +242,9 @@ def _mask_dim(x: Tensor, site: Site) -> int:
     return 1 if site.recipe.dim == "channels" else x.dim() - 1
 
 
-def _check(x: Tensor, site: Site, now: Instances) -> int:
+def _check(x: Tensor, site: Site, active: Instances) -> int:
     """Return the masked dimension after checking shape, dtype and width."""
-    if _in_backward() and not now.recomputing:
+    if _in_backward() and not active.recomputing:
         raise _not_checkpointed(site)
     dims, mask_dim = x.dim(), _mask_dim(x, site)
     if not x.is_floating_point() or dims <= max(mask_dim, 1):
@@ -263,7 +263,7 @@ def _check(x: Tensor, site: Site, now: Instances) -> int:
     known = widths[site.index]
     if known is None:
         widths[site.index] = width
-    elif known != width and now.first_visit(site):
+    elif known != width and active.first_visit(site):
         raise WidthMismatchError(
             f"site {site} has {width} units now and had {known} before: masks on {site.recipe.dim} "
             "need a dimension of fixed width. If this dimension is time or space, choose the other "
@@ -279,11 +279,11 @@ def _spread(factors: Tensor, dims: int, batch_dim: int, mask_dim: int) -> Tensor
     return factors.reshape(shape)
 
 
-def _wrong_rows(x: Tensor, site: Site, now: Instances, batch_dim: int, training: bool) -> BatchSizeError:
-    one = "" if training else " (or 1, which is expanded to the number of ids)"
+def _wrong_rows(x: Tensor, site: Site, active: Instances, batch_dim: int, training: bool) -> BatchSizeError:
+    or_one = "" if training else " (or 1, which is expanded to the number of ids)"
     return BatchSizeError(
-        f"{len(now)} instance ids, but site {site} got a batch of {x.shape[batch_dim]} rows (shape "
-        f"{list(x.shape)}, batch in dimension {batch_dim}). Give one id for every row{one}. "
+        f"{len(active)} instance ids, but site {site} got a batch of {x.shape[batch_dim]} rows (shape "
+        f"{list(x.shape)}, batch in dimension {batch_dim}). Give one id for every row{or_one}. "
         "If the batch is in dimension 1 here, set batch_first = False on the enclosing module "
         "before turnover.wrap."
     )

@@ -272,8 +272,8 @@ class Instances:
 class _Activated:
     """Context in which given instances are the active ones; may be entered again."""
 
-    def __init__(self, now: Instances | None) -> None:
-        self._now = now
+    def __init__(self, active: Instances | None) -> None:
+        self._now = active
         self._token: Token[Instances | None] | None = None
 
     def __enter__(self) -> None:
@@ -292,11 +292,11 @@ def no_instances() -> _Activated:
 
 def recomputation() -> _Activated:
     """Return a context that brings the active instances back, as the recomputation of a checkpoint sees them."""
-    now = ACTIVE.get()
-    if now is not None:
-        now = copy.copy(now)
-        now.recomputing = True
-    return _Activated(now)
+    active = ACTIVE.get()
+    if active is not None:
+        active = copy.copy(active)
+        active.recomputing = True
+    return _Activated(active)
 
 
 def _add_replica_note(error: BaseException | None, unfinished: dict[Masking, _Call]) -> None:

@@ -51,11 +51,11 @@ class ModeHook:
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Return the output under the masks of the active instances; of "mixout" without any, the output itself."""
-        now = active_instances()
-        if self._mixout and now is None and not module.training and probed_shapes() is None:
+        active = active_instances()
+        if self._mixout and active is None and not module.training and probed_shapes() is None:
             return output
-        training = module.training if now is None else now.trains(self.site.masking, module)
-        learns = training and torch.is_grad_enabled() and now is not None and now.shared_view == KEEP
+        training = module.training if active is None else active.trains(self.site.masking, module)
+        learns = training and torch.is_grad_enabled() and active is not None and active.shared_view == KEEP
         if self._at_input:
             return self._masked_input(module, args[0], training, learns)
         y = _tensor(output, self.site)
@@ -138,10 +138,10 @@ def _masked(x: Tensor, site: Site, *, training: bool) -> Tensor:
 
 def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:
     """Return what a module makes for the whole batch once, as the embedding of positions does, for every row of it."""
-    now = active_instances()
-    if not training or now is None or x.dim() < _FEWEST_DIMS or x.shape[0] != 1 or len(now) == 1:
+    active = active_instances()
+    if not training or active is None or x.dim() < _FEWEST_DIMS or x.shape[0] != 1 or len(active) == 1:
         return x
-    return x.expand(len(now), *x.shape[1:])
+    return x.expand(len(active), *x.shape[1:])
 
 
 def _tensor(output: Any, site: Site) -> Tensor:

@@ -8,7 +8,7 @@ second is the recipe proper, as JSON; it is fixed when the model is wrapped and 
 import hashlib
 import json
 import struct
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 import torch
@@ -95,16 +95,12 @@ class Recipe:
     def to_json(self) -> str:
         """Return the canonical JSON text."""
         content: dict[str, Any] = {"format": RECIPE_FORMAT, **asdict(self)}
-        if self.replicas == 1:  # what a recipe without replicas never had
-            del content["replicas"], content["replicated"]
+        for part in fields(self):  # what the first recipes did not have yet is left out where it is the default
+            if content[part.name] == part.default:
+                del content[part.name]
+        if self.replicas == 1:
             for site in content["sites"]:
                 del site["replicated"]
-        if self.adapters is None:
-            del content["adapters"]
-        if self.mode == "forward":
-            del content["mode"]
-        if self.start is None:
-            del content["start"]
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     @classmethod

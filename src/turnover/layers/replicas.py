@@ -50,11 +50,11 @@ class Replicated(nn.Module):
         known = {} if shared is None else shared
         for name, parameter in first.named_parameters(remove_duplicate=False):
             if parameter not in known:
-                values = torch.stack([one.get_parameter(name).detach() for one in copies])
+                values = torch.stack([module.get_parameter(name).detach() for module in copies])
                 known[parameter] = nn.Parameter(values, requires_grad=parameter.requires_grad)
             _place(self, name, known[parameter])
         for name, _ in first.named_buffers():
-            _place(self, name, torch.stack([one.get_buffer(name) for one in copies]))
+            _place(self, name, torch.stack([module.get_buffer(name) for module in copies]))
         # In a tuple, so that its parameters are none of the model's.
         self._template = (copy.deepcopy(first).to("meta"),)
         self._fast = _fast_way(first)
@@ -83,8 +83,8 @@ class Replicated(nn.Module):
         if rows is None or rows.dim() == 0:
             raise ReplicaError(f"{self.expansion.path!r} got no tensor with rows. Split the model behind it: split=...")
         known = self.expansion.expands is not None and torch.compiler.is_dynamo_compiling()
-        now = None if known else active_instances()
-        expands = self.expansion.expands_at(rows, training=self.training, ids=None if now is None else len(now))
+        active = None if known else active_instances()
+        expands = self.expansion.expands_at(rows, training=self.training, ids=None if active is None else len(active))
         if self._fast is not None and len(args) == 1 and not kwargs and args[0].dim() >= _FEWEST_DIMS[self._fast]:
             return _FAST[self._fast](self, args[0], self.expansion.replicas, expands)
         return self._mapped(args, kwargs, len(rows) if expands else len(rows) // self.expansion.replicas)
@@ -272,10 +272,10 @@ def _expand_inputs(
     first = next((x for x in tensors_in((args, inputs)) if x.dim() > 0), None)
     if first is None:
         return args, kwargs
-    rows, replicas, now = len(first), replicas_of(root), active_instances()
+    rows, replicas, active = len(first), replicas_of(root), active_instances()
     note_trunk_rows(rows)
     # In eval mode one row is expanded to all instances. Here at once: masks of attention would stay as they are.
-    each = len(now) if now is not None and rows == 1 and not root.training else 1
+    each = len(active) if active is not None and rows == 1 and not root.training else 1
 
     def expand(x: Tensor) -> Tensor:
         return expanded(x, replicas).repeat_interleave(each, 0) if x.dim() > 0 and len(x) == rows else x
@@ -293,13 +293,13 @@ def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
 
 
 def _joined(output: Any, replicas: int, trunk_rows: int | None) -> Any:
-    now = active_instances()
-    rows = trunk_rows if now is None else len(now)
+    active = active_instances()
+    rows = trunk_rows if active is None else len(active)
 
     def join(x: Tensor) -> Tensor:
         if x.dim() == 0 or (x.shape[0] % replicas if rows is None else x.shape[0] != replicas * rows):
             return x  # made by the trunk
-        if now is None or now.shared_view == FULL:
+        if active is None or active.shared_view == FULL:
             return x.unflatten(0, (replicas, -1)).mean(0)
         return scaled_gradient(x, replicas)
 

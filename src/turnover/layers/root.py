@@ -68,19 +68,19 @@ def remove_hooks(hooks: dict[int, Any], ours: Callable[[Any], bool]) -> None:
 def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
-    now = ACTIVE.get()
-    if now is not None:
+    active = ACTIVE.get()
+    if active is not None:
         masking: Masking = root.__dict__[_ATTRIBUTE]
         masking.check_buffer(root)
-        now.begin(masking, (root, args, kwargs))
+        active.begin(masking, (root, args, kwargs))
 
 
 def _end(root: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
-    now = ACTIVE.get()
-    if now is not None:
-        now.end(root.__dict__[_ATTRIBUTE])
+    active = ACTIVE.get()
+    if active is not None:
+        active.end(root.__dict__[_ATTRIBUTE])
 
 
 def _write_recipe(root: nn.Module, prefix: str, keep_vars: bool) -> None:

@@ -141,7 +141,7 @@ def _put_adapter_replicas(root: nn.Module, masking: Masking, adapters: AdapterRe
         assert isinstance(adapter, Adapter)
         every = [adapter, *(adapter.drawn_anew() for _ in range(replicas - 1))]
         for part in ("down", "up"):
-            copies = [one.get_submodule(part) for one in every]
+            copies = [copied.get_submodule(part) for copied in every]
             expansion = Expansion(replicas, f"{path}.{NAME}.{part}", expands=False)
             exchange(root, copies[0], Replicated(copies, expansion))
     for path in output_layers(root, adapters.head).paths:
@@ -160,10 +160,10 @@ def replica_of(root: nn.Module, number: int) -> nn.Module:
     detach_replicas(root)
     for module in list(root.modules()):
         if isinstance(module, Replicated):
-            one = module.replica(number).train(module.training)
-            exchange(root, module, one)
+            replica = module.replica(number).train(module.training)
+            exchange(root, module, replica)
             if take_input(module):
-                mask_input(one)
+                mask_input(replica)
     return root
 
 
@@ -187,12 +187,12 @@ class _Order:
         """Return the units that learn and feed a site, in the order of the model."""
         paths = list(self._modules)
         if site in self._units:
-            found = [site]
+            feeding = [site]
         elif self._flow is not None and site in self._flow.order():
-            found = self._flow.feeders(site, self._units)
+            feeding = self._flow.feeders(site, self._units)
         else:
-            found = [path for path in self._units if paths.index(path) < paths.index(site)][-1:]
-        return [path for path in paths if path in found and _learns(self._modules[path])]
+            feeding = [path for path in self._units if paths.index(path) < paths.index(site)][-1:]
+        return [path for path in paths if path in feeding and _learns(self._modules[path])]
 
     def from_split(self, start: str) -> tuple[tuple[str, ...], set[str]]:
         """Return the units that are replicated, and the sites that have masks for every replica."""
@@ -209,8 +209,8 @@ class _Order:
 
     def candidates(self) -> list[str]:
         """Return the modules at which the model could be split so that every site has masks for every replica."""
-        found = [path for path in self._units if path and _learns(self._modules[path])]
-        return [path for path in found if len(self.from_split(path)[1]) == len(self._sites) and not self.mixes(path)]
+        units = [path for path in self._units if path and _learns(self._modules[path])]
+        return [path for path in units if len(self.from_split(path)[1]) == len(self._sites) and not self.mixes(path)]
 
 
 def _units_of(model: nn.Module) -> Iterator[str]:
@@ -230,10 +230,10 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _where(order: _Order) -> str:
-    found = order.candidates()
-    if not found:
+    candidates = order.candidates()
+    if not candidates:
         return "No module was found at which it would; train separate models: Influence([m1, m2, m3])."
-    return f"It could split at {listed(found)}."
+    return f"It could split at {listed(candidates)}."
 
 
 def _problems(modules: Mapping[str, nn.Module], sites: Sequence[SiteRecipe], chosen: Sequence[str]) -> list[str]:
@@ -304,9 +304,9 @@ def _batch_problems(sites: Sequence[SiteRecipe]) -> list[str]:
 def _drawn_anew(module: nn.Module) -> nn.Module:
     """Return a module like this one: with new random weights where its own are fresh, else with the same."""
     twin = copy.deepcopy(module)
-    for one, given in zip(twin.modules(), module.modules(), strict=True):
+    for part, given in zip(twin.modules(), module.modules(), strict=True):
         if is_fresh(given):
-            one.reset_parameters()  # pyright: ignore[reportCallIssue]
+            part.reset_parameters()  # pyright: ignore[reportCallIssue]
     return twin
 
 

@@ -123,12 +123,11 @@ def replica_models(model: nn.Module) -> list[nn.Module]:
 
 def _one_replica(whole: nn.Module, masking: Masking, number: int) -> nn.Module:
     root = wrapped_root(whole)
-    learned = masking.learned
-    one = build(replica_of(without_masks(root), number), masking.recipe.of_replica(number))
-    masking_of(one).adopt_learned(learned)
+    replica = build(replica_of(without_masks(root), number), masking.recipe.of_replica(number))
+    masking_of(replica).adopt_learned(masking.learned)
     if whole is root:
-        return one
-    exchange(whole, root, one)
+        return replica
+    exchange(whole, root, replica)
     return whole
 
 

@@ -124,10 +124,10 @@ def take_input(module: nn.Module) -> bool:
 
 def output_width(module: nn.Module) -> int | None:
     """Return the width of a module's output where its type or an attribute tells."""
-    found = width_of(module)
-    if found is None:
-        found = next((getattr(module, name, None) for name in ("out_features", "nf") if hasattr(module, name)), None)
-    return found if isinstance(found, int) else None
+    width = width_of(module)
+    if width is None:
+        width = next((getattr(module, name, None) for name in ("out_features", "nf") if hasattr(module, name)), None)
+    return width if isinstance(width, int) else None
 
 
 def site_width(root: nn.Module, path: str) -> int | None:

@@ -155,23 +155,17 @@ def _after(model: nn.Module, options: Adapters, blocks: Sequence[TransformerBloc
 
 
 def _chosen_blocks(layers: Any, blocks: Sequence[TransformerBlock], problems: list[str]) -> list[TransformerBlock]:
-    if layers is None:
-        return list(blocks)
     count = len(blocks)
-    if isinstance(layers, int) and not isinstance(layers, bool):
-        if 1 <= layers <= count:
-            return list(blocks[-layers:])
-        numbers: list[Any] = []
-    else:
-        numbers = list(layers) if isinstance(layers, Sequence | range) and not isinstance(layers, str) else []
-    whole = [number for number in numbers if isinstance(number, int) and not isinstance(number, bool)]
-    if not numbers or len(whole) < len(numbers) or not all(-count <= number < count for number in whole):
+    if layers is None or (type(layers) is int and 1 <= layers <= count):
+        return list(blocks if layers is None else blocks[-layers:])
+    numbers = layers if isinstance(layers, Sequence) and not isinstance(layers, str) else ()
+    if not numbers or not all(type(number) is int and -count <= number < count for number in numbers):
         problems.append(
             f"Adapters(layers={layers!r}): the model has {count} blocks. Give how many of the top ones (1 to {count}), "
             f"or a list of numbers from 0 to {count - 1}."
         )
         return list(blocks)
-    return [blocks[number] for number in sorted({number % count for number in whole})]
+    return [blocks[number] for number in sorted({number % count for number in numbers})]
 
 
 def _head(model: nn.Module, options: Adapters, after: Sequence[str], problems: list[str]) -> list[str]:
