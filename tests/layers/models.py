@@ -1,6 +1,5 @@
 """Small models and a view of what their sites let through, for the tests of the layers."""
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -100,19 +99,6 @@ def watched(model: nn.Module, *paths: str) -> Iterator[dict[str, Tensor]]:
             handle.remove()
 
 
-def kept_units(model: nn.Module, ids: Any, path: str, width: int, rows: int, inputs: int = 6) -> Tensor:
-    """Return which units of a site get through for the ids, with weights that make every activation 1."""
-    probe = copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in probe.parameters():
-            parameter.fill_(0.5)
-    x = torch.ones(rows, inputs, dtype=next(probe.parameters()).dtype)
-    with watched(probe, path) as seen, turnover.instances(ids), torch.no_grad():
-        probe(x)
-    assert seen[path].shape[-1] == width
-    return seen[path] != 0
-
-
 def gradients(model: nn.Module) -> list[Tensor]:
     """Return copies of all gradients and clear them."""
     found = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
@@ -132,3 +118,10 @@ def run(model: nn.Module, x: Tensor, ids: Any = IDS, view: Any = "keep") -> Any:
     """Return what a model makes of some rows, in a context of their own."""
     with turnover.instances(ids, view=view):
         return model(x)
+
+
+def seen_at(model: nn.Module, paths: Sequence[str], x: Tensor, ids: Any = IDS, view: Any = "keep") -> dict[str, Tensor]:
+    """Return the outputs of modules, as they are after the masks, when a model runs in a context of its own."""
+    with watched(model, *paths) as seen:
+        run(model, x, ids, view)
+    return seen

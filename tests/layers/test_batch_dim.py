@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from tests.layers.models import IDS, Transposing, run, watched
+from tests.layers.models import IDS, Transposing, run, seen_at, watched
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError
 from turnover.layers.root import masking_of
@@ -33,8 +33,7 @@ def assert_batch_in(seen: Tensor, dim: int, site: str, keep: float = 0.5) -> Non
 @pytest.mark.parametrize("training", [True, False])
 def test_a_module_that_transposes_inside_without_saying_so(length, training):
     model = turnover.wrap(Transposing(), at=["fc", "act"]).train(training)
-    with watched(model, "fc", "act") as seen, turnover.instances(IDS):
-        model(torch.randn(N, length, 6))
+    seen = seen_at(model, ["fc", "act"], torch.randn(N, length, 6))
     assert_batch_in(seen["fc"], 1, "fc")
     assert (seen["act"].abs().sum((0, 2)) > 0).any()
     assert masking_of(model).learned.batch_dims == ([1, 1] if training else [None, None])
@@ -43,8 +42,7 @@ def test_a_module_that_transposes_inside_without_saying_so(length, training):
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_model_with_the_batch_first_everywhere(length):
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0"])
-    with watched(model, "0") as seen, turnover.instances(IDS):
-        model(torch.randn(N, length, 6))
+    seen = seen_at(model, ["0"], torch.randn(N, length, 6))
     assert_batch_in(seen["0"], 0, "0")
 
 
@@ -65,8 +63,7 @@ def test_a_linear_layer_after_an_lstm(length, batch_first):
     model = turnover.wrap(Recurrent(batch_first), at=["rnn", "fc"])
     dim = 0 if batch_first else 1
     x = torch.randn(N, length, 6)
-    with watched(model, "rnn", "fc") as seen, turnover.instances(IDS):
-        model(x if batch_first else x.transpose(0, 1))
+    seen = seen_at(model, ["rnn", "fc"], x if batch_first else x.transpose(0, 1))
     assert_batch_in(seen["rnn"], dim, "rnn")
     assert_batch_in(seen["fc"], dim, "fc")
     assert masking_of(model).learned.batch_dims == [None, dim]
@@ -94,8 +91,7 @@ def test_a_transformer_encoder(length, batch_first):
     layer = nn.TransformerEncoderLayer(8, 2, 16, activation=nn.Identity(), batch_first=batch_first)
     model = turnover.wrap(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), at=["layers.*.linear1"])
     x = torch.randn(N, length, 8)
-    with watched(model, "layers.0.linear1", "layers.1.linear1") as seen, turnover.instances(IDS):
-        model.eval()(x if batch_first else x.transpose(0, 1))
+    seen = seen_at(model.eval(), ["layers.0.linear1", "layers.1.linear1"], x if batch_first else x.transpose(0, 1))
     for path, activation in seen.items():
         assert_batch_in(activation, 0 if batch_first else 1, path)
 
@@ -127,8 +123,7 @@ def test_one_id_and_one_row_work_in_either_dimension():
     model = turnover.wrap(Transposing(), at=["fc", "act"]).train()
     model.norm.eval()  # rejects a single value
     for length in (1, 4):
-        with watched(model, "fc") as seen, turnover.instances([IDS[0]]):
-            model(torch.randn(1, length, 6))
+        seen = seen_at(model, ["fc"], torch.randn(1, length, 6), [IDS[0]])
         assert seen["fc"].shape == (length, 1, 16)
         bits = forward_twin.unit_bits(Counter(), "fc", 16, 0.5, IDS[0])
         assert torch.equal(seen["fc"][:, 0] != 0, torch.tensor(bits).expand(length, 16))
@@ -151,8 +146,7 @@ class Pooled(nn.Module):
 @pytest.mark.parametrize("length", LENGTHS)
 def test_in_two_dimensions_the_batch_is_the_first(length):
     model = turnover.wrap(Pooled(), at=["fc", "head"])
-    with watched(model, "fc", "head") as seen, turnover.instances(IDS):
-        model(torch.randn(length, N, 6))
+    seen = seen_at(model, ["fc", "head"], torch.randn(length, N, 6))
     assert_batch_in(seen["fc"], 1, "fc")
     assert_batch_in(seen["head"], 0, "head")
 
@@ -164,8 +158,7 @@ def test_the_learned_dimension_is_saved_and_loaded():
     assert masking_of(other).learned.batch_dims == [1, 1]
     runs = []
     other.act.register_forward_hook(lambda *_: runs.append(1))
-    with watched(other, "fc") as seen, turnover.instances(IDS):
-        other(torch.randn(N, N, 6))
+    seen = seen_at(other, ["fc"], torch.randn(N, N, 6))
     assert_batch_in(seen["fc"], 1, "fc")
     assert len(runs) == 1  # no dry run is needed any more
 
@@ -209,8 +202,7 @@ def test_where_the_dry_run_fails_a_clear_shape_is_enough_and_an_unclear_one_rais
     message = r"cannot tell which dimension is the batch at site 'fc': 5 instance ids, shape \[5, 5, 16\].*batch_first"
     with pytest.raises(BatchSizeError, match=message):
         run(model, torch.randn(N, N, 6))
-    with watched(model, "fc") as seen, turnover.instances(IDS):
-        model(torch.randn(N, 3, 6))
+    seen = seen_at(model, ["fc"], torch.randn(N, 3, 6))
     assert_batch_in(seen["fc"], 1, "fc")
     run(model, torch.randn(N, N, 6))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import turnover
-from tests.layers.models import IDS, run, watched, wrapped_mlp
+from tests.layers.models import IDS, run, seen_at, watched, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.layers.views import factors_by_shift, factors_by_table
 from turnover.masks import Counter, Stream
@@ -25,8 +25,7 @@ def ones_mlp() -> nn.Module:
 
 
 def zero_patterns(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
-    with watched(model, "relu1", "relu2") as seen, turnover.instances(IDS, view=["keep", "flip"] * 2 + ["keep"]):
-        model(x)
+    seen = seen_at(model, ["relu1", "relu2"], x, view=["keep", "flip"] * 2 + ["keep"])
     return [seen[path] == 0 for path in ("relu1", "relu2")]
 
 

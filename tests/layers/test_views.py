@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import turnover
-from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, watched, wrapped_mlp
+from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, seen_at, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError, MissingInstancesError
 from turnover.layers.root import masking_of
@@ -63,8 +63,7 @@ def test_keep_and_flip_are_exact_complements_with_the_right_scale(keep):
     x = torch.randn(5, 6).abs() + 0.1
     parts = {}
     for view in ("keep", "flip", "full"):
-        with watched(model, "relu1") as seen, turnover.instances(IDS, view=view):
-            model(x)
+        seen = seen_at(model, ["relu1"], x, view=view)
         parts[view] = seen["relu1"]
     on, off = parts["keep"] != 0, parts["flip"] != 0
     alive = parts["full"] != 0
@@ -84,8 +83,7 @@ def test_mixed_views_equal_the_rows_of_single_views():
 
 def test_all_positions_of_an_instance_have_one_mask():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 50), nn.Identity()), at=["0", "1"])
-    with watched(model, "0") as seen, turnover.instances(IDS):
-        model(torch.randn(5, 9, 6))
+    seen = seen_at(model, ["0"], torch.randn(5, 9, 6))
     on = seen["0"] != 0
     assert torch.equal(on, on[:, :1].expand_as(on))
     assert len({tuple(row.tolist()) for row in on[:, 0]}) == len(IDS)
@@ -93,8 +91,7 @@ def test_all_positions_of_an_instance_have_one_mask():
 
 def test_two_sites_have_different_masks():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 64), nn.Linear(64, 64)), at=["0", "1"])
-    with watched(model, "0", "1") as seen, turnover.instances(IDS):
-        model(torch.randn(5, 6))
+    seen = seen_at(model, ["0", "1"], torch.randn(5, 6))
     agreement = ((seen["0"] != 0) == (seen["1"] != 0)).float().mean()
     assert 0.3 < agreement < 0.7
 
