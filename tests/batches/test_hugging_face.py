@@ -32,7 +32,7 @@ def table(size=ROWS, start=0):
 def on_disk(tmp_path):
     """The same, memory-mapped and in several chunks."""
     folder = str(tmp_path / "rows")
-    datasets.concatenate_datasets([table(8), table(12, 8)]).save_to_disk(folder)
+    concatenated().save_to_disk(folder)
     return datasets.load_from_disk(folder)
 
 
@@ -85,7 +85,7 @@ def test_the_format_is_kept():
 
 
 def test_a_cut_of_a_concatenation_is_warned_about():
-    data = datasets.concatenate_datasets([table(8), table(12, 8)])
+    data = concatenated()
     assert ids_of(with_instance_ids(data)) == list(range(20))
     assert ids_of(with_instance_ids(data.shuffle(seed=0))) == data.shuffle(seed=0)["x"][:]
     with pytest.warns(TurnOverWarning, match=r"cut out of a concatenated one.*Give ids first, then select"):
@@ -104,18 +104,14 @@ def test_splits_do_not_share_ids():
     assert ids_of(given["test"]) == [5, 6, 7]
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_splits_of_one_root_have_its_rows(shuffle):
-    given = with_instance_ids(table().train_test_split(0.3, seed=0, shuffle=shuffle))
-    assert ids_of(given["train"]) == given["train"]["x"][:]
-    assert ids_of(given["test"]) == given["test"]["x"][:]
+def concatenated():
+    return datasets.concatenate_datasets([table(8), table(12, 8)])
 
 
-def test_shuffled_splits_of_a_concatenation_have_its_rows():
-    root = datasets.concatenate_datasets([table(8), table(12, 8)])
-    given = with_instance_ids(root.train_test_split(0.3, seed=0))
-    assert ids_of(given["train"]) == given["train"]["x"][:]
-    assert ids_of(given["test"]) == given["test"]["x"][:]
+@pytest.mark.parametrize(("root", "shuffle"), [(table, True), (table, False), (concatenated, True)])
+def test_splits_of_one_root_have_its_rows(root, shuffle):
+    given = with_instance_ids(root().train_test_split(0.3, seed=0, shuffle=shuffle))
+    assert all(ids_of(given[split]) == given[split]["x"][:] for split in ("train", "test"))
 
 
 def test_a_plain_dict_of_data_sets_is_a_dict_of_splits():
@@ -155,6 +151,11 @@ def test_two_rows_of_two_splits_with_one_id_are_an_error():
         with_instance_ids(splits, id="uid")
 
 
+each_form = pytest.mark.parametrize(
+    "form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"]
+)
+
+
 @pytest.mark.parametrize(
     ("values", "error", "text"),
     [
@@ -170,14 +171,14 @@ def test_bad_values_of_a_column_are_found_at_once(values, error, text):
         with_instance_ids(datasets.Dataset.from_dict({"uid": values}), id="uid")
 
 
-@pytest.mark.parametrize("form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"])
+@each_form
 def test_a_missing_column_is_named_with_its_nearest_neighbor(form):
     data = form(datasets.Dataset.from_dict({"user_id": [1], "x": [2]}))
     with pytest.raises(MissingIdError, match=r"the data set has no column 'userid', only 'user_id', 'x'. Did you mean"):
         with_instance_ids(data, id="userid")
 
 
-@pytest.mark.parametrize("form", [lambda data: data, lambda data: data.to_iterable_dataset()], ids=["table", "stream"])
+@each_form
 def test_giving_ids_twice_is_an_error_unless_the_column_is_the_users_own(form):
     data = form(with_instance_ids(table(3)))
     with pytest.raises(InstanceIdError, match=r"already has a column 'instance_id'.*id='instance_id'"):

@@ -49,6 +49,19 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_else(tmp_path):
     assert not turnover.load(tmp_path, model=base())[0].weight.any()
 
 
+def test_a_save_that_fails_leaves_the_model_that_was_there(tmp_path, monkeypatch):
+    model = turnover.wrap(base(), at=["1"])
+    turnover.save(model, tmp_path)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(SavedModelError, match="No space left on device"):
+        turnover.save(model, tmp_path)
+    assert torch.equal(outputs(turnover.load(tmp_path, model=base())), outputs(model))
+
+
 def test_the_wrapped_part_of_a_larger_model_is_saved(tmp_path):
     model = turnover.wrap(base(), at=["1"])
     turnover.save(nn.Sequential(model), tmp_path)

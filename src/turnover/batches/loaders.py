@@ -129,7 +129,7 @@ def ids_of(data: Any) -> Tensor | None:
         subset = cast(Any, data)
         below = ids_of(subset.dataset)
         return None if below is None else below[torch.as_tensor(list(subset.indices))]
-    if is_hugging_face(data) and INSTANCE_ID in data.column_names:
+    if _has_id_column(data):
         return torch.tensor(list(data[INSTANCE_ID]), dtype=torch.int64)
     if isinstance(data, InstanceIdDataset) and data.counts_rows:
         return torch.tensor(data.numbers(), dtype=torch.int64)

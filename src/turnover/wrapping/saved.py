@@ -58,6 +58,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
                 base = _base(root, recipe.adapters)
                 manifest["base_sha256"] = {name: _parameter_checksum(parameter) for name, parameter in base.items()}
                 write_tensors(Path(file.name), {name: value for name, value in state.items() if name not in base})
+            file.flush()
             # Without its manifest the folder is not a saved model: first it goes, then it comes back.
             (target / _MANIFEST).unlink(missing_ok=True)
         (target / other).unlink(missing_ok=True)
