@@ -88,6 +88,8 @@ def test_every_module_that_learns_is_a_site_and_the_last_is_masked_at_its_input(
     learning = [path for path, module in base.named_modules() if list(module.parameters(recurse=False))]
     assert [site.path for site in plan.sites] == learning
     assert [site.place for site in plan.sites] == ["output"] * (len(learning) - 1) + ["input"]
+    assert plan.sites[-1].width == base.get_submodule(learning[-1]).in_features
+    assert [site.width for site in turnover.plan(base, mode=mode).sites] == [site.width for site in plan.sites]
     assert plan.leaks == ()
 
 

@@ -11,7 +11,6 @@ from turnover.layers import (
     ModeHook,
     Recipe,
     Site,
-    SiteRecipe,
     TurnOverDropout,
     attach,
     detach,
@@ -32,7 +31,7 @@ def build(root: nn.Module, recipe: Recipe) -> nn.Module:
     if recipe.adapters is not None:
         put_adapters(root, recipe.adapters)
     masking = Masking(recipe)
-    masking.learned.widths = [_width(root, site) for site in recipe.sites]
+    masking.learned.widths = [site_width(root, site) for site in recipe.sites]
     if recipe.replicas > 1:
         put_replicas(root, masking)
     for index in range(len(recipe.sites)):
@@ -45,13 +44,6 @@ def build(root: nn.Module, recipe: Recipe) -> nn.Module:
             module.__dict__[_UNFUSED] = True
     attach(root, masking)
     return root
-
-
-def _width(root: nn.Module, site: SiteRecipe) -> int | None:
-    module = root.get_submodule(site.path)
-    if site.place == "input" and isinstance(module, nn.Linear):
-        return module.in_features
-    return site_width(root, site.path)
 
 
 def _put_mask(root: nn.Module, site: Site) -> None:

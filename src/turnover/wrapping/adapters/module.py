@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.layers import AdapterRecipe, remove_hooks
+from turnover.layers import AdapterRecipe, SiteRecipe, remove_hooks
 from turnover.wrapping._modules import is_norm, width_of
 
 NAME = "adapter"
@@ -130,15 +130,18 @@ def output_width(module: nn.Module) -> int | None:
     return width if isinstance(width, int) else None
 
 
-def site_width(root: nn.Module, path: str) -> int | None:
+def site_width(root: nn.Module, site: SiteRecipe) -> int | None:
     """Return the number of units at a site, those in adapters and at inputs of output layers included."""
-    parent, _, name = path.rpartition(".")
+    module = root.get_submodule(site.path)
+    if site.place == "input" and isinstance(module, nn.Linear):
+        return module.in_features
+    parent, _, name = site.path.rpartition(".")
     owner = root.get_submodule(parent)
     if isinstance(owner, Adapter) and name == "activation":
         return owner.down.out_features
     if isinstance(owner, nn.Linear) and name == INPUT:
         return owner.in_features
-    return width_of(root.get_submodule(path))
+    return width_of(module)
 
 
 def adapters_in(model: nn.Module) -> list[str]:

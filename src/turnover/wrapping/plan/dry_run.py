@@ -94,7 +94,7 @@ def plan(
             module=type(placed.get_submodule(site.path)).__name__,
             place=site.place,
             dim=site.dim,
-            width=site_width(placed, site.path),
+            width=site_width(placed, site),
             batch_dim=site.batch_dim,
             keep=site.keep,
             zero=flows[site.path],
