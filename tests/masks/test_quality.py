@@ -157,14 +157,10 @@ def test_all_pairs_of_ids_are_uncorrelated_over_units(source):
 
 
 @each_source
-def test_all_pairs_of_consecutive_seeds_are_uncorrelated(source):
-    rows = [bits_of(source(seed=seed), range(64), WIDTH).ravel() for seed in range(64)]
-    assert_uncorrelated_rows(np.stack(rows))
-
-
-@each_source
-def test_all_pairs_of_sites_are_uncorrelated(source):
-    rows = [bits_of(source(seed=7), range(64), WIDTH, site=f"blocks.{i}").ravel() for i in range(64)]
+@pytest.mark.parametrize("vary", ["seed", "site"])
+def test_all_pairs_of_consecutive_seeds_and_of_sites_are_uncorrelated(source, vary):
+    keys = [(number, "fc1") if vary == "seed" else (7, f"blocks.{number}") for number in range(64)]
+    rows = [bits_of(source(seed=seed), range(64), WIDTH, site=site).ravel() for seed, site in keys]
     assert_uncorrelated_rows(np.stack(rows))
 
 
