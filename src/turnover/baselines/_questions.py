@@ -57,15 +57,19 @@ class Question:
             return 1, len(self.rows)
         return len(self.rows), len(self.queries) if self.kind == "pairs" else 1
 
-    @property
-    def path(self) -> str:
-        """How scores name the question, after the method."""
-        count = len(self.queries or ())
-        return {"pairs": "", "mean": f"; mean of {count} queries", "self": "; each row on itself"}[self.kind]
+    def scores(self, values: np.ndarray, *, path: str, provenance: Mapping[str, Any], **more: Any) -> Scores:
+        """Return values of the question's `shape` as Scores [rows, queries] for pairs, else [rows].
 
-    def shaped(self, values: np.ndarray) -> np.ndarray:
-        """Return values of the question's `shape` as [rows, queries] for pairs, else as [rows]."""
-        return values if self.kind == "pairs" else values.reshape(-1)
+        `path` and `provenance` name the method; the question adds itself to both.
+        """
+        asked = {"pairs": "", "mean": f"; mean of {len(self.queries or ())} queries", "self": "; each row on itself"}
+        return Scores(
+            values if self.kind == "pairs" else values.reshape(-1),
+            ids=self.ids,
+            path=path + asked[self.kind],
+            provenance={**provenance, "queries": self.identity()["queries"]},
+            **more,
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return checksums of rows and queries."""
@@ -76,8 +80,11 @@ class Question:
 class Baseline(ABC):
     """Answers the three questions about a recipe's rows; a method implements `_score`."""
 
-    def __init__(self, recipe: TrainingRecipe) -> None:
+    def __init__(
+        self, recipe: TrainingRecipe, cache: str | os.PathLike[str] | None, identity: Mapping[str, Any] | None
+    ) -> None:
         self._recipe = recipe
+        self._cache = Cache.of(cache, identity)
 
     def pairwise(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
         """Return Scores [rows, queries]: what each training row does to each query.
@@ -90,22 +97,11 @@ class Baseline(ABC):
         return self._score(self._question("pairs", ids, queries), progress)
 
     def mean(self, queries: Any, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: the mean influence of each training row on a set of queries.
-
-        Args:
-            queries: as for `pairwise`.
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
+        """Return Scores [rows]: the mean influence of each training row on all queries; arguments as for `pairwise`."""
         return self._score(self._question("mean", ids, queries), progress)
 
     def self_influence(self, *, ids: Any = None, progress: bool | None = None) -> Scores:
-        """Return Scores [rows]: what each training row does to itself.
-
-        Args:
-            ids: as for `pairwise`.
-            progress: as for `pairwise`.
-        """
+        """Return Scores [rows]: what each training row does to itself; arguments as for `pairwise`."""
         return self._score(self._question("self", ids), progress)
 
     def _question(self, kind: Literal["pairs", "mean", "self"], ids: Any, queries: Any = None) -> Question:

@@ -28,7 +28,7 @@ from turnover.errors import BaselineError
 from turnover.training import TrainingRecipe, seed_step
 
 from ._sgd_recording import Recording, build_checked, place_parameters, trained_parameters
-from .row_gradients import vector_products
+from .row_gradients import RowLosses, vector_products
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,9 @@ def query_gradients(recipe: TrainingRecipe, recording: Recording, queries: Train
     model = build_checked(recipe, recording.seed).eval()
     parameters, _ = trained_parameters(recipe, model)
     place_parameters(parameters, recording.before(len(recording.batches)))
-    gradients: list[Tensor] = []
-    for row in rows:
-        loss = queries.losses(model, row[None])[0]
-        parts = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-        gradients.append(torch.cat([part.flatten() for part in parts]))
-    return torch.stack(gradients)
+    changed = {id(parameter) for parameter in parameters}
+    names = [name for name, parameter in model.named_parameters() if id(parameter) in changed]
+    return RowLosses(queries, model, names).stacked(rows)
 
 
 def _products(

@@ -19,7 +19,7 @@ from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
 
-from ._questions import Baseline, Cache, Question, is_shown
+from ._questions import Baseline, Question, is_shown
 
 _Measure = Literal["loss", "probability", "accuracy"]
 _Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -69,7 +69,7 @@ class FeldmanZhang(Baseline):
         cache: str | os.PathLike[str] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(recipe)
+        super().__init__(recipe, cache, identity)
         self._size = round(share * len(recipe))
         if models < 2 or seed < 0:
             raise BaselineError(f"`models` must be >= 2 and `seed` >= 0, got models={models}, seed={seed}.")
@@ -83,7 +83,6 @@ class FeldmanZhang(Baseline):
         self._models, self._share, self._seed = int(models), float(share), int(seed)
         self._measure: _Measure = measure
         self._processes = processes
-        self._cache = Cache.of(cache, identity)
         self._last: tuple[dict[str, Any], np.ndarray] | None = None
 
     def plan(self, start: int = 0, stop: int | None = None) -> tuple[np.ndarray, list[int]]:
@@ -117,22 +116,21 @@ class FeldmanZhang(Baseline):
         of_rows, of_queries = outcomes[:, : len(self._recipe)], outcomes[:, len(self._recipe) :]
         if question.kind == "self":
             values, stderr = welch(included[:, rows], of_rows[:, rows], _row_by_row)
-            identity = {**identity, "queries": None}
         elif question.kind == "mean":
-            values, stderr = welch(included[:, rows], of_queries.mean(1, keepdims=True))
+            means = of_queries.mean(1, keepdims=True)
+            values, stderr = (part[:, 0] for part in welch(included[:, rows], means))
         else:
             # Some rows at a time: temporary matrices are no larger than the result.
             chunks = [rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)]
             parts = [welch(included[:, chunk], of_queries) for chunk in chunks]
             values, stderr = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Scores(
-            question.shaped(values),
-            ids=question.ids,
-            unit=self._measure,
-            stderr=question.shaped(stderr),
-            path=f"Feldman and Zhang 2020, {self._models} models on {self._share:g} of the rows{question.path}",
-            replicas=self._models,
+        return question.scores(
+            values,
+            path=f"Feldman and Zhang 2020, {self._models} models on {self._share:g} of the rows",
             provenance=identity,
+            unit=self._measure,
+            stderr=stderr,
+            replicas=self._models,
         )
 
     def _measurements(

@@ -66,7 +66,7 @@ class SgdInfluence(Baseline):
     ) -> None:
         if at_once is not None and at_once < 1:
             raise BaselineError(f"`at_once` must be an integer >= 1, or None to choose it by size, got {at_once}.")
-        super().__init__(recipe)
+        super().__init__(recipe, cache, identity)
         self.recipe = recipe
         self.model = build_checked(recipe, recording.seed).eval()
         self.seed = recording.seed
@@ -74,7 +74,6 @@ class SgdInfluence(Baseline):
         self._recording = recording
         self._first = recording.first
         self._at_once = at_once
-        self._cache = Cache.of(cache, identity)
         self._data = recipe.data_digest()
         place_parameters(trained_parameters(recipe, self.model)[0], recording.before(len(recording.batches)))
 
@@ -131,14 +130,7 @@ class SgdInfluence(Baseline):
         cache: str | os.PathLike[str] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> "SgdInfluence":
-        """Return the influence of a training that `train` recorded in a folder.
-
-        Args:
-            recipe: that of the training.
-            folder: of the training.
-            at_once: as for `train`.
-            cache: as for `train`.
-            identity: as for `train`.
+        """Return the influence of a training that `train` recorded in a folder, given the same recipe and options.
 
         Raises:
             BaselineError: the training was interrupted.
@@ -207,7 +199,9 @@ class SgdInfluence(Baseline):
             tiles = self._cache.tiles(question, self._identity, {"scores": spec}, compute, on_cached=on_cached)
             for tile, arrays in enumerate(tiles):
                 values[spec.region(tile)] = arrays["scores"]
-        return self._scores(question.shaped(values), question)
+        walked = f"{self.steps} of {len(self._recording.batches)} steps"
+        path = f"SGD-influence (Hara et al. 2019) over {walked}"
+        return question.scores(values, path=path, provenance=self._provenance())
 
     def _starts(self, question: Question, places: Tensor) -> Tensor:
         """Return the gradients from which some columns of a question are walked back."""
@@ -236,8 +230,8 @@ class SgdInfluence(Baseline):
             "at_once": self._queries_at_once(),
         }
 
-    def _scores(self, values: np.ndarray, question: Question) -> Scores:
-        provenance = {
+    def _provenance(self) -> dict[str, Any]:
+        return {
             "method": "hara2019",
             "seed": self.seed,
             "steps": self.steps,
@@ -247,12 +241,4 @@ class SgdInfluence(Baseline):
             "rows": len(self.recipe),
             "storage_bytes": self.storage_bytes,
             "data": self._data,
-            "queries": question.identity()["queries"],
         }
-        walked = f"{self.steps} of {len(self._recording.batches)} steps"
-        return Scores(
-            values,
-            ids=question.ids,
-            path=f"SGD-influence (Hara et al. 2019) over {walked}{question.path}",
-            provenance=provenance,
-        )

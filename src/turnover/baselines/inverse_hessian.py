@@ -6,6 +6,7 @@ The ways: conjugate gradients, the recursion LiSSA, and the whole matrix.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -126,11 +127,7 @@ class ConjugateGradients:
 
     def prepare(self, hessian: Hessian, /) -> Solve:
         """Return the solver of one Hessian."""
-
-        def solve(vectors: Tensor) -> tuple[Tensor, float]:
-            return self._solve(hessian, vectors)
-
-        return solve
+        return partial(self._solve, hessian)
 
     def _solve(self, hessian: Hessian, vectors: Tensor) -> tuple[Tensor, float]:
         solution = torch.zeros_like(vectors)
@@ -198,14 +195,9 @@ class Lissa:
 
     def prepare(self, hessian: Hessian, /) -> Solve:
         """Return the solver of one Hessian, its scale settled."""
-        scale = self._estimated_scale(hessian) if self.scale is None else self.scale
+        return partial(self._solve, hessian, self._estimated_scale(hessian) if self.scale is None else self.scale)
 
-        def solve(vectors: Tensor) -> tuple[Tensor, float]:
-            return self._solve(hessian, vectors, scale)
-
-        return solve
-
-    def _solve(self, hessian: Hessian, vectors: Tensor, scale: float) -> tuple[Tensor, float]:
+    def _solve(self, hessian: Hessian, scale: float, vectors: Tensor) -> tuple[Tensor, float]:
         generator = torch.Generator().manual_seed(self.seed)
         # From v, the recursion cannot pass v · (depth + 1) unless some curvature is outside [0, 2 scale].
         bound = 10 * (self.depth + 1) * vectors.norm(dim=1)

@@ -25,7 +25,7 @@ from turnover.scores import Scores
 from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe, plain_text, weights_digest
 
-from ._questions import Baseline, Cache, Question, Tile, check_unchanged
+from ._questions import Baseline, Question, Tile, check_unchanged
 from .inverse_hessian import Hessian, Solve, Solver, solver_of
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
 
@@ -85,7 +85,7 @@ class InfluenceFunctions(Baseline):
             raise BaselineError(
                 f"`damping` and `l2` must be >= 0 and `memory` >= 1, got damping={damping}, l2={l2}, memory={memory}."
             )
-        super().__init__(recipe)
+        super().__init__(recipe, cache, identity)
         self._solver = solver_of(solver)
         # A copy: what is kept between questions must fit the weights it was computed for.
         self._model = copy.deepcopy(model).eval()
@@ -93,7 +93,6 @@ class InfluenceFunctions(Baseline):
         self._hessian = Hessian(self._losses, l2 + damping)
         self._prepared: Solve | None = None
         self._options = {"damping": damping, "l2": l2}
-        self._cache = Cache.of(cache, identity)
         self._data = recipe.data_digest()
         if l2 == 0:
             _warn_of_weight_decay(recipe, self._model)
@@ -119,7 +118,10 @@ class InfluenceFunctions(Baseline):
         warning = self._solver.warning_for(worst)
         if warning:
             warnings.warn(warning, TurnOverWarning, stacklevel=3)
-        return self._scores(question.shaped(values), worst, question)
+        options = ", ".join(f"{key}={value:g}" for key, value in self._options.items())
+        name = type(self._solver).__name__
+        path = f"influence functions (Koh & Liang 2017), {name}, {options}, residual {worst:.1e}"
+        return question.scores(values, path=path, provenance=self._provenance())
 
     def _block(self, question: Question, places: Tensor) -> tuple[np.ndarray, float]:
         """Return n times the scores of some columns of a question, and the residual of their solution."""
@@ -156,16 +158,6 @@ class InfluenceFunctions(Baseline):
             "loss": plain_text(self._recipe.loss),
             "memory": self._losses.memory,
         }
-
-    def _scores(self, values: np.ndarray, residual: float, question: Question) -> Scores:
-        name = type(self._solver).__name__
-        options = ", ".join(f"{key}={value:g}" for key, value in self._options.items())
-        return Scores(
-            values,
-            ids=question.ids,
-            path=f"influence functions (Koh & Liang 2017), {name}, {options}, residual {residual:.1e}{question.path}",
-            provenance={**self._provenance(), "queries": question.identity()["queries"]},
-        )
 
 
 def _warn_of_weight_decay(recipe: TrainingRecipe, model: nn.Module) -> None:

@@ -16,7 +16,7 @@ from turnover.errors import BaselineError, TurnOverWarning
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
 
-from ._questions import Baseline, Cache, Question, is_shown
+from ._questions import Baseline, Question, is_shown
 
 
 class LeaveOneOut(Baseline):
@@ -53,13 +53,12 @@ class LeaveOneOut(Baseline):
         cache: str | os.PathLike[str] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(recipe)
+        super().__init__(recipe, cache, identity)
         self._seeds = [int(seed) for seed in seeds]
         if not self._seeds or len(set(self._seeds)) < len(self._seeds):
             raise BaselineError(f"`seeds` must be one or more different integers, got {list(seeds)}.")
         check_processes(processes)
         self._processes = processes
-        self._cache = Cache.of(cache, identity)
 
     def _score(self, question: Question, progress: bool | None) -> Scores:
         """Return the average over seeds, with its standard error where there are two seeds or more."""
@@ -71,13 +70,12 @@ class LeaveOneOut(Baseline):
             differences, identity = self._retrained(replace(question, kind="pairs"), progress)
             differences = differences.mean(2) if question.kind == "mean" else differences
         count = len(self._seeds)
-        return Scores(
+        return question.scores(
             differences.mean(0),
-            ids=question.ids,
-            stderr=differences.std(0, ddof=1) / np.sqrt(count) if count > 1 else None,
-            path=f"leave-one-out retraining, {count} seed{'s' if count > 1 else ''}{question.path}",
-            replicas=count,
+            path=f"leave-one-out retraining, {count} seed{'s' if count > 1 else ''}",
             provenance={**identity, "seeds": self._seeds},
+            stderr=differences.std(0, ddof=1) / np.sqrt(count) if count > 1 else None,
+            replicas=count,
         )
 
     def _retrained(self, question: Question, progress: bool | None) -> tuple[np.ndarray, dict[str, Any]]:

@@ -149,14 +149,13 @@ class TracIn(Baseline):
         cache: str | os.PathLike[str] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(recipe)
+        super().__init__(recipe, cache, identity)
         self.model: nn.Module | None = None
         self._checkpoints = checkpoints if isinstance(checkpoints, Checkpoints) else _open_folder(checkpoints)
         self._checkpoints.check(recipe)
         with torch.random.fork_rng(devices=[]):
             self._model = recipe.build().eval()
         self._losses = RowLosses(recipe, self._model, parameter_names(self._model, parameters), memory)
-        self._cache = Cache.of(cache, identity)
 
     @classmethod
     def train(
@@ -230,7 +229,9 @@ class TracIn(Baseline):
             )
             for tile, arrays in enumerate(tiles):
                 values[spec.region(tile)[1:]] += arrays["products"][0]
-        return self._scores(question.shaped(values), question)
+        count = len(self._checkpoints.items)
+        path = f"TracIn (Pruthi et al. 2020), {count} checkpoint{'s' if count > 1 else ''}"
+        return question.scores(values, path=path, provenance=self._provenance())
 
     def _products(self, question: Question, places: Tensor, rates: Tensor) -> np.ndarray:
         """Return the products of some columns of a question at the weights that are loaded."""
@@ -269,15 +270,6 @@ class TracIn(Baseline):
             "loss": plain_text(self._recipe.loss),
             "memory": self._losses.memory,
         }
-
-    def _scores(self, values: np.ndarray, question: Question) -> Scores:
-        count = len(self._checkpoints.items)
-        return Scores(
-            values,
-            ids=question.ids,
-            path=f"TracIn (Pruthi et al. 2020), {count} checkpoint{'s' if count > 1 else ''}{question.path}",
-            provenance={**self._provenance(), "queries": question.identity()["queries"]},
-        )
 
 
 def _checkpoint_steps(total: int, checkpoints: int, every: int | None) -> list[int]:
