@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,11 @@ from pathlib import Path
 # By the environment and not by torch.set_num_threads, which other threads of a process do not follow.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Temporary folders lie in memory where there is room: a store syncs every file, and a busy disk takes its time.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**32:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 import hypothesis
 import numpy as np

@@ -2,6 +2,7 @@
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from turnover.scores import Scores
 
@@ -12,11 +13,11 @@ IDS = st.integers(0, 9) | st.integers(2**62, 2**63 - 1)
 
 @st.composite
 def tables(draw, *, numbers=NUMBERS, unique=False, rows=12, queries=3):
-    """Values [n, m] as a list of rows, and ids."""
+    """Values [n, m] and ids."""
     n, m = draw(st.integers(0, rows)), draw(st.integers(1, queries))
-    values = draw(st.lists(st.lists(numbers, min_size=m, max_size=m), min_size=n, max_size=n))
+    values = draw(hnp.arrays(np.float32, (n, m), elements=numbers))
     ids = draw(st.lists(IDS, min_size=n, max_size=n, unique=unique))
-    return np.array(values, np.float32).reshape(n, m), ids
+    return values, ids
 
 
 @st.composite

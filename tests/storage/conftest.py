@@ -1,28 +1,14 @@
-"""Folders that sync fast, and processes that start fast, for tests that kill them."""
+"""New folders, and processes that start fast, for tests that kill them."""
 
 import multiprocessing
-import os
-import tempfile
-from pathlib import Path
 
 import pytest
-
-MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="session")
 def new_folder(tmp_path_factory):
-    """Makes empty folders, in memory where that exists: a store syncs every file, and a busy disk takes its time."""
-    if not os.access(MEMORY, os.W_OK):
-        yield lambda: tmp_path_factory.mktemp("store")
-        return
-    with tempfile.TemporaryDirectory(dir=MEMORY) as base:
-        yield lambda: Path(tempfile.mkdtemp(dir=base))
-
-
-@pytest.fixture
-def tmp_path(new_folder):
-    return new_folder()
+    """Makes empty folders, several per test."""
+    return lambda: tmp_path_factory.mktemp("store")
 
 
 @pytest.fixture(scope="session")
