@@ -11,17 +11,17 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Temporary folders lie in memory where there is room: a store syncs every file, and a busy disk takes its time.
-MEMORY = Path("/dev/shm")
-if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**32:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-
 import hypothesis
 import numpy as np
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Temporary folders lie in memory where there is room: a store syncs every file, and a busy disk takes its time.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**32:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # The first call of a torch function can take a second: a deadline would report that as a failure.
 hypothesis.settings.register_profile("turnover", deadline=None, derandomize="CI" in os.environ, print_blob=True)

@@ -20,7 +20,7 @@ def use_and_free(size):
 @pytest.mark.parametrize("make", [np.ones, lambda size: torch.ones(size, dtype=torch.float64)], ids=["numpy", "torch"])
 def test_memory_that_is_freed_before_the_end_counts(make):
     with PeakResident() as peak:
-        for _ in range(20):  # long enough to be seen
+        for _ in range(5):  # long enough to be seen
             make(10_000_000).sum()
     assert 70e6 < peak.bytes < 200e6
 

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # Lightning 2.6 with torch 2.13
 ]
-STEPS, BATCH, RATE, DECAY = 50, 4, 1e-2, 0.01
+STEPS, BATCH, RATE, DECAY = 20, 4, 1e-2, 0.01
 
 
 def groups(model):

@@ -1,8 +1,6 @@
 """`TurnOverClassifier` and `TurnOverRegressor` among scikit-learn's own tools."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import turnover
-from turnover.errors import MissingExtraError, TargetError, TrainingError
+from turnover.errors import TargetError, TrainingError
 
 QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
 DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
@@ -192,15 +190,3 @@ def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, 
 def test_a_training_that_diverges_says_so(wine):
     with pytest.raises(TrainingError, match=r"diverged.*Give a smaller one"):
         turnover.TurnOverRegressor(hidden=(8, 8), replicas=1, learning_rate=1e20, weight_decay=0.0).fit(*wine)
-
-
-def test_without_scikit_learn_the_names_say_what_to_install():
-    code = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "from turnover import *\n"  # the core's names must not depend on an extra
-        "try: TurnOverClassifier(epochs=3)\n"
-        "except ImportError as error: print(type(error).__name__, error)\n"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert answer.stdout.startswith(MissingExtraError.__name__)
-    assert "pip install 'turnover[sklearn]'" in answer.stdout

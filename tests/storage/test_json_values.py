@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnover.errors import StoreError
@@ -15,11 +15,13 @@ values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dic
 
 
 @given(values)
+@settings(max_examples=40)
 def test_a_plain_value_does_not_differ_from_its_copy_in_json(value):
     assert differences(json.loads(json.dumps(plain(value, where="identity"))), value) == []
 
 
 @given(st.dictionaries(st.text(), values, max_size=3), st.data())
+@settings(max_examples=40)
 def test_a_record_comes_back_or_is_known_to_be_damaged(content, data):
     record = bytearray(to_record(content))
     if "checksum" not in content:

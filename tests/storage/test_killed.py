@@ -7,10 +7,10 @@ from tests.storage.sample import LONG, SHORT, fill_and_die, fill_slowly, make, o
 from turnover.storage import TileStore
 
 
-def test_killed_at_ten_random_moments_a_store_ends_with_the_same_bytes(tmp_path, processes):
+def test_killed_at_random_moments_a_store_ends_with_the_same_bytes(tmp_path, processes):
     moments = random.Random()  # others each time
     left = []
-    for _ in range(10):
+    for _ in range(5):
         here, there = processes.Pipe()
         writer = processes.Process(target=fill_slowly, args=(tmp_path / "killed", there))
         writer.start()

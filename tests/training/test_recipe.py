@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -103,7 +104,25 @@ def test_dict_and_tuple_inputs_and_schedules_work():
     assert not torch.equal(flat(one), flat(recipe(build=Two, inputs=(X, X)).fit(seed=0)))
 
 
-def test_retraining_in_processes_equals_retraining_here(tmp_path):
+class PoolHere:
+    """A pool whose only worker is this process."""
+
+    def __init__(self, processes, *, mp_context, initializer, initargs):
+        initializer(*initargs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    map = staticmethod(map)
+
+
+@pytest.mark.parametrize("pool", [PoolHere, pytest.param(ProcessPoolExecutor, marks=pytest.mark.slow)])
+def test_retraining_in_processes_equals_retraining_here(monkeypatch, pool):
+    monkeypatch.setitem(retrain.__globals__, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     subsets = np.random.default_rng(0).random((4, 20)) < 0.5
     here = retrain(recipe(), subsets, seeds=range(4), measure=outputs)
     there = retrain(recipe(), subsets, seeds=range(4), measure=outputs, processes=2)
@@ -212,6 +231,13 @@ def test_digests_see_names_types_and_shapes_as_well_as_numbers():
     assert linear().data_digest() != weights_digest(nn.Linear(3, 2))
 
 
+def test_the_description_has_no_addresses():
+    one, other = (linear(loss=lambda outputs, targets: targets).description() for _ in range(2))
+    assert one == other
+    assert "0x" not in str(one)
+
+
+@pytest.mark.slow
 def test_another_process_gives_the_same_description():
     code = (
         "from tests.training.test_recipe import linear, from_a_checkpoint;"
