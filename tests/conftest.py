@@ -1,5 +1,6 @@
 """Fixtures for all tests: fixed seeds, and the real data sets where they are at hand."""
 
+import gc
 import os
 import random
 import shutil
@@ -26,6 +27,12 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**32:
 # The first call of a torch function can take a second: a deadline would report that as a failure.
 hypothesis.settings.register_profile("turnover", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 hypothesis.settings.load_profile("turnover")
+
+
+def pytest_collection_finish() -> None:
+    """Take what the imports left out of all garbage collections: trainers ask for one after every training."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
