@@ -8,8 +8,8 @@ rate times the product of both gradients. TracIn is the sum of these over the ch
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,6 @@ class Checkpoint:
     rates: dict[str, float]
     weights: dict[str, Tensor] | Path
 
-    def load(self, model: nn.Module) -> None:
-        """Give a model these weights."""
-        model.load_state_dict(self.read())
-
     def read(self) -> dict[str, Tensor]:
         """Return the state dict."""
         if not isinstance(self.weights, Path):
@@ -78,32 +74,6 @@ class Checkpoints:
                 "there are no checkpoints. Record some: TracIn.train(recipe, checkpoints=3), or a smaller every=."
             )
         check_unchanged(recipe, self.data, "TracIn.train(recipe)")
-
-
-@dataclass
-class _Recorder:
-    """Takes checkpoints at chosen steps, as the `on_step` of a training."""
-
-    steps: Collection[int]
-    folder: Path | None = None
-    items: list[Checkpoint] = field(default_factory=list)
-
-    def __call__(self, step: Step) -> None:
-        """Keep the weights if this step was chosen."""
-        if step.number not in self.steps:
-            return
-        names = {id(parameter): name for name, parameter in step.model.named_parameters()}
-        rates = {
-            names[id(parameter)]: float(group["lr"])
-            for group in step.optimizer.param_groups
-            for parameter in group["params"]
-        }
-        weights: Any = {name: value.detach().clone() for name, value in step.model.state_dict().items()}
-        if self.folder is not None:
-            path = self.folder / f"step-{step.number:08d}.pt"
-            torch.save(weights, path)
-            weights = path
-        self.items.append(Checkpoint(step.number, rates, weights))
 
 
 class TracIn(Baseline):
@@ -189,17 +159,19 @@ class TracIn(Baseline):
         Cache.of(cache, identity)  # checked before the training
         total = len(recipe.batches(seed))
         steps = _checkpoint_steps(total, checkpoints, every)
-        recorder = _Recorder(steps, None if folder is None else _new_folder(folder))
+        path = None if folder is None else _new_folder(folder)
+        items: list[Checkpoint] = []
 
         def on_step(step: Step) -> None:
-            recorder(step)
+            if step.number in steps:
+                items.append(_checkpoint_of(step, path))
             bar.update()
 
         with progress_bar(progress, unit="steps", total=total) as bar:
             model = recipe.fit(seed=seed, on_step=on_step)
-        recorded = Checkpoints(recipe.data_digest(), recorder.items)
-        if recorder.folder is not None:
-            _write_index(recorder.folder, recorded)
+        recorded = Checkpoints(recipe.data_digest(), items)
+        if path is not None:
+            _write_index(path, recorded)
         tracin = cls(recipe, checkpoints=recorded, parameters=parameters, memory=memory, cache=cache, identity=identity)
         tracin.model = model
         return tracin
@@ -245,7 +217,7 @@ class TracIn(Baseline):
     def _load(self, place: int) -> Tensor:
         """Give the model the weights of a checkpoint; return the learning rate of every number among the parameters."""
         checkpoint = self._checkpoints.items[place]
-        checkpoint.load(self._model)
+        self._model.load_state_dict(checkpoint.read())
         rates = [
             torch.full_like(value, checkpoint.rates.get(name, 0.0)).reshape(-1)
             for name, value in self._losses.parameters().items()
@@ -280,6 +252,22 @@ def _checkpoint_steps(total: int, checkpoints: int, every: int | None) -> list[i
     if every is not None:
         return list(range(every - 1, total, every))
     return [(place + 1) * total // checkpoints - 1 for place in range(checkpoints)]
+
+
+def _checkpoint_of(step: Step, folder: Path | None) -> Checkpoint:
+    """Return the weights and learning rates of a step, the weights in the folder if there is one."""
+    names = {id(parameter): name for name, parameter in step.model.named_parameters()}
+    rates = {
+        names[id(parameter)]: float(group["lr"])
+        for group in step.optimizer.param_groups
+        for parameter in group["params"]
+    }
+    weights: Any = {name: value.detach().clone() for name, value in step.model.state_dict().items()}
+    if folder is not None:
+        path = folder / f"step-{step.number:08d}.pt"
+        torch.save(weights, path)
+        weights = path
+    return Checkpoint(step.number, rates, weights)
 
 
 def _write_index(folder: Path, checkpoints: Checkpoints) -> None:

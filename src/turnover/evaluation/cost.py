@@ -81,9 +81,17 @@ class Stopwatch:
 
 def resident_bytes() -> int | None:
     """Return the resident memory of this process and all below it; None where there is no /proc."""
-    found = [_resident(process) for process in _family(os.getpid())]
-    known = [size for size in found if size is not None]
-    return sum(known) if known else None
+    sizes: list[int] = []
+    processes = [os.getpid()]
+    while processes:
+        folder = Path(f"/proc/{processes.pop()}")
+        try:
+            sizes.append(int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+            for children in folder.glob("task/*/children"):
+                processes += map(int, children.read_text().split())
+        except (OSError, IndexError, ValueError):  # it has ended, or there is no /proc
+            continue
+    return sum(sizes) if sizes else None
 
 
 def stored_bytes(method: Any, *, without: Iterable[Any] = ()) -> int:
@@ -99,7 +107,7 @@ def stored_bytes(method: Any, *, without: Iterable[Any] = ()) -> int:
     return sum(size for place, size in mine.items() if place not in others)
 
 
-def _collect(root: Any, found: dict[int, int], seen: dict[int, Any]) -> None:
+def _collect(root: Any, sizes: dict[int, int], seen: dict[int, Any]) -> None:
     """Note address and size of all memory of tensors and arrays that can be reached."""
     todo = [root]
     while todo:
@@ -110,11 +118,11 @@ def _collect(root: Any, found: dict[int, int], seen: dict[int, Any]) -> None:
         seen[id(thing)] = thing
         if isinstance(thing, Tensor):
             memory = thing.untyped_storage()
-            found[memory.data_ptr()] = memory.nbytes()
+            sizes[memory.data_ptr()] = memory.nbytes()
         elif isinstance(thing, np.ndarray):
             while isinstance(thing.base, np.ndarray):
                 thing = thing.base
-            found[thing.__array_interface__["data"][0]] = thing.nbytes
+            sizes[thing.__array_interface__["data"][0]] = thing.nbytes
         elif isinstance(thing, Mapping):
             todo += thing.values()
         elif isinstance(thing, list | tuple | set | frozenset):
@@ -138,28 +146,6 @@ def _is_filled(cell: Any) -> bool:
         return cell.cell_contents is not None
     except ValueError:
         return False
-
-
-def _family(process: int) -> list[int]:
-    """Return a process and all processes below it."""
-    found, todo = [], [process]
-    while todo:
-        one = todo.pop()
-        found.append(one)
-        try:
-            threads = os.listdir(f"/proc/{one}/task")
-            for thread in threads:
-                todo += map(int, Path(f"/proc/{one}/task/{thread}/children").read_text().split())
-        except OSError:  # it has ended, or there is no /proc
-            continue
-    return found
-
-
-def _resident(process: int) -> int | None:
-    try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 def _give_back() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from turnover.baselines import LeaveOneOut
 from turnover.errors import ScoresError
 from turnover.influence import fingerprint_of
+from turnover.layers import map_tensors
 from turnover.scores import Scores
 from turnover.training import TrainingRecipe
 
@@ -20,7 +21,6 @@ from .ground_truth import (
     Queries,
     SubsetOutcomes,
     View,
-    first_queries,
     identity_of,
     in_view,
     subset_outcomes,
@@ -220,7 +220,7 @@ class _Judge:
         return brittleness(
             Scores(values, ids=self.ids),
             self.recipe,
-            first_queries(self.task.queries, count),
+            map_tensors(self.task.queries, lambda tensor: tensor[:count]),
             ks=self.config.ks,
             seeds=self.config.brittle_seeds,
             processes=self.config.processes,

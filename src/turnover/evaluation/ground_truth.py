@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from turnover.errors import TrainingError
 from turnover.influence import fingerprint_of
-from turnover.layers import find_root, map_tensors
+from turnover.layers import find_root
 from turnover.training import Inputs, RowMeasure, TrainingRecipe, retrain
 from turnover.wrapping import unwrap
 
@@ -121,12 +121,6 @@ def query_losses(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
 def query_predictions(queries: TrainingRecipe, model: nn.Module) -> np.ndarray:
     """Return the predicted class of every query; of outputs with a single number, by its sign."""
     return RowMeasure(((queries, None),), "prediction")(model)
-
-
-def first_queries(queries: Queries, count: int) -> Queries:
-    """Return the first queries."""
-    inputs, targets = map_tensors(tuple(queries), lambda tensor: tensor[:count])
-    return inputs, targets
 
 
 def identity_of(recipe: TrainingRecipe, queries: Queries, view: View) -> dict[str, Any]:

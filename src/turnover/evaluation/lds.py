@@ -5,6 +5,7 @@ that subset has on the query (Park et al. 2023). Retraining is noisy, so that ev
 ceiling says what it would reach.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,8 +158,7 @@ def retraining_ceiling(outcomes: ArrayLike, *, bootstrap: Bootstrap | None = Non
     runs = _runs(outcomes)
     if len(runs) < 2:
         raise ScoresError("one retraining of each subset says nothing about noise. Give [seeds, subsets, queries].")
-    pairs = [(one, other) for one in range(len(runs)) for other in range(one)]
-    each = np.mean([spearman(runs[one], runs[other]) for one, other in pairs], axis=0)
+    each = np.mean([spearman(run, other) for run, other in itertools.combinations(runs, 2)], axis=0)
     known = each[~np.isnan(each)]
 
     def reach(values: Floats) -> float:

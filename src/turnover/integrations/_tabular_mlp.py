@@ -30,31 +30,12 @@ class MlpSettings:
     def __post_init__(self) -> None:
         """Reject what cannot be trained, all problems at once."""
         problems = [
-            f"{name}={given!r}: give {need}" for name, given, need, allowed in self._checked() if not allowed(given)
+            f"{name}={getattr(self, name)!r}: give {need}"
+            for name, need, allowed in _NEEDED
+            if not allowed(getattr(self, name))
         ]
         if problems:
             raise TrainingError(f"the network cannot be trained: {'; '.join(problems)}.")
-
-    def _checked(self) -> list[tuple[str, Any, str, Any]]:
-        return [
-            ("hidden", self.hidden, "a width of at least 1 for each hidden layer: hidden=(512,)", _are_widths),
-            ("keep", self.keep, "a number between 0 and 1: keep=0.5", lambda x: _is_number(x) and 0 < x < 1),
-            ("replicas", self.replicas, "an integer of at least 1: replicas=8", _is_count),
-            ("epochs", self.epochs, "an integer of at least 1: epochs=40", _is_count),
-            ("batch_size", self.batch_size, "an integer of at least 1: batch_size=64", _is_count),
-            (
-                "learning_rate",
-                self.learning_rate,
-                "a number above 0: learning_rate=3e-3",
-                lambda x: _is_number(x) and x > 0,
-            ),
-            (
-                "weight_decay",
-                self.weight_decay,
-                "a number of at least 0: weight_decay=1e-4",
-                lambda x: _is_number(x) and x >= 0,
-            ),
-        ]
 
 
 def train_mlp(
@@ -109,3 +90,14 @@ def _are_widths(given: Any) -> bool:
     if isinstance(given, str) or not hasattr(given, "__len__"):
         return False
     return len(given) > 0 and all(_is_count(width) for width in given)
+
+
+_NEEDED = (
+    ("hidden", "a width of at least 1 for each hidden layer: hidden=(512,)", _are_widths),
+    ("keep", "a number between 0 and 1: keep=0.5", lambda given: _is_number(given) and 0 < given < 1),
+    ("replicas", "an integer of at least 1: replicas=8", _is_count),
+    ("epochs", "an integer of at least 1: epochs=40", _is_count),
+    ("batch_size", "an integer of at least 1: batch_size=64", _is_count),
+    ("learning_rate", "a number above 0: learning_rate=3e-3", lambda given: _is_number(given) and given > 0),
+    ("weight_decay", "a number of at least 0: weight_decay=1e-4", lambda given: _is_number(given) and given >= 0),
+)

@@ -41,14 +41,14 @@ def load_hub_data(where: str) -> HubData:
     try:
         with _quietly():
             if folder:
-                found: Any = datasets.load_from_disk(where)
+                loaded: Any = datasets.load_from_disk(where)
             else:
                 name, _, subset = where.partition(":")
                 with _as_the_network_is():
-                    found = datasets.load_dataset(name, subset or None)
+                    loaded = datasets.load_dataset(name, subset or None)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError) as error:
         raise DataFileError(_cannot_load(where, folder, error)) from error
-    splits = dict(found) if isinstance(found, dict) else {"all": found}
+    splits = dict(loaded) if isinstance(loaded, dict) else {"all": loaded}
     images = {name for split in splits.values() for name, kind in split.features.items() if _is(kind, "Image")}
     return HubData({name: _frame(split) for name, split in splits.items()}, tuple(sorted(images)))
 

@@ -257,19 +257,9 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
     """A regressor for tables that tells which training rows made a prediction and which were merely memorized.
 
     As `TurnOverClassifier`, for one or several numeric targets. Targets are standardized inside, and the loss is the
-    squared error of the standardized target: scores of 1 are as much as the whole variance of y.
-
-    Args:
-        hidden: width of each hidden layer; one layer alone memorizes noisy targets and predicts worse out of sample.
-        keep: share of the hidden units that a row trains.
-        replicas: how many networks are trained in one run; more: less noise in scores, better predictions.
-        epochs: passes over the rows.
-        batch_size: rows of a batch.
-        learning_rate: of AdamW.
-        weight_decay: of AdamW.
-        denoise: "ridge", or a `turnover.influence.Ridge`, for the scores of `influence`; keeps the training rows.
-        device: where to train and to score; None: the CPU.
-        random_state: of weights, masks and batches; None: another one at every `fit`.
+    squared error of the standardized target: scores of 1 are as much as the whole variance of y. Arguments are those of
+    `TurnOverClassifier`, without `class_weight`, and two hidden layers by default: one layer alone memorizes noisy
+    targets and predicts worse out of sample.
 
     Attributes:
         self_influence_: `Scores` [rows]; high: memorized, look at the target.

@@ -56,7 +56,6 @@ class _StoredSource(Source):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return [n] or [n, m]."""
         return self._spec.shape
 
     @property
@@ -68,23 +67,19 @@ class _StoredSource(Source):
 
     @property
     def folder(self) -> str | None:
-        """Return where the numbers still have to be read from; None: they are in memory."""
         return str(self._stored.folder) if self._read is None else None
 
     @property
     def step(self) -> int:
-        """Return how many rows a tile has."""
         return self._spec.tile[0]
 
     def rows(self, start: int, stop: int) -> Floats:
-        """Return the rows from `start` to `stop`."""
         if self._read is not None:
             return super().rows(start, stop)
         with self._checked():
             return np.asarray(self._lazy[start:stop])
 
     def take(self, rows: Ints | None, columns: Ints | None) -> Floats:
-        """Return these rows and columns in this order; None stands for all."""
         if self._read is not None or (rows is None and columns is None):
             return super().take(rows, columns)
         chosen = [slice(None) if part is None else part for part in (rows, columns)]
