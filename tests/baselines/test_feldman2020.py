@@ -185,10 +185,8 @@ def test_a_row_that_is_alone_is_memorized_more_than_rows_with_copies():
         (lambda: FeldmanZhang(recipe(), seed=-1), BaselineError, "`seed` >= 0, got models=100, seed=-1"),
         (lambda: FeldmanZhang(recipe(), share=1.0), BaselineError, "share=1.0 of 12 rows is 12 rows"),
         (lambda: FeldmanZhang(recipe(), measure="margin"), BaselineError, "one of loss, probability, accuracy"),
-        (lambda: FeldmanZhang(recipe(), cache="folder"), BaselineError, "needs identity="),
         # Before anything is trained.
         (lambda: FeldmanZhang(recipe(), processes=999), TrainingError, "`processes` must be an integer from 1 to"),
-        (lambda: FeldmanZhang(recipe(), models=30).pairwise(None), TrainingError, "tuple .inputs, targets."),
         (
             lambda: FeldmanZhang(
                 recipe(build=partial(nn.Linear, 3, 1), targets=X[:, :1]), models=30, measure="accuracy"

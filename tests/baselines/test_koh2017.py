@@ -99,26 +99,6 @@ def test_scores_are_exactly_the_derivative_by_the_rows_weight(digits):
     np.testing.assert_allclose(found.values, real, rtol=2e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("solver", ["cg", "exact"])
-def test_mean_and_self_influence_are_parts_of_pairwise(digits, solver):
-    koh = InfluenceFunctions(digits.recipe, digits.model, solver=solver, l2=L2)
-    ids = [7, 3, 200]
-    whole = koh.pairwise((digits.x, digits.y), ids=ids)
-    np.testing.assert_allclose(koh.self_influence(ids=ids).values, whole.values[range(3), ids], rtol=1e-4)
-    np.testing.assert_allclose(koh.mean((digits.x, digits.y), ids=ids).values, whole.values.mean(1), atol=1e-7)
-    assert koh.self_influence(ids=ids).ids.tolist() == ids
-    assert (whole.values[range(3), ids] > 0).all()
-
-
-def test_little_memory_changes_no_score(digits):
-    large = InfluenceFunctions(digits.recipe, digits.model, l2=L2)
-    small = InfluenceFunctions(digits.recipe, digits.model, l2=L2, memory=8 * 65 * 7)
-    ids = range(20)
-    np.testing.assert_allclose(
-        small.pairwise(digits.queries, ids=ids).values, large.pairwise(digits.queries, ids=ids).values, atol=1e-8
-    )
-
-
 X = torch.randn(40, 4, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] * X[:, 1] > 0).long()
 

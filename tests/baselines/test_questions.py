@@ -1,4 +1,4 @@
-"""Answers that take long are kept in parts: an interrupted run is resumed, and another method's folder is rejected."""
+"""All baselines answer the same questions; answers are kept in parts, resumed, and rejected for another method."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.baselines.hara2019 import SgdInfluence
-from turnover.baselines.inverse_hessian import ConjugateGradients
-from turnover.baselines.koh2017 import InfluenceFunctions
-from turnover.baselines.pruthi2020 import TracIn
-from turnover.errors import BaselineError, StoreMismatchError, TurnOverWarning
+from turnover.baselines import (
+    ConjugateGradients,
+    FeldmanZhang,
+    InfluenceFunctions,
+    LeaveOneOut,
+    SgdInfluence,
+    TracIn,
+)
+from turnover.errors import BaselineError, StoreMismatchError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 
 pytest.importorskip("zarr", reason="needs the extra store")
@@ -72,6 +76,54 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "mean": lambda method: method.mean(QUERIES, ids=[4, 2]),
     "self_influence": lambda method: method.self_influence(),
 }
+
+
+BASELINES: dict[str, Callable[..., Any]] = {
+    "koh2017, cg": lambda plan, **options: InfluenceFunctions(plan, plan.fit(), damping=0.1, **options),
+    "koh2017, exact": lambda plan, **options: InfluenceFunctions(
+        plan, plan.fit(), damping=0.1, solver="exact", **options
+    ),
+    "pruthi2020": partial(TracIn.train, every=2),
+    "hara2019": partial(SgdInfluence.train, at_once=4),
+    "leave one out": LeaveOneOut,
+    "feldman2020": partial(FeldmanZhang, models=20),
+}
+every_baseline = pytest.mark.parametrize("make", BASELINES.values(), ids=BASELINES)
+
+
+@every_baseline
+def test_mean_and_self_influence_are_parts_of_pairwise_and_rows_come_in_the_order_of_the_ids(make):
+    method = make(recipe(ids=torch.arange(100, 112)))
+    whole, own = method.pairwise((X, Y)), method.self_influence()
+    np.testing.assert_allclose(method.mean((X, Y)).values, whole.values.mean(1), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(own.values, np.diag(whole.values), rtol=1e-4, atol=1e-7)
+    assert (whole.unit, whole.ids.tolist()) == ("loss", list(range(100, 112)))
+    for chosen, values in (
+        (method.pairwise((X, Y), ids=[107, 103]), whole.values),
+        (method.self_influence(ids=[107, 103]), own.values),
+    ):
+        assert chosen.ids.tolist() == [107, 103]
+        np.testing.assert_allclose(chosen.values, values[[7, 3]], rtol=1e-5, atol=1e-7)
+
+
+@every_baseline
+def test_bad_questions_are_rejected_with_the_cure(make):
+    method = make(recipe())
+    for error, message, ask in (
+        (TrainingError, r"must be a tuple \(inputs, targets\), got a Tensor", lambda: method.pairwise(X)),
+        (TrainingError, "there are no queries", lambda: method.mean((X[:0], Y[:0]))),
+        (BaselineError, r"1 of 2 ids are not .* \[99\]", lambda: method.self_influence(ids=[3, 99])),
+        (BaselineError, "is empty or has an id twice", lambda: method.mean(QUERIES, ids=[3, 3])),
+        (BaselineError, "cache='folder' needs identity=", lambda: make(recipe(), cache="folder")),
+    ):
+        with pytest.raises(error, match=message):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["koh2017", "pruthi2020"])
+def test_little_memory_changes_no_score(tmp_path, name):
+    large, small = (METHODS[name](recipe(), tmp_path, memory=memory).pairwise(QUERIES) for memory in (1 << 28, 1))
+    np.testing.assert_allclose(small.values, large.values, rtol=1e-4, atol=1e-7)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -146,12 +198,6 @@ def test_other_queries_have_a_folder_of_their_own(tmp_path, name):
         assert method.pairwise(queries).equals(plain.pairwise(queries))
     assert len(list((tmp_path / "cache").iterdir())) == 2
     assert not np.array_equal(plain.pairwise(QUERIES).values, plain.pairwise(OTHER).values)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_cache_needs_an_identity(tmp_path, name):
-    with pytest.raises(BaselineError, match="needs identity="):
-        METHODS[name](recipe(), tmp_path, cache=tmp_path / "cache")
 
 
 def test_scores_walked_over_other_epochs_are_not_mixed_up(tmp_path):
