@@ -53,21 +53,21 @@ def loop(model, steps, size=4, accumulate=1, smoothing=0.0):
     for step in range(steps):
         for part in range(accumulate):
             start = (step * accumulate + part) * size % len(data)
-            some = [data[place] for place in range(start, start + size)]
-            batch = whole(some)
+            chosen = [data[place] for place in range(start, start + size)]
+            batch = whole(chosen)
             labels = batch.pop("labels")
-            with turnover.instances([row["instance_id"] for row in some]) as now:
+            with turnover.instances([row["instance_id"] for row in chosen]) as active:
                 logits = model(**batch).logits
-                loss = functional.cross_entropy(logits, now.repeat(labels), label_smoothing=smoothing)
+                loss = functional.cross_entropy(logits, active.repeat(labels), label_smoothing=smoothing)
                 (loss / accumulate).backward()
         optimizer.step()
         optimizer.zero_grad()
     return trained(model)
 
 
-def assert_same(found, wanted, atol=1e-5):
-    assert found.keys() == wanted.keys()
-    assert max(float((found[name] - wanted[name]).abs().max()) for name in wanted) < atol
+def assert_same(weights, expected, atol=1e-5):
+    assert weights.keys() == expected.keys()
+    assert max(float((weights[name] - expected[name]).abs().max()) for name in expected) < atol
 
 
 # Training
@@ -78,8 +78,8 @@ def test_every_batch_trains_its_own_rows_and_no_column_that_the_model_does_not_t
 
     class Watching(TurnOverTrainer):
         def compute_loss(self, model, inputs, *args, **options):
-            now = active_instances()
-            seen.append((now.ids.tolist(), now.view, sorted(inputs)))
+            active = active_instances()
+            seen.append((active.ids.tolist(), active.view, sorted(inputs)))
             return super().compute_loss(model, inputs, *args, **options)
 
     train(tmp_path, masked(), kind=Watching, max_steps=2)  # `pad` itself rejects other columns
@@ -107,19 +107,17 @@ def test_accumulated_gradients_are_those_of_a_plain_loop(tmp_path):
     def mean_loss(outputs, labels, num_items_in_batch=None):
         return functional.cross_entropy(outputs.logits, labels, reduction="sum") / num_items_in_batch
 
-    found = train(
-        tmp_path, masked(), max_steps=4, gradient_accumulation_steps=3, weight_decay=0.0, compute_loss_func=mean_loss
-    )
-    assert_same(trained(found.model), loop(masked(), 4, accumulate=3))
+    options = {"gradient_accumulation_steps": 3, "weight_decay": 0.0, "compute_loss_func": mean_loss}
+    assert_same(trained(train(tmp_path, masked(), max_steps=4, **options).model), loop(masked(), 4, accumulate=3))
 
 
 def test_a_resumed_training_ends_with_the_same_weights_and_masks(tmp_path):
     options = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3}
     dropout = {"hidden_dropout_prob": 0.1}
-    wanted = train(tmp_path / "whole", masked(**dropout), **options)
-    found = train(tmp_path / "rest", masked(**dropout), **options, resume=str(tmp_path / "whole" / "checkpoint-3"))
-    assert found.state.global_step == 6
-    assert_same(trained(found.model), trained(wanted.model), atol=1e-6)
+    whole = train(tmp_path / "whole", masked(**dropout), **options)
+    rest = train(tmp_path / "rest", masked(**dropout), **options, resume=str(tmp_path / "whole" / "checkpoint-3"))
+    assert rest.state.global_step == 6
+    assert_same(trained(rest.model), trained(whole.model), atol=1e-6)
 
 
 def test_a_checkpoint_of_other_masks_is_rejected(tmp_path):
@@ -130,9 +128,9 @@ def test_a_checkpoint_of_other_masks_is_rejected(tmp_path):
 
 
 def test_activation_checkpointing_changes_nothing(tmp_path):
-    wanted = train(tmp_path, masked(), max_steps=3)
-    found = train(tmp_path, masked(), max_steps=3, gradient_checkpointing=True)
-    assert_same(trained(found.model), trained(wanted.model))
+    plain = train(tmp_path, masked(), max_steps=3)
+    recomputed = train(tmp_path, masked(), max_steps=3, gradient_checkpointing=True)
+    assert_same(trained(recomputed.model), trained(plain.model))
 
 
 def test_another_trainer_can_be_combined_with_it(tmp_path):
@@ -160,32 +158,24 @@ def test_a_model_of_peft_trains(tmp_path):
 # Replicas
 
 
-def with_replicas():
-    return turnover.wrap(bert(), at=["dropout"], replicas=3)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_replicas_train_as_in_a_plain_loop(tmp_path, smoothing, accumulate):
+@pytest.mark.parametrize(
+    ("sites", "smoothing", "accumulate"),
+    [({"at": ["dropout"]}, 0.2, 1), ({"at": ["dropout"]}, 0.0, 2), ({"adapters": 8}, 0.0, 1)],
+)
+def test_replicas_train_as_in_a_plain_loop(tmp_path, sites, smoothing, accumulate):
+    model, twin = (turnover.wrap(bert(), replicas=3, **sites) for _ in range(2))
     options = {"label_smoothing_factor": smoothing, "gradient_accumulation_steps": accumulate}
-    found = train(tmp_path, with_replicas(), max_steps=3, weight_decay=0.0, **options)
-    assert_same(trained(found.model), loop(with_replicas(), 3, smoothing=smoothing, accumulate=accumulate), atol=1e-4)
-
-
-def test_replicas_of_adapters_train_as_in_a_plain_loop(tmp_path):
-    def made():
-        return turnover.wrap(bert(), adapters=8, replicas=3)
-
-    found = train(tmp_path, made(), max_steps=3, weight_decay=0.0)
-    assert_same(trained(found.model), loop(made(), 3), atol=1e-4)
+    train(tmp_path, model, max_steps=3, weight_decay=0.0, **options)
+    assert_same(trained(model), loop(twin, 3, smoothing=smoothing, accumulate=accumulate), atol=1e-4)
 
 
 def test_replicas_are_evaluated_as_their_mean(tmp_path):
-    trainer = train(tmp_path, with_replicas(), max_steps=2, eval_dataset=rows(6, seed=1))
+    model = turnover.wrap(bert(), at=["dropout"], replicas=3)
+    trainer = train(tmp_path, model, max_steps=2, eval_dataset=rows(6, seed=1))
     batch = whole(rows(6, seed=1))
     labels = batch.pop("labels")
     with torch.no_grad():
-        logits = trainer.model.eval()(**batch).logits
+        logits = model.eval()(**batch).logits
     assert len(logits) == 6
     assert trainer.evaluate()["eval_loss"] == pytest.approx(functional.cross_entropy(logits, labels).item(), rel=1e-5)
 
@@ -217,9 +207,9 @@ def test_the_loss_of_a_causal_model_outside_is_that_inside():
 
 def test_evaluation_is_that_of_the_full_network_with_ids_or_without(tmp_path):
     trainer = train(tmp_path, masked(), max_steps=3)
-    wanted = trainer.model.eval()(**whole(rows())).loss.item()
+    loss = trainer.model.eval()(**whole(rows())).loss.item()
     for data in (numbered(), rows()):
-        assert trainer.evaluate(data)["eval_loss"] == pytest.approx(wanted, rel=1e-4)
+        assert trainer.evaluate(data)["eval_loss"] == pytest.approx(loss, rel=1e-4)
     assert trainer.predict(numbered()).predictions.shape == (24, 2)
 
 
@@ -241,7 +231,7 @@ def test_curves_are_logged_and_the_training_does_not_notice(tmp_path):
     quiet, _ = run(False)
     trainer, callback = run(True)
     assert_same(trained(trainer.model), trained(quiet.model), atol=1e-7)
-    losses = [[entry["step"] for entry in one.state.log_history if "loss" in entry] for one in (quiet, trainer)]
+    losses = [[entry["step"] for entry in run.state.log_history if "loss" in entry] for run in (quiet, trainer)]
     assert losses == [[1, 2, 3, 4]] * 2  # the Trainer's own log goes on
     names = {"curve_keep", "curve_flip", "curve_validation"}
     logged = [entry for entry in trainer.state.log_history if names <= entry.keys()]
@@ -335,11 +325,11 @@ def test_two_processes_of_torchrun_train_as_one_on_the_joint_batch(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
     done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    assert [result["world"] for result in found] == [2, 2]
-    assert found[0]["ids"] == [[0, 1], [4, 5], [8, 9]]
-    assert found[1]["ids"] == [[2, 3], [6, 7], [10, 11]]
-    assert [len(result["curves"]) for result in found] == [2, 0]
-    wanted = train(tmp_path, masked(), max_steps=3, per_device_train_batch_size=4)
-    for result in found:
-        assert_same(result["weights"], trained(wanted.model))
+    results = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    assert [result["world"] for result in results] == [2, 2]
+    assert results[0]["ids"] == [[0, 1], [4, 5], [8, 9]]
+    assert results[1]["ids"] == [[2, 3], [6, 7], [10, 11]]
+    assert [len(result["curves"]) for result in results] == [2, 0]
+    alone = train(tmp_path, masked(), max_steps=3, per_device_train_batch_size=4)
+    for result in results:
+        assert_same(result["weights"], trained(alone.model))

@@ -92,10 +92,10 @@ class WithIds(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=1e-2, weight_decay=0.0)
 
 
-def fit(module, train=None, validation=None, **options):
+def fit(module, train=None, validation=None, checkpoint=None, **options):
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
     trainer = lightning.Trainer(**{"max_epochs": 1, "enable_model_summary": False, **quiet, **options})
-    trainer.fit(module, loader() if train is None else train, validation)
+    trainer.fit(module, loader() if train is None else train, validation, ckpt_path=checkpoint)
     return trainer
 
 
@@ -104,8 +104,8 @@ def loop(net, epochs=1, accumulate=1, batches=None):
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.0)
     batches = list(loader()) * epochs if batches is None else batches
     for place, (x, y, ids) in enumerate(batches, start=1):
-        with turnover.instances(ids) as now:
-            loss = functional.cross_entropy(net(x), now.repeat(y))
+        with turnover.instances(ids) as active:
+            loss = functional.cross_entropy(net(x), active.repeat(y))
         (loss / accumulate).backward()
         if place % accumulate == 0:
             optimizer.step()
@@ -113,9 +113,9 @@ def loop(net, epochs=1, accumulate=1, batches=None):
     return net
 
 
-def assert_same(found, wanted):
-    for (name, one), other in zip(found.named_parameters(), wanted.parameters(), strict=True):
-        assert torch.allclose(one, other, atol=1e-6), name
+def assert_same(net, expected):
+    for (name, value), other in zip(net.named_parameters(), expected.parameters(), strict=True):
+        assert torch.allclose(value, other, atol=1e-6), name
 
 
 def test_the_module_trains_every_batch_in_its_keep_view_and_validates_the_full_network():
@@ -169,15 +169,12 @@ def test_replicas_train_as_in_a_plain_loop():
 
 
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path):
-    wanted, found = Module(network()), Module(network())
-    fit(wanted, max_epochs=2)
-    half = fit(Module(network()), max_epochs=1)
-    half.save_checkpoint(tmp_path / "half.ckpt")
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
-    trainer = lightning.Trainer(max_epochs=2, enable_model_summary=False, **quiet)
-    trainer.fit(found, loader(), ckpt_path=tmp_path / "half.ckpt")
-    assert len(found.trained) == 3
-    assert_same(found.net, wanted.net)
+    whole, rest = Module(network()), Module(network())
+    fit(whole, max_epochs=2)
+    fit(Module(network()), max_epochs=1).save_checkpoint(tmp_path / "half.ckpt")
+    fit(rest, max_epochs=2, checkpoint=tmp_path / "half.ckpt")
+    assert len(rest.trained) == 3
+    assert_same(rest.net, whole.net)
 
 
 def test_curves_are_kept_and_logged_and_the_training_does_not_notice():
