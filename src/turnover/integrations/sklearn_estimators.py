@@ -218,19 +218,11 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of `classes_` [rows, classes], by the whole network.
-
-        Args:
-            X: numbers [rows, features].
-        """
+        """Return the probabilities of `classes_` [rows, classes] for X [rows, features], by the whole network."""
         return self._predictions(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable label of each row.
-
-        Args:
-            X: numbers [rows, features].
-        """
+        """Return the most probable label of each row of X [rows, features]."""
         numbers = self.predict_proba(X).argmax(1)
         return self.classes_[numbers]
 
@@ -294,11 +286,7 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions [rows] or [rows, targets], by the whole network.
-
-        Args:
-            X: numbers [rows, features].
-        """
+        """Return the predictions [rows] or [rows, targets] for X [rows, features], by the whole network."""
         predictions = self._predictions(X)
         return predictions[:, 0] if self.n_targets_ == 1 else predictions
 

@@ -5,6 +5,7 @@ What is about the whole table (unit, path, provenance, the offset of each query)
 
 import json
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -27,19 +28,18 @@ _MOST_LETTERS = 24
 
 def load_pandas() -> Any:
     """Return the package pandas."""
-    try:
-        import pandas  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError as error:
-        raise MissingExtraError("tables need pandas: pip install 'turnover[store]'.") from error
-    return pandas
+    return _load("pandas", "tables")
 
 
 def _load_xarray() -> Any:
+    return _load("xarray", "labeled arrays")
+
+
+def _load(package: str, what: str) -> Any:
     try:
-        import xarray
+        return import_module(package)
     except ImportError as error:
-        raise MissingExtraError("labeled arrays need xarray: pip install 'turnover[store]'.") from error
-    return xarray
+        raise MissingExtraError(f"{what} need {package}: pip install 'turnover[store]'.") from error
 
 
 def wide_table(scores: Content) -> Any:
