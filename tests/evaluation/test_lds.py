@@ -49,8 +49,9 @@ def test_each_query_is_spearmans_correlation_of_scipy_with_ties(seed):
     predicted = subsets @ scores
     if np.ptp(predicted, 0).min() == 0 or np.ptp(losses, 0).min() == 0:
         return
-    wanted = [stats.spearmanr(predicted[:, query], -losses[:, query]).statistic for query in range(3)]
-    assert np.allclose(lds(scores, subsets, losses, bootstrap=Bootstrap(draws=1)).per_query, wanted, rtol=0, atol=1e-12)
+    correlations = [stats.spearmanr(predicted[:, query], -losses[:, query]).statistic for query in range(3)]
+    per_query = lds(scores, subsets, losses, bootstrap=Bootstrap(draws=1)).per_query
+    assert np.allclose(per_query, correlations, rtol=0, atol=1e-12)
 
 
 def test_monotone_rescaling_of_outcomes_changes_nothing():

@@ -42,8 +42,8 @@ def test_pearson_is_that_of_scipy():
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 40, 5))
     other += one
-    wanted = [stats.pearsonr(one[:, place], other[:, place]).statistic for place in range(5)]
-    assert np.allclose(pearson(one, other), wanted, rtol=0, atol=1e-12)
+    correlations = [stats.pearsonr(one[:, place], other[:, place]).statistic for place in range(5)]
+    assert np.allclose(pearson(one, other), correlations, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])

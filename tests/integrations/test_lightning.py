@@ -126,8 +126,8 @@ def test_the_module_trains_every_batch_in_its_keep_view_and_validates_the_full_n
     assert set(module.validated) == {None}
     x, y = table()
     with torch.no_grad():
-        wanted = functional.cross_entropy(module.net.eval()(x), y)
-    assert trainer.callback_metrics["loss"] == pytest.approx(wanted.item(), rel=1e-5)
+        loss = functional.cross_entropy(module.net.eval()(x), y)
+    assert trainer.callback_metrics["loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert active_instances() is None
 
 
@@ -191,10 +191,10 @@ def test_curves_are_kept_and_logged_and_the_training_does_not_notice():
     with torch.no_grad():
         for view in ("keep", "flip"):
             with turnover.instances(range(ROWS), view=view):
-                wanted = functional.cross_entropy(module.net(x), y)
-            assert curves.history[-1][f"curve_{view}"] == pytest.approx(wanted.item(), rel=1e-5)
-        wanted = functional.cross_entropy(module.net(x + 1), y)
-    assert curves.history[-1]["curve_validation"] == pytest.approx(wanted.item(), rel=1e-5)
+                loss = functional.cross_entropy(module.net(x), y)
+            assert curves.history[-1][f"curve_{view}"] == pytest.approx(loss.item(), rel=1e-5)
+        loss = functional.cross_entropy(module.net(x + 1), y)
+    assert curves.history[-1]["curve_validation"] == pytest.approx(loss.item(), rel=1e-5)
     assert trainer.callback_metrics["curve_flip"] == pytest.approx(curves.history[-1]["curve_flip"])
 
 
@@ -259,15 +259,15 @@ def test_two_processes_train_as_one_on_the_joint_batch(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
     done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    assert [result["world"] for result in found] == [2, 2]
-    seen = [[ids for ids, _ in result["ids"]] for result in found]
-    assert {view for result in found for _, view in result["ids"]} == {"keep"}
+    results = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    assert [result["world"] for result in results] == [2, 2]
+    seen = [[ids for ids, _ in result["ids"]] for result in results]
+    assert {view for result in results for _, view in result["ids"]} == {"keep"}
     assert sorted(number for rank in seen for ids in rank for number in ids) == list(range(ROWS))
-    assert [point["step"] for point in found[0]["curves"]] == [0, 3]
+    assert [point["step"] for point in results[0]["curves"]] == [0, 3]
     x, y = table()
     joint = [torch.tensor(one + other) for one, other in zip(*seen, strict=True)]
-    wanted = dict(loop(network(), batches=[(x[ids], y[ids], ids) for ids in joint]).named_parameters())
-    for result in found:
-        for name, value in wanted.items():
+    expected = dict(loop(network(), batches=[(x[ids], y[ids], ids) for ids in joint]).named_parameters())
+    for result in results:
+        for name, value in expected.items():
             assert torch.allclose(result["weights"][name], value, atol=1e-6), name

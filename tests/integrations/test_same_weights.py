@@ -89,17 +89,17 @@ def models(tmp_path_factory):
 
 @pytest.mark.parametrize("way", ["Trainer", "Lightning"])
 def test_weights_are_those_of_a_plain_loop(models, way):
-    wanted, found, start = trained(models["plain loop"]), trained(models[way]), trained(masked())
-    assert wanted.keys() == found.keys()
-    assert all((wanted[name] - start[name]).abs().max() > 0.01 for name in wanted)  # they have moved a long way
-    assert max(float((wanted[name] - found[name]).abs().max()) for name in wanted) < 1e-5
+    expected, actual, start = trained(models["plain loop"]), trained(models[way]), trained(masked())
+    assert expected.keys() == actual.keys()
+    assert all((expected[name] - start[name]).abs().max() > 0.01 for name in expected)  # they have moved a long way
+    assert max(float((expected[name] - actual[name]).abs().max()) for name in expected) < 1e-5
 
 
 @pytest.mark.parametrize("way", ["Trainer", "Lightning"])
 def test_scores_are_those_of_a_plain_loop(models, way):
     queries = pad([{name: row[name] for name in ("input_ids", "attention_mask", "label")} for row in rows(3, seed=1)])
-    wanted, found = (
+    expected, actual = (
         turnover.Influence(models[name].eval()).pairwise(queries, ids=range(24)).values for name in ("plain loop", way)
     )
-    assert np.abs(wanted).max() > 0.01
-    assert np.abs(wanted - found).max() < 1e-5
+    assert np.abs(expected).max() > 0.01
+    assert np.abs(expected - actual).max() < 1e-5

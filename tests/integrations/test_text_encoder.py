@@ -61,9 +61,9 @@ def test_only_the_first_tokens_of_a_long_text_are_read_and_never_more_than_the_m
 
 
 def test_a_function_is_told_of_the_progress(encoder):
-    told = []
-    encoder.features(["a text"] * 100, progress=lambda done, total: told.append((done, total)))
-    assert told == [(64, 100), (100, 100)]
+    calls = []
+    encoder.features(["a text"] * 100, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(64, 100), (100, 100)]
 
 
 def test_the_encoder_is_frozen_and_draws_no_dropout(encoder):

@@ -32,19 +32,19 @@ def unrolled_scores(
     weights = torch.ones(len(recipe), dtype=next(iter(values.values())).dtype, requires_grad=True)
     velocity: dict[str, Tensor] = {}
     for step, batch in enumerate(recipe.batches(seed)):
-        now = {"momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, **settings(step)}
+        options = {"momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, **settings(step)}
         losses = recipe.loss(functional_call(model, values, (recipe.inputs[batch],)), recipe.targets[batch])
         used = weights[batch] if step >= from_step else torch.ones_like(losses)
         gradients = torch.autograd.grad((used * losses).sum() / len(batch), list(values.values()), create_graph=True)
         for name, gradient in zip(names, gradients, strict=True):
-            change = gradient + now["weight_decay"] * values[name]
-            if now["momentum"]:
+            change = gradient + options["weight_decay"] * values[name]
+            if options["momentum"]:
                 if name in velocity:
-                    velocity[name] = now["momentum"] * velocity[name] + (1 - now["dampening"]) * change
+                    velocity[name] = options["momentum"] * velocity[name] + (1 - options["dampening"]) * change
                 else:
                     velocity[name] = change
-                change = change + now["momentum"] * velocity[name] if now["nesterov"] else velocity[name]
-            values[name] = values[name] - now["lr"] * change
+                change = change + options["momentum"] * velocity[name] if options["nesterov"] else velocity[name]
+            values[name] = values[name] - options["lr"] * change
     final = recipe.loss(functional_call(model.eval(), values, (queries[0],)), queries[1])
     columns = [torch.autograd.grad(one, weights, retain_graph=True)[0] for one in final]
     return -torch.stack(columns, 1)

@@ -46,9 +46,9 @@ def spread(column: Row) -> float:
     return math.sqrt(math.fsum((value - middle) ** 2 for value in valid) / (len(valid) - 1))
 
 
-def rows_of(wanted: Sequence[int], ids: Sequence[int]) -> list[int]:
-    """All rows of each wanted id."""
-    return [row for one in wanted for row in range(len(ids)) if ids[row] == one]
+def rows_of(chosen: Sequence[int], ids: Sequence[int]) -> list[int]:
+    """All rows of each chosen id."""
+    return [row for one in chosen for row in range(len(ids)) if ids[row] == one]
 
 
 def benjamini_hochberg(p: Row, level: float, count: int | None = None) -> list[bool]:

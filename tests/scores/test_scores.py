@@ -248,9 +248,9 @@ def test_equal_means_equal_in_everything(changes):
 
 
 def test_provenance_is_a_copy_that_files_give_back_unchanged():
-    told = {"sites": ("fc1", "fc2"), "options": {"keep": 0.5}}
-    scores = Scores([1.0], ids=[7], provenance=told)
-    told["options"]["keep"] = 0.9
+    provenance = {"sites": ("fc1", "fc2"), "options": {"keep": 0.5}}
+    scores = Scores([1.0], ids=[7], provenance=provenance)
+    provenance["options"]["keep"] = 0.9
     assert scores.provenance == {"sites": ["fc1", "fc2"], "options": {"keep": 0.5}}
 
 

@@ -17,7 +17,7 @@ from turnover.storage import LOCK_FILES, ArraySpec, TileStore
 IDENTITY = {"model": {"seed": 0, "at": ["fc1", "fc2"]}, "keep": 0.5}
 # Neither dimension is a multiple of its tile.
 ARRAYS = {"values": ArraySpec((7, 5), "float32", (3, 2)), "counts": ArraySpec((7, 5), "int64", (3, 2))}
-LONG = {"values": ArraySpec((40, 11), "float32", (1, 4))}
+LONG = {"values": ArraySpec((27, 11), "float32", (1, 4))}
 SHORT = {"values": ArraySpec((3, 2), "float32", (2, 2))}
 ATTRIBUTES = {"unit": "nats", "path": "generic"}
 WRITING = os.O_WRONLY | os.O_RDWR

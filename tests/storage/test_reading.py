@@ -15,9 +15,9 @@ def test_all_arrays_are_read_whole_and_lazily(tmp_path):
     assert stored.done == list(range(stored.tiles)) == list(range(9))
     assert sorted(stored.arrays) == ["counts", "empty", "offset", "scalar", "values"]
     for name in stored.arrays:
-        wanted = expected(name) if name in ARRAYS else WHOLE[name]
-        np.testing.assert_array_equal(stored.read(name), wanted, strict=True)
-        np.testing.assert_array_equal(stored.array(name)[...], wanted)
+        content = expected(name) if name in ARRAYS else WHOLE[name]
+        np.testing.assert_array_equal(stored.read(name), content, strict=True)
+        np.testing.assert_array_equal(stored.array(name)[...], content)
     assert stored.array("values")[6, 4] == expected("values")[6, 4]
 
 

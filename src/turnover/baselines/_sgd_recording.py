@@ -40,11 +40,11 @@ class Recording:
     batches: list[Tensor]
     settings: np.ndarray
     first: int
-    parameters: "_InMemory | _OnDisk"
+    parameters: "Tensor | _OnDisk"
 
     def before(self, step: int) -> Tensor:
         """Return the flat parameters before a step; the number of steps gives those of the trained model."""
-        return self.parameters.at(step - self.first)
+        return self.parameters[step - self.first]
 
 
 def record(
@@ -66,7 +66,7 @@ def record(
         memory = torch.empty(kept, size, dtype=_dtype_of(model))
         _run(recipe, seed, first, memory.__setitem__, progress)
         _check_finite(memory[-1])
-        return Recording(seed, batches, settings, first, _InMemory(memory))
+        return Recording(seed, batches, settings, first, memory)
     identity = _identity(recipe, seed, model, settings, first)
     block = min(kept, max(1, _BLOCK_BYTES // max(1, size * _dtype_of(model).itemsize)))
     spec = ArraySpec((kept, size), str(_dtype_of(model)).removeprefix("torch."), (block, max(1, size)))
@@ -271,19 +271,8 @@ def _identity(recipe: TrainingRecipe, seed: int, model: nn.Module, settings: np.
     }
 
 
-class _InMemory:
-    """Parameters of the recorded steps as one tensor."""
-
-    def __init__(self, values: Tensor) -> None:
-        self._values = values
-        self.nbytes = values.nbytes
-
-    def at(self, place: int) -> Tensor:
-        return self._values[place]
-
-
 class _OnDisk:
-    """Reads one block at a time: walking back reads every block once."""
+    """Parameters of the recorded steps, read one block at a time: walking back reads every block once."""
 
     def __init__(self, stored: Any, nbytes: int) -> None:
         self._name = repr(str(stored.folder))
@@ -292,7 +281,7 @@ class _OnDisk:
         self._held: tuple[int, Tensor] | None = None
         self.nbytes = nbytes
 
-    def at(self, place: int) -> Tensor:
+    def __getitem__(self, place: int) -> Tensor:
         number, within = divmod(place, self._block)
         if self._held is None or self._held[0] != number:
             self._held = None

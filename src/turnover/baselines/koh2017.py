@@ -14,6 +14,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,6 @@ class InfluenceFunctions(Baseline):
         self._model = copy.deepcopy(model).eval()
         self._losses = RowLosses(recipe, self._model, parameter_names(self._model, parameters), memory)
         self._hessian = Hessian(self._losses, l2 + damping)
-        self._prepared: Solve | None = None
         self._options = {"damping": damping, "l2": l2}
         self._data = recipe.data_digest()
         if l2 == 0:
@@ -135,10 +135,9 @@ class InfluenceFunctions(Baseline):
         solved, residual = self._solve(gradients)
         return self._losses.products(question.rows, solved), residual
 
-    def _solve(self, vectors: Tensor) -> tuple[Tensor, float]:
-        if self._prepared is None:
-            self._prepared = self._solver.prepare(self._hessian)
-        return self._prepared(vectors)
+    @cached_property
+    def _solve(self) -> Solve:
+        return self._solver.prepare(self._hessian)
 
     def _provenance(self) -> dict[str, Any]:
         options = dataclasses.asdict(self._solver) if dataclasses.is_dataclass(self._solver) else {}  # pyright: ignore
