@@ -103,8 +103,9 @@ def test_self_influence_after_pairwise_trains_nothing():
     assert count.built - before == 2  # looks at the model, no training
 
 
-def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path):
+def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path, monkeypatch):
     pytest.importorskip("zarr", reason="needs the extra store")
+    monkeypatch.setattr("turnover.baselines.feldman2020._BLOCK", 20)
     short = {"epochs": 1, "batch_size": 12}
 
     def ask(models, **changes):
@@ -121,23 +122,23 @@ def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path):
         return built
 
     # Besides trainings: one look at the model, and one for the shape in each block.
-    assert blocks_and_built(70) == 70 + 1 + 2  # 0-50, 50-70
-    assert blocks_and_built(120) == 50 + 1 + 4  # 70-100, 100-120 are new
-    assert blocks_and_built(60) == 0 + 1 + 2
+    assert blocks_and_built(28) == 28 + 1 + 2  # 0-20, 20-28
+    assert blocks_and_built(48) == 20 + 1 + 4  # 28-40, 40-48 are new
+    assert blocks_and_built(24) == 0 + 1 + 2
     folder = next(tmp_path.iterdir())
     assert sorted(block.name for block in folder.iterdir()) == [
-        "models-00000-00050",
-        "models-00050-00070",
-        "models-00070-00100",
-        "models-00100-00120",
+        "models-00000-00020",
+        "models-00020-00028",
+        "models-00028-00040",
+        "models-00040-00048",
     ]
     # In a new process, so to speak: memorization from what pairwise stored.
     count = Counted(build)
-    again = FeldmanZhang(recipe(build=count, **short), models=70, cache=tmp_path, identity={"task": "line"})
+    again = FeldmanZhang(recipe(build=count, **short), models=28, cache=tmp_path, identity={"task": "line"})
     again.self_influence(queries=(QX, QY))
     assert count.built == 1 + 2
     with pytest.raises(StoreMismatchError, match="epochs"):
-        ask(50, epochs=2)
+        ask(20, epochs=2)
 
 
 @pytest.mark.slow
