@@ -1,15 +1,17 @@
 """The training of a run."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import turnover
 from turnover.errors import RunError, TrainingError
-from turnover.runs import training
-from turnover.runs.training import Fitting, TrainingRows, class_weights, fit
+from turnover.runs import RunConfig, training
+from turnover.runs.training import TrainingRows, class_weights, fit
 
-HOW = Fitting(epochs=3, batch_size=16, learning_rate=1e-2, weight_decay=0.0, seed=3)
+SETTINGS = RunConfig("rows.csv", epochs=3, batch_size=16, learning_rate=1e-2, weight_decay=0.0, seed=3)
 
 
 def _rows(count=64):
@@ -32,7 +34,7 @@ class _CutOffError(Exception):
 def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "_SAVE_EVERY", -1.0)
     whole = _model()
-    curves = fit(whole, _rows(), HOW)
+    curves = fit(whole, _rows(), SETTINGS)
     saved = tmp_path / "training.pt"
 
     def cut_off(stage, done, total, note=""):
@@ -40,9 +42,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatc
             raise _CutOffError
 
     with pytest.raises(_CutOffError):
-        fit(_model(), _rows(), HOW, saved=saved, watch=cut_off)
+        fit(_model(), _rows(), SETTINGS, saved=saved, watch=cut_off)
     resumed, seen = _model(), []
-    again = fit(resumed, _rows(), HOW, saved=saved, watch=lambda stage, done, total, note="": seen.append(done))
+    again = fit(resumed, _rows(), SETTINGS, saved=saved, watch=lambda stage, done, total, note="": seen.append(done))
     assert seen[0] == 9  # two epochs of four batches were kept
     assert again == curves
     for name, value in whole.state_dict().items():
@@ -52,14 +54,14 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatc
 def test_a_damaged_state_says_which_file_to_remove(tmp_path):
     (tmp_path / "training.pt").write_bytes(b"half")
     with pytest.raises(RunError, match=r"training.pt.*Remove that file"):
-        fit(_model(), _rows(), HOW, saved=tmp_path / "training.pt")
+        fit(_model(), _rows(), SETTINGS, saved=tmp_path / "training.pt")
 
 
 def test_curves_tell_the_loss_of_the_flipped_subnetwork():
     torch.manual_seed(0)
     rows = _rows()
     noise = TrainingRows(rows.x, torch.randint(0, 2, (64,)), rows.ids, rows.validation_x, rows.validation_y)
-    curves = fit(_model(), noise, Fitting(60, 16, 1e-2, 0.0, 0))
+    curves = fit(_model(), noise, replace(SETTINGS, epochs=60, seed=0))
     assert curves.keep[-1] < 0.3  # memorized
     assert curves.flip[-1] > 0.6  # labels are random: nobody can know them
     assert len(curves.validation) == len(curves.accuracy) == 60
@@ -68,7 +70,7 @@ def test_curves_tell_the_loss_of_the_flipped_subnetwork():
 def test_a_training_that_diverges_says_so():
     rows = _rows()
     with pytest.raises(TrainingError, match=r"diverged in epoch 1.*--learning-rate"):
-        fit(_model(), TrainingRows(rows.x * float("inf"), *list(vars(rows).values())[1:]), HOW)
+        fit(_model(), TrainingRows(rows.x * float("inf"), *list(vars(rows).values())[1:]), SETTINGS)
 
 
 def test_rare_classes_count_as_much_as_frequent_ones():

@@ -3,6 +3,7 @@
 import json
 import os
 import warnings
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -26,7 +27,7 @@ from .inputs import Inputs
 from .language_modeling import LanguageModeling
 from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
-from .training import Curves, Fitting, TrainingRows, fit
+from .training import Curves, TrainingRows, fit
 
 MOST_VALIDATION = 500
 """Mean influence is that on at most so many validation rows."""
@@ -362,8 +363,8 @@ def _train(run: Run[Any], watch: Watch) -> None:
             torch.manual_seed(seed)
             model = task.masked_network(number)
             watch_member = partial(_watch_member, watch, number, len(task.model_folders))
-            how = Fitting.of(task.settings, seed=seed)
-            members.append(fit(model, rows, how, saved=folder.training, watch=watch_member))
+            settings = replace(task.settings, seed=seed)
+            members.append(fit(model, rows, settings, saved=folder.training, watch=watch_member))
         save(model, kept)
         folder.write(file, json.dumps(members[-1].as_dict()) + "\n")
         folder.training.unlink(missing_ok=True)

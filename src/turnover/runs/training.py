@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from turnover.errors import RunError, TrainingError
+from turnover.integrations import measure_curves
 from turnover.layers import instances
 from turnover.storage import atomic_file
 
@@ -44,22 +45,6 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """How to train."""
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    seed: int
-
-    @classmethod
-    def of(cls, settings: RunConfig, *, seed: int) -> "Fitting":
-        """Return how settings without open values say to train."""
-        return cls(settings.epochs, settings.batch_size, settings.learning_rate, settings.weight_decay, seed)
-
-
-@dataclass(frozen=True)
 class TrainingRows:
     """Rows to train on, and to validate with."""
 
@@ -72,35 +57,38 @@ class TrainingRows:
 
 
 def fit(
-    model: nn.Module, rows: TrainingRows, how: Fitting, *, saved: Path | None = None, watch: Watch = unwatched
+    model: nn.Module, rows: TrainingRows, settings: RunConfig, *, saved: Path | None = None, watch: Watch = unwatched
 ) -> Curves:
-    """Train a wrapped model in place and return its curves; the file `saved` keeps the state to resume from."""
+    """Train a wrapped model in place by settings without open values, and return its curves.
+
+    The file `saved` keeps the state to resume from.
+    """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(learned, lr=how.learning_rate, weight_decay=how.weight_decay)
+    optimizer = torch.optim.AdamW(learned, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     curves, first = Curves(), 0
     if saved is not None and saved.exists():
         first = _resume(saved, model, optimizer, curves)
-    batches = -(-len(rows.y) // how.batch_size)
+    batches = -(-len(rows.y) // settings.batch_size)
     last_saved = time.monotonic()
-    for epoch in range(first, how.epochs):
+    for epoch in range(first, settings.epochs):
         # The order depends on the epoch alone, so that a resumed training ends with the same weights.
-        order = torch.randperm(len(rows.y), generator=torch.Generator().manual_seed(how.seed * 10_007 + epoch))
+        order = torch.randperm(len(rows.y), generator=torch.Generator().manual_seed(settings.seed * 10_007 + epoch))
         model.train()
-        for number, batch in enumerate(order.split(how.batch_size)):
-            with instances(rows.ids[batch]) as now:
+        for number, batch in enumerate(order.split(settings.batch_size)):
+            with instances(rows.ids[batch]) as active:
                 outputs = model(rows.x[batch])
-            loss = functional.cross_entropy(outputs, now.repeat(rows.y[batch]), weight=rows.weights)
+            loss = functional.cross_entropy(outputs, active.repeat(rows.y[batch]), weight=rows.weights)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            watch("training", epoch * batches + number + 1, how.epochs * batches, _progress_note(curves))
+            watch("training", epoch * batches + number + 1, settings.epochs * batches, _progress_note(curves))
         _add(curves, model, rows)
         if not torch.isfinite(torch.tensor([curves.keep[-1], curves.validation[-1]])).all():
             raise TrainingError(
-                f"the training diverged in epoch {epoch + 1} with learning rate {how.learning_rate:g}. Give a smaller "
-                "one: --learning-rate."
+                f"the training diverged in epoch {epoch + 1} with learning rate {settings.learning_rate:g}. Give a "
+                "smaller one: --learning-rate."
             )
-        if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < how.epochs:
+        if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < settings.epochs:
             _keep(saved, model, optimizer, curves, epoch + 1)
             last_saved = time.monotonic()
     model.eval()
@@ -132,19 +120,13 @@ def _progress_note(curves: Curves) -> str:
     return f"keep {curves.keep[-1]:.3f}  flip {curves.flip[-1]:.3f}  validation {curves.validation[-1]:.3f}"
 
 
-@torch.no_grad()
 def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     """Add the losses after an epoch."""
     model.eval()
     sample = torch.linspace(0, len(rows.y) - 1, min(_CURVE_ROWS, len(rows.y))).long()
-    losses: dict[str, list[Tensor]] = {"keep": [], "flip": []}
-    for batch in sample.split(256):
-        for view in ("keep", "flip"):
-            with instances(rows.ids[batch], view=view) as now:
-                outputs = model(rows.x[batch])
-            losses[view].append(functional.cross_entropy(outputs, now.repeat(rows.y[batch]), reduction="none"))
-    curves.keep.append(float(torch.cat(losses["keep"]).mean()))
-    curves.flip.append(float(torch.cat(losses["flip"]).mean()))
+    measured = measure_curves(model, train=(rows.x[sample], rows.y[sample], rows.ids[sample]))
+    curves.keep.append(measured["curve_keep"])
+    curves.flip.append(measured["curve_flip"])
     loss, accuracy = loss_and_accuracy(model, rows.validation_x, rows.validation_y)
     curves.validation.append(loss)
     curves.accuracy.append(accuracy)
