@@ -60,22 +60,30 @@ class NgramInputs:
             vectors[start : start + 4096] = torch.nn.functional.normalize(part * weights, dim=1)
         return vectors
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
-        return {"rarity": list(self.rarity)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "NgramInputs":
-        """Return what `state` described."""
-        return cls(tuple(state["rarity"]))
-
 
 @dataclass(frozen=True)
-class EncodedInputs:
-    """Turns texts into the features of an encoder, standardized by the training texts."""
+class _EncoderInputs:
+    """Inputs that a pretrained encoder makes of texts."""
 
     where: str
     digest: str  # of its weights: another encoder would give other numbers
+
+    @cached_property
+    def encoder(self) -> TextEncoder:
+        """Open the encoder; raise where its weights are others than in training."""
+        encoder = TextEncoder(self.where)
+        if encoder.digest() != self.digest:
+            raise RunError(
+                f"the encoder {self.where!r} is not the one this run was trained on: its weights differ. Put the "
+                "former one back, or run again."
+            )
+        return encoder
+
+
+@dataclass(frozen=True)
+class EncodedInputs(_EncoderInputs):
+    """Turns texts into the features of an encoder, standardized by the training texts."""
+
     mean: tuple[float, ...]
     spread: tuple[float, ...]
     kind = "encoder"
@@ -91,11 +99,6 @@ class EncodedInputs:
         """Return how many numbers a text becomes."""
         return len(self.mean)
 
-    @cached_property
-    def encoder(self) -> TextEncoder:
-        """Open the encoder; raise where its weights are others than in training."""
-        return _same_encoder(self.where, self.digest)
-
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """Return float32 [texts, width]."""
         return self.standardized(self.encoder.features(list(texts), progress=False))
@@ -104,33 +107,17 @@ class EncodedInputs:
         """Return features of the encoder as the masked layer takes them."""
         return (features - torch.tensor(self.mean)) / torch.tensor(self.spread)
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
-        return {"where": self.where, "digest": self.digest, "mean": list(self.mean), "spread": list(self.spread)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "EncodedInputs":
-        """Return what `state` described."""
-        return cls(state["where"], state["digest"], tuple(state["mean"]), tuple(state["spread"]))
-
 
 @dataclass(frozen=True)
-class TokenInputs:
+class TokenInputs(_EncoderInputs):
     """Turns texts into the token numbers of an encoder."""
 
-    where: str
-    digest: str
     kind = "tokens"
 
     @classmethod
     def fit(cls, encoder: TextEncoder) -> "TokenInputs":
         """Return the inputs of an encoder."""
         return cls(encoder.where, encoder.digest())
-
-    @cached_property
-    def encoder(self) -> TextEncoder:
-        """Open the encoder; raise where its weights are others than in training."""
-        return _same_encoder(self.where, self.digest)
 
     def network(self, classes: int) -> TextClassifier:
         """Return the encoder with a new output layer."""
@@ -139,26 +126,6 @@ class TokenInputs:
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """Return token numbers [texts, tokens]."""
         return token_numbers(self.encoder, texts)
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
-        return {"where": self.where, "digest": self.digest}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "TokenInputs":
-        """Return what `state` described."""
-        return cls(state["where"], state["digest"])
-
-
-def _same_encoder(where: str, digest: str) -> TextEncoder:
-    """Return an encoder; raise where its weights are others than in training."""
-    encoder = TextEncoder(where)
-    if encoder.digest() != digest:
-        raise RunError(
-            f"the encoder {where!r} is not the one this run was trained on: its weights differ. Put the former one "
-            "back, or run again."
-        )
-    return encoder
 
 
 def _hashed(texts: Sequence[str], buckets: int) -> Any:

@@ -1,7 +1,7 @@
 """Columns of a table as numbers: standardized numbers, categories as one bit each."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,19 +56,15 @@ class ColumnInputs:
         parts = [_numbers(column, table) for column in self.columns]
         return torch.from_numpy(np.concatenate(parts, axis=1))
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
-        return {"columns": [vars(column) for column in self.columns]}
-
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "ColumnInputs":
-        """Return what `state` described."""
-        return cls(
-            tuple(
-                Column(**{**column, "categories": None if (kept := column["categories"]) is None else tuple(kept)})
-                for column in state["columns"]
-            )
-        )
+    def of_json(cls, columns: Sequence[dict[str, Any]]) -> "ColumnInputs":
+        """Return the inputs of columns that were kept as JSON."""
+        return cls(tuple(Column(**with_tuples(column)) for column in columns))
+
+
+def with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of JSON with tuples in place of lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def checked_cells(columns: tuple[Column, ...], cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """From raw values to what a network takes: fitted on training rows, kept in a run folder as JSON."""
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,15 @@ from turnover.runs.rows import Rows
 from turnover.storage import atomic_file
 
 from ._texts import EncodedInputs, NgramInputs, TokenInputs
-from .columns import ColumnInputs
+from .columns import ColumnInputs, with_tuples
 from .pixels import PixelInputs
 
 Inputs = NgramInputs | EncodedInputs | TokenInputs | ColumnInputs | PixelInputs
-"""What turns values into inputs: has a `kind`, is called with values, and is kept by `state` and `from_state`."""
+"""What turns values into inputs: has a `kind`, is called with values, and is kept as its fields."""
 
-_KINDS: dict[str, type[Inputs]] = {
-    known.kind: known for known in (NgramInputs, EncodedInputs, TokenInputs, ColumnInputs, PixelInputs)
+_READERS: dict[str, Callable[..., Inputs]] = {
+    **{known.kind: known for known in (NgramInputs, EncodedInputs, TokenInputs, PixelInputs)},
+    ColumnInputs.kind: ColumnInputs.of_json,
 }
 # Texts that are encoded between two calls of a watch.
 _BLOCK = 256
@@ -52,14 +55,14 @@ def inputs_of_rows(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
 
 def inputs_as_json(inputs: Inputs) -> str:
     """Return how values become inputs, as JSON."""
-    return json.dumps({"kind": inputs.kind, **inputs.state()}) + "\n"
+    return json.dumps({"kind": inputs.kind, **asdict(inputs)}) + "\n"
 
 
 def read_inputs(folder: RunFolder) -> Inputs:
     """Return how values become inputs in a run."""
     with folder.reading(folder.inputs):
         state: dict[str, Any] = json.loads(folder.inputs.read_text(encoding="utf-8"))
-        return _KINDS[state.pop("kind")].from_state(state)
+        return _READERS[state.pop("kind")](**with_tuples(state))
 
 
 def _fitted(config: RunConfig, rows: Rows, train: np.ndarray, watch: Watch) -> Inputs:

@@ -1,7 +1,6 @@
 """Images as numbers: channels first, standardized by the training images."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,12 +37,3 @@ class PixelInputs:
         pixels = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255
         mean, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (self.mean, self.spread))
         return ((pixels - mean) / spread).contiguous()
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
-        return {"mean": list(self.mean), "spread": list(self.spread), "size": list(self.size)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "PixelInputs":
-        """Return what `state` described."""
-        return cls(tuple(state["mean"]), tuple(state["spread"]), (state["size"][0], state["size"][1]))
