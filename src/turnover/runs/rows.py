@@ -77,7 +77,7 @@ class Rows:
         if self.kind == "text":
             values = list(self.values)
         elif self.kind == "table":
-            values = _records(self.values)
+            values = records(self.values)
         else:
             with folder.writing(), atomic_file(folder.path / _IMAGES) as file:
                 np.savez_compressed(file, images=self.values)
@@ -87,7 +87,7 @@ class Rows:
             gzip.open(file, "wb", compresslevel=3) as packed,
             io.TextIOWrapper(packed, encoding="utf-8") as lines,
         ):
-            for place, (value, row) in enumerate(zip(values, _records(self.frame), strict=True)):
+            for place, (value, row) in enumerate(zip(values, records(self.frame), strict=True)):
                 line = {"name": self.names[place], "label": int(self.labels[place]), "value": value, "row": row}
                 if self.origins:
                     line["origin"] = self.origins[place]
@@ -149,6 +149,6 @@ def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:
     return tuple(found)
 
 
-def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+def records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the lines of a table as JSON data; what is missing becomes None."""
     return json.loads(table.to_json(orient="records", force_ascii=False, date_format="iso") or "[]")

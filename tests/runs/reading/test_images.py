@@ -294,6 +294,7 @@ def test_arrays_named_after_splits_fix_them(tmp_path):
         ({"images": np.full((10, 8, 8), np.nan), "labels": LABELS}, {}, "must have numbers as pixels"),
         ({"images": np.array([None] * 10), "labels": LABELS}, {}, "cannot be read as npz"),
         ({"images": BYTES, "labels": LABELS * 0}, {}, "one class only"),
+        ({"images": BYTES, "labels": LABELS * np.nan}, {}, "no row of .* has a label"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, values, options, message):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from .columns import (
     looks_like_text,
     number_labels,
 )
-from .tables import Table, column_of, values_of
+from .tables import Table, column_of, counted, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
     names = list(first.names)
     origins: list[int | None] = list(first.numbers)
     for part in parts[1:]:
-        names += [f"{_file_name(part.table)} {row}" for row in part.table.names]
+        names += [f"{Path(part.table.source).name} {row}" for row in part.table.names]
         origins += [None] * len(part.table.numbers)
     fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.table.numbers) for part in parts])
     notes: list[str] = []
@@ -103,7 +104,7 @@ def _groups(frame: "pd.DataFrame", chosen: Chosen, names: Sequence[str], notes: 
     groups = [label_text(value) for value in values_of(frame, chosen.group)]
     alone = sum(not group for group in groups)
     if alone:
-        notes.append(f"{_rows(alone)} without a group in column {chosen.group!r}: each is a group of its own.")
+        notes.append(f"{counted(alone, 'row')} without a group in column {chosen.group!r}: each is a group of its own.")
     found = tuple(group or name for group, name in zip(groups, names, strict=True))
     if len(set(found)) < 3:
         raise DataFileError(
@@ -201,11 +202,3 @@ def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
     if values.dtype == object and different > max(20, len(values) / 2):
         return "nearly every row has another value"
     return None
-
-
-def _file_name(table: Table) -> str:
-    return table.source.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"

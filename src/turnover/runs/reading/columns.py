@@ -11,7 +11,7 @@ import numpy as np
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 
-from .tables import Table, column_of
+from .tables import Table, column_of, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,8 +144,10 @@ def natural_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=_natural_key)
 
 
-def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, source: str) -> None:
-    """Reject labels that no classifier can learn."""
+def check_labels(labels: np.ndarray, label_names: Sequence[str], *, column: str, source: str) -> None:
+    """Reject class numbers that no classifier can learn; −1 is no label, and names are those of all classes."""
+    labels = labels[labels >= 0]
+    names = [label_names[int(number)] for number in np.unique(labels)]
     where = f"column {column!r} of {source!r}"
     if not len(labels):
         raise DataFileError(
@@ -153,12 +155,12 @@ def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, sourc
         )
     if len(labels) < _FEWEST_ROWS:
         raise DataFileError(
-            f"{source!r} has {_counted(len(labels), 'row')} with a label. A run needs at least {_FEWEST_ROWS} rows of "
+            f"{source!r} has {counted(len(labels), 'row')} with a label. A run needs at least {_FEWEST_ROWS} rows of "
             "two classes, and hundreds to be worth looking at. Give a file with more rows."
         )
     if len(names) == 1:
         raise DataFileError(
-            f"{where} has one class only, {names[0]!r}, in {_counted(len(labels), 'row')}. Give rows of two classes or "
+            f"{where} has one class only, {names[0]!r}, in {counted(len(labels), 'row')}. Give rows of two classes or "
             "more, or name another column: --label NAME."
         )
     example = f"such as {names[0]!r} and {names[-1]!r}"
@@ -170,7 +172,7 @@ def check_labels(labels: np.ndarray, names: Sequence[str], *, column: str, sourc
         )
     if len(names) > _MOST_CLASSES or len(names) == len(labels) or len(names) > max(20, len(labels) / 2):
         raise DataFileError(
-            f"{where} has {len(names):,} different values in {_counted(len(labels), 'row')}, {example}: is this the "
+            f"{where} has {len(names):,} different values in {counted(len(labels), 'row')}, {example}: is this the "
             f"label? A class needs several rows, and {_MOST_CLASSES:,} classes are the most. Name another column: "
             "--label NAME."
         )
@@ -191,9 +193,9 @@ class BadRows:
         if not names:
             return
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-        counted = f"{len(names):,} {self.noun}{'' if len(names) == 1 else 's'} {problem}"
+        which = f"{counted(len(names), self.noun)} {problem}"
         where = f"{', '.join(names[:_MOST_NAMED])}{more}{f': {why}' if why else ''}"
-        self._problems.append(f"{counted} skipped ({where})." if self.skip else f"{counted} ({where})")
+        self._problems.append(f"{which} skipped ({where})." if self.skip else f"{which} ({where})")
 
     def notes(self) -> list[str]:
         """Return a sentence on each kind of bad rows that is skipped; raise where they may not be skipped."""
@@ -282,7 +284,3 @@ def _natural_key(name: str) -> tuple[Any, ...]:
     parts = re.split(r"(\d+)", name.casefold())
     # Letters and numbers alternate, so that like is compared with like.
     return (1, 0.0, tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -121,8 +121,7 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
     splits = np.array(found.splits, np.int8)
     labeled = numbers >= 0
     trained = (splits < 1) & labeled
-    present = [label_names[number] for number in np.unique(numbers[trained])]
-    check_labels(numbers[trained], present, column=found.label_column, source=config.data)
+    check_labels(numbers[trained], label_names, column=found.label_column, source=config.data)
     places, notes = np.flatnonzero(labeled), list(found.notes)
     bad = BadRows(repr(config.data), config.skip_bad, "image")
     bad.add([found.names[place] for place in np.flatnonzero(~labeled)], "without a label")
@@ -295,16 +294,13 @@ def _no_images(folder: Path, files: list[Path]) -> DataFileError:
         return DataFileError(
             f"the folder {str(folder)!r} is empty. Give one with a sub-folder of images for each class."
         )
-    kinds = ", ".join(f"{count:,} {ending or 'without ending'}" for ending, count in _endings(files))
+    endings = Counter(path.suffix.lower() for path in files).most_common(3)
+    kinds = ", ".join(f"{count:,} {ending or 'without ending'}" for ending, count in endings)
     tables = [path for path in files if path.suffix.lower() in (*TABLE_ENDINGS, ".npz")]
     cure = f"Give the file itself: {tables[0]}" if tables else "Give one with a sub-folder of images for each class"
     return DataFileError(
         f"the folder {str(folder)!r} has no images ({', '.join(_IMAGE_ENDINGS[:4])}, ...), but {kinds}. {cure}."
     )
-
-
-def _endings(files: list[Path]) -> list[tuple[str, int]]:
-    return Counter(path.suffix.lower() for path in files).most_common(3)
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:

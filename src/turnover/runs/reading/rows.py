@@ -10,8 +10,11 @@ from turnover.runs._splits import copies_of, draw_rows
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, Rows
 
+from ._hub import could_be_name, is_saved, rows_of_hub
 from ._table_rows import Part, rows_of_tables
+from .arrays import rows_of_arrays
 from .columns import BadRows, check_labels, nearest
+from .images import rows_of_folder
 from .tables import TABLE_ENDINGS, read_table
 
 CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
@@ -35,7 +38,7 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         )
     rows = _read(config, watch)
     trained = rows.fixed < 1 if len(rows.fixed) else np.ones(len(rows), bool)
-    check_labels(rows.labels[trained], _present(rows, trained), column=rows.label_column, source=config.data)
+    check_labels(rows.labels[trained], rows.label_names, column=rows.label_column, source=config.data)
     untrained = _untrained_labels(rows, trained, config)
     notes = [*rows.notes, *untrained.notes()]
     if untrained.notes():
@@ -50,14 +53,14 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
 def _read(config: RunConfig, watch: Watch) -> Rows:
     path = Path(config.data)
-    if path.is_dir():
-        return _read_folder(path, config, watch)
-    if not path.exists():
-        return _read_hub(path, config, watch)
     ending = path.suffix.lower()
+    if path.is_dir():
+        return (rows_of_hub if is_saved(path) else rows_of_folder)(config, watch=watch)
+    if not path.exists():
+        if ending in (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz") or not could_be_name(config.data):
+            existing(config.data)
+        return rows_of_hub(config, watch=watch)
     if ending == ".npz":
-        from .arrays import rows_of_arrays
-
         return rows_of_arrays(config, watch=watch)
     if ending in TABLE_ENDINGS:
         if config.task == "image":
@@ -87,29 +90,6 @@ def existing(file: str) -> Path:
     suggestion = f" Did you mean {str(path.parent / near)!r}?" if near else ""
     folder = "" if path.parent.is_dir() else f" There is no folder {str(path.parent)!r} either."
     raise DataFileError(f"there is no file {file!r}.{suggestion}{folder}")
-
-
-def _read_folder(path: Path, config: RunConfig, watch: Watch) -> Rows:
-    from ._hub import is_saved, rows_of_hub
-
-    if is_saved(path):
-        return rows_of_hub(config, watch=watch)
-    from .images import rows_of_folder
-
-    return rows_of_folder(config, watch=watch)
-
-
-def _read_hub(path: Path, config: RunConfig, watch: Watch) -> Rows:
-    from ._hub import could_be_name, rows_of_hub
-
-    endings = (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz")
-    if path.suffix.lower() in endings or not could_be_name(config.data):
-        existing(config.data)
-    return rows_of_hub(config, watch=watch)
-
-
-def _present(rows: Rows, chosen: np.ndarray) -> list[str]:
-    return [rows.label_names[number] for number in np.unique(rows.labels[chosen])]
 
 
 def _untrained_labels(rows: Rows, trained: np.ndarray, config: RunConfig) -> BadRows:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs.config import Watch, unwatched
-from turnover.runs.rows import Rows
+from turnover.runs.rows import Rows, records
 
 from .encoding import text_encoding
 
@@ -55,6 +55,11 @@ def values_of(frame: "pd.DataFrame", name: str) -> list[Any]:
     return column_of(frame, name).to_numpy(dtype=object).tolist()
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: "1 row", "1,200 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
     """Return the rows of a file, by the ending of its name."""
     _check_pandas()
@@ -88,7 +93,8 @@ def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | Non
     there = [places.get(rows.origins[number], -1) for number in ours]
     if -1 in there or list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
         return None
-    return table if _plain(table.frame.iloc[there]) == _plain(rows.frame.iloc[ours]) else None
+    # A run keeps rows as JSON, dates and all.
+    return table if records(table.frame.iloc[there]) == records(rows.frame.iloc[ours]) else None
 
 
 def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
@@ -158,17 +164,13 @@ def _separated(path: Path, watch: Watch) -> Table:
     if ragged:
         line, width = ragged[0]
         raise DataFileError(
-            f"{str(path)!r} has {_lines(len(ragged))} with more or fewer columns than the {len(columns)} of its "
-            f"header; the first is line {line} with {width}. Put fields with {_SEPARATORS[separator]} in them "
+            f"{str(path)!r} has {counted(len(ragged), 'line')} with more or fewer columns than the {len(columns)} of "
+            f"its header; the first is line {line} with {width}. Put fields with {_SEPARATORS[separator]} in them "
             "into quotes, or write the file with a csv library."
         )
     frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
     return Table(frame, numbers, str(path), "line")
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
 
 
 @contextmanager
@@ -306,8 +308,3 @@ def _parquet(path: Path) -> Table:
     _check_unique(names, path)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
     return Table(frame, list(range(1, len(frame) + 1)), str(path))
-
-
-def _plain(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Return lines as JSON holds them: the rows of a run were kept that way, dates and all."""
-    return json.loads(frame.to_json(orient="records", date_format="iso") or "[]")
