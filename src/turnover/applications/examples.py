@@ -98,9 +98,8 @@ class Examples:
     def instance_of(self, id: int) -> dict[str, Any]:
         """Return the fields of `Instance`, but its position, of an instance id."""
         row, rows = self._instances[id]
-        if not self.groups:
-            return {"id": id, "row": row, "name": self.names[row], "label": self.label(row), "group": None, "rows": 1}
-        return {"id": id, "row": row, "name": self.names[row], "label": None, "group": self.groups[row], "rows": rows}
+        label, group = (None, self.groups[row]) if self.groups else (self.label(row), None)
+        return {"id": id, "row": row, "name": self.names[row], "label": label, "group": group, "rows": rows}
 
     def training_row(self, position: int) -> dict[str, Any]:
         """Return the fields of `Instance` of one training row, also where groups are the instances."""

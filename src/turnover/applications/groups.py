@@ -1,7 +1,7 @@
 """Annotators, sources, users: influence of whole groups of training rows, and predictions without one of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,18 +143,8 @@ def groups(
         every, values, stderr, sizes = _summed(mean, checked_labels(members, len(mean)))
         p_values = None if stderr is None else normal_tail(values / np.maximum(stderr, 1e-30)).astype(np.float32)
         significant = np.zeros(len(values), bool) if p_values is None else discoveries(p_values[:, None], level)[:, 0]
-    items = [
-        GroupScore(
-            group=every[place],
-            rows=int(sizes[place]),
-            score=float(values[place]),
-            per_row=float(values[place] / sizes[place]),
-            stderr=entry(stderr, place),
-            p_value=entry(p_values, place),
-            significant=bool(significant[place]),
-        )
-        for place in np.argsort(values, kind="stable")
-    ]
+    noise = stderr, p_values, significant
+    items = (_score(every[at], int(sizes[at]), at, values, *noise) for at in np.argsort(values, kind="stable"))
     return GroupScores(tuple(items), members is None, level, mean.unit)
 
 
@@ -165,23 +155,14 @@ def find_groups(
     if not examples.groups:
         return GroupScores((), True, level, mean.unit)
     significant, p_values = significance(mean, level)
+    noise = mean.stderr, p_values, significant
     ids = examples.ids[examples.train_rows]
+    order = np.argsort(mean.values, kind="stable")  # NaN comes last
     items = []
-    for place in np.argsort(np.nan_to_num(mean.values, nan=np.inf), kind="stable")[:most]:
-        if np.isfinite(mean.values[place]):
-            about = examples.instance_of(int(mean.ids[place]))
-            items.append(
-                GroupScore(
-                    group=about["group"],
-                    rows=about["rows"],
-                    score=float(mean.values[place]),
-                    per_row=float(mean.values[place]) / about["rows"],
-                    stderr=entry(mean.stderr, place),
-                    p_value=entry(p_values, place),
-                    significant=bool(significant[place]),
-                    likely_label_errors=int(label_errors[ids == mean.ids[place]].sum()),
-                )
-            )
+    for place in order[np.isfinite(mean.values[order])][:most]:
+        group = examples.instance_of(int(mean.ids[place]))
+        score = _score(group["group"], group["rows"], place, mean.values, *noise)
+        items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.ids[place]].sum())))
     return GroupScores(tuple(items), True, level, mean.unit)
 
 
@@ -218,6 +199,21 @@ def without_group(influence: Influence, group: int, inputs: Any, *, others: int 
     ids = [int(group), *null_ids(others).tolist()]
     flipped = np.stack([_flipped(influence, inputs, id) for id in ids])
     return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
+
+
+def _score(
+    group: Any,
+    rows: int,
+    place: Any,
+    values: NDArray[np.floating],
+    stderr: NDArray[np.floating] | None,
+    p_values: NDArray[np.float32] | None,
+    significant: NDArray[np.bool_],
+) -> GroupScore:
+    """Return the score of a group at a place of the arrays."""
+    score = float(values[place])
+    noise = entry(stderr, place), entry(p_values, place), bool(significant[place])
+    return GroupScore(group, rows, score, score / rows, *noise)
 
 
 def _summed(

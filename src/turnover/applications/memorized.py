@@ -11,7 +11,7 @@ from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
 from ._results import Result, checked_count, checked_labels, entry, significance, table_of
-from .examples import Examples
+from .examples import Examples, TrainInstances
 from .label_errors import (
     HeldOutExample,
     LabelError,
@@ -199,14 +199,12 @@ class Memorized:
 
     def _held_out(self, position: int) -> dict[str, Any]:
         """Return the fields of `HeldOutExample`."""
-        label = int(self.labels[position])
+        label, place = int(self.labels[position]), int(position)
         if self.examples is None:
-            about = {"row": int(position), "name": None, "label": label, "group": None, "rows": 1}
-            instance = {"id": int(self.out_of_sample.ids[position]), "position": int(position), **about}
-        else:
-            instance = self.examples.training_row(position)
-        names = None if self.examples is None else self.examples.label_names
-        return {**instance, **held_out_fields(self.out_of_sample, int(position), label, names)}
+            instance = TrainInstances(self.out_of_sample.ids, self.labels).instance(place)
+            return instance | held_out_fields(self.out_of_sample, place, label, None)
+        fields = held_out_fields(self.out_of_sample, place, label, self.examples.label_names)
+        return self.examples.training_row(place) | fields
 
 
 def memorized(
