@@ -1,7 +1,8 @@
 """One small training that the tests of all applications ask: handwritten digits, a tenth with a wrong label."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import turnover
+from turnover.training import TrainingRecipe
 
 REPLICAS, ROWS, WRONG = 4, 500, 50
 
@@ -31,32 +33,33 @@ class Digits:
         return (self.y != self.true).numpy()
 
 
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+@pytest.fixture(scope="session")
+def train_mlp() -> Callable[..., nn.Module]:
+    """Return a function that trains an MLP 64-256-10 in replicas on rows; ids of the rows default to their numbers."""
+
+    def build() -> nn.Module:
+        plain = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+        return turnover.wrap(plain, at=["1"], replicas=REPLICAS)
+
+    def train(x: Tensor, y: Tensor, *, ids: Tensor | None = None, epochs: int, batch_size: int = 50) -> nn.Module:
+        adam = partial(torch.optim.Adam, lr=5e-3)
+        return TrainingRecipe(build, x, y, optimizer=adam, epochs=epochs, batch_size=batch_size, ids=ids).fit()
+
+    return train
 
 
 @pytest.fixture(scope="session")
-def digits() -> Digits:
+def digits(train_mlp) -> Digits:
     """Digits with a tenth of the training labels changed, and an MLP 64-256-10 trained on them."""
     sklearn_data = pytest.importorskip("sklearn.datasets", reason="scikit-learn is missing: turnover[sklearn]")
     pixels, labels = sklearn_data.load_digits(return_X_y=True)
-    torch.manual_seed(0)
     rng = np.random.default_rng(0)
     order = torch.from_numpy(rng.permutation(len(labels)))
     x, true = torch.tensor(pixels / 16.0, dtype=torch.float32)[order], torch.tensor(labels)[order]
     y = true.clone()
     wrong = torch.from_numpy(rng.choice(ROWS, WRONG, replace=False))
     y[wrong] = (y[wrong] + torch.from_numpy(rng.integers(1, 10, WRONG))) % 10
-    model = turnover.wrap(mlp(), at=["1"], replicas=REPLICAS)
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for epoch in range(15):
-        for rows in torch.randperm(ROWS, generator=torch.Generator().manual_seed(epoch)).split(50):
-            with turnover.instances(rows) as now:
-                loss = nn.functional.cross_entropy(model(x[rows]), now.repeat(y[rows]))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    model.eval()
+    model = train_mlp(x[:ROWS], y[:ROWS], epochs=15)
     data = turnover.with_instance_ids(TensorDataset(x[:ROWS], y[:ROWS]))
     return Digits(
         model=model,

@@ -111,7 +111,7 @@ def test_it_becomes_json():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "told"),
+    ("arguments", "options", "message"),
     [
         ((["a", "b"], [1.0]), {}, r"shape \[1\] for 2 tokens"),
         ((["a"], [float("nan")]), {}, "no token has a value"),
@@ -121,6 +121,6 @@ def test_it_becomes_json():
         (([], []), {}, "0 tokens"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, options, told):
-    with pytest.raises(ApplicationError, match=told):
+def test_what_does_not_fit_is_refused(arguments, options, message):
+    with pytest.raises(ApplicationError, match=message):
         colored_text(*arguments, **options)

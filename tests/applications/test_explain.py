@@ -19,8 +19,18 @@ def queries(digits):
 
 
 @pytest.fixture(scope="module")
+def scores(digits, queries):
+    return digits.influence.pairwise(queries, at_label="predicted", progress=False)
+
+
+@pytest.fixture(scope="module")
 def explained(digits, queries):
     return explain(digits.influence, queries, k=5)
+
+
+@pytest.fixture(scope="module")
+def of_all_labels(digits, queries):
+    return explain(digits.influence, queries, k=5, same_label=False)
 
 
 def test_reasons_have_the_predicted_label_and_push_the_way_they_are_listed(explained, digits):
@@ -33,8 +43,7 @@ def test_reasons_have_the_predicted_label_and_push_the_way_they_are_listed(expla
         assert [r.score for r in one.supporting] == sorted((r.score for r in one.supporting), reverse=True)
 
 
-def test_scores_are_those_of_all_pairs_at_the_predicted_label(explained, digits, queries):
-    scores = digits.influence.pairwise(queries, at_label="predicted", progress=False)
+def test_scores_are_those_of_all_pairs_at_the_predicted_label(explained, digits, scores):
     for column, one in enumerate(explained):
         own = np.where(digits.y.numpy() == one.predicted, scores.values[:, column], -np.inf)
         assert one.supporting[0].id == own.argmax()
@@ -50,8 +59,8 @@ def test_the_prediction_is_that_of_the_whole_network(explained, digits, queries)
     assert sum(one.error for one in explained) == int((probs.argmax(1) != queries[1]).sum())
 
 
-def test_rows_that_stand_out_come_first_and_p_values_are_those_of_all_pairs(explained, digits, queries):
-    every = digits.influence.pairwise(queries, at_label="predicted", progress=False).p_values()
+def test_rows_that_stand_out_come_first_and_p_values_are_those_of_all_pairs(explained, scores):
+    every = scores.p_values()
     for column, one in enumerate(explained):
         assert all(reason.significant for reason in one.supporting[: one.significant_supporting])
         assert not any(reason.significant for reason in one.supporting[one.significant_supporting :])
@@ -70,17 +79,17 @@ def test_noise_alone_hardly_ever_stands_out(digits, queries):
     assert np.mean([one.significant_supporting + one.significant_opposing > 0 for one in found]) < 0.1
 
 
-def test_rows_of_all_labels_are_listed_on_request(digits, queries):
-    found = explain(digits.influence, queries, k=5, same_label=False)
-    assert any({reason.label for reason in one.supporting + one.opposing} != {one.predicted} for one in found)
-    assert not found.same_label
+def test_rows_of_all_labels_are_listed_on_request(of_all_labels):
+    assert any({reason.label for reason in one.supporting + one.opposing} != {one.predicted} for one in of_all_labels)
+    assert not of_all_labels.same_label
 
 
-def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have_its_own(digits, queries):
+def test_rows_against_a_prediction_may_have_any_label_while_those_toward_it_have_its_own(
+    digits, queries, explained, of_all_labels
+):
     found = explain(digits.influence, queries, k=5, same_label="supporting")
-    own, every = (explain(digits.influence, queries, k=5, same_label=same) for same in (True, False))
     assert any(one.opposing and {reason.label for reason in one.opposing} != {one.predicted} for one in found)
-    for both, toward, against in zip(found, own, every, strict=True):
+    for both, toward, against in zip(found, explained, of_all_labels, strict=True):
         assert [reason.id for reason in both.supporting] == [reason.id for reason in toward.supporting]
         assert [reason.id for reason in both.opposing] == [reason.id for reason in against.opposing]
         assert both.significant_supporting == toward.significant_supporting
@@ -95,10 +104,9 @@ def test_relative_explanations_are_topped_by_one_row_less_often(explained, digit
     assert len(first) > len({one.supporting[0].id for one in explained})
 
 
-def test_relative_scores_are_scores_over_magnitudes_and_p_values_stay(digits, queries):
+def test_relative_scores_are_scores_over_magnitudes_and_p_values_stay(digits, queries, scores):
     scale = row_magnitudes(digits.influence)
     found = explain(digits.influence, queries, k=3, magnitudes=scale, same_label=False)
-    scores = digits.influence.pairwise(queries, at_label="predicted", progress=False)
     p = scores.p_values()
     for column, one in enumerate(found):
         for reason in one.supporting:
@@ -182,7 +190,7 @@ def test_groups_as_instances_are_explained_by_group(digits):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"same_label": "all"}, "True, False or 'supporting', got 'all'"),
         ({"k": 0}, "k must be an integer >= 1, got 0"),
@@ -192,8 +200,8 @@ def test_groups_as_instances_are_explained_by_group(digits):
         ({"level": 2}, "level must be a share"),
     ],
 )
-def test_what_does_not_fit_is_refused(digits, queries, options, told):
-    with pytest.raises(turnover.TurnOverError, match=told):
+def test_what_does_not_fit_is_refused(digits, queries, options, message):
+    with pytest.raises(turnover.TurnOverError, match=message):
         explain(digits.influence, queries, **options)
 
 

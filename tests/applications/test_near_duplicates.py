@@ -130,7 +130,7 @@ def test_no_rows_have_no_duplicates():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({}, "either texts or features"),
         ({"texts": ["a"], "features": [[1.0]]}, "either texts or features"),
@@ -141,6 +141,6 @@ def test_no_rows_have_no_duplicates():
         ({"features": [[1.0, float("nan")]]}, "not finite"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(given, told):
-    with pytest.raises(ApplicationError, match=told):
+def test_what_cannot_be_compared_is_refused(given, message):
+    with pytest.raises(ApplicationError, match=message):
         near_duplicates(**given)

@@ -137,7 +137,7 @@ def test_a_check_becomes_json_and_a_table(check):
 
 
 @pytest.mark.parametrize(
-    ("dropped", "options", "told"),
+    ("dropped", "options", "message"),
     [
         ([], {}, "row numbers from 0 to 499"),
         ([500], {}, "row numbers from 0 to 499"),
@@ -148,8 +148,8 @@ def test_a_check_becomes_json_and_a_table(check):
         ([1], {"seeds": [3, 3]}, "at least two, and different"),
     ],
 )
-def test_what_does_not_fit_is_refused(recipe, digits, dropped, options, told):
-    with pytest.raises(ApplicationError, match=told):
+def test_what_does_not_fit_is_refused(recipe, digits, dropped, options, message):
+    with pytest.raises(ApplicationError, match=message):
         check_by_retraining(recipe, dropped, digits.test, **options)
 
 

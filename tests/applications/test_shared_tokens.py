@@ -60,11 +60,11 @@ def test_it_becomes_json():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [({"tokenizer": lambda text: [1, 2]}, "strings, or tuples"), ({"stop_weight": 2}, "from 0 .ignored. to 1")],
 )
-def test_what_does_not_fit_is_refused(options, told):
-    with pytest.raises(ApplicationError, match=told):
+def test_what_does_not_fit_is_refused(options, message):
+    with pytest.raises(ApplicationError, match=message):
         shared_tokens("a", "b", **options)
 
 
