@@ -111,7 +111,8 @@ def test_labels_that_are_not_shifted_are_refused_unless_the_loss_shifts_them(ask
         influence = turnover.Influence(model, **options)
         if ask == "pairwise":
             return influence.pairwise(rows, ids=[0, 1], progress=False)
-        return influence.self_influence(DataLoader(_Rows(rows), batch_size=2), progress=False)
+        each = [{name: values[place] for name, values in rows.items()} for place in range(2)]
+        return influence.self_influence(DataLoader(each, batch_size=2), progress=False)
 
     with pytest.raises(InfluenceError, match=r"labels are the input_ids themselves.*next token"):
         asked()
@@ -120,16 +121,3 @@ def test_labels_that_are_not_shifted_are_refused_unless_the_loss_shifts_them(ask
         return functional.cross_entropy(outputs[:, :-1].transpose(1, 2), labels[:, 1:], reduction="none")
 
     assert np.isfinite(asked(loss=shifting).values).all()
-
-
-class _Rows(torch.utils.data.Dataset):
-    """Rows of a dict of tensors."""
-
-    def __init__(self, columns):
-        self.columns = columns
-
-    def __len__(self):
-        return len(self.columns["labels"])
-
-    def __getitem__(self, place):
-        return {name: values[place] for name, values in self.columns.items()}

@@ -17,20 +17,21 @@ def read(file, **settings):
     return read_rows(RunConfig(str(file), **settings))
 
 
-def test_a_csv_keeps_its_quotes_separators_and_line_ends(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
-    rows = read(file, text="text", label="label")
-    done = write_cleaned(rows, str(file), [1, 3], tmp_path / "b.csv")
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "a.csv").write_bytes(CSV.encode())
+    return tmp_path / "a.csv"
+
+
+def test_a_csv_keeps_its_quotes_separators_and_line_ends(file, tmp_path):
+    done = write_cleaned(read(file), str(file), [1, 3], tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_bytes() == b'text;label\r\n"one; a";x\r\nthree;x\r\nfive;x\r\n'
     assert done.rows == 3
     assert done.note == ""
 
 
-def test_the_last_row_can_go(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
-    write_cleaned(read(file, text="text", label="label"), str(file), [4], tmp_path / "b.csv")
+def test_the_last_row_can_go(file, tmp_path):
+    write_cleaned(read(file), str(file), [4], tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_bytes() == CSV.encode().replace(b"five;x\r\n", b"")
 
 
@@ -39,38 +40,32 @@ def test_lines_that_were_not_used_stay(tmp_path):
     lines.insert(5, '{"text": "", "label": 1}')
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(lines) + "\n")
-    rows = read(file, text="text", skip_bad=True)
+    rows = read(file, skip_bad=True)
     assert len(rows) == 20
     write_cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_text().splitlines() == [*lines[:6], *lines[7:]]
 
 
-def test_another_ending_is_another_format(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
-    write_cleaned(read(file, text="text", label="label"), str(file), [1], tmp_path / "b.tsv")
-    assert len(read(tmp_path / "b.tsv", text="text", label="label")) == 4
+def test_another_ending_is_another_format(file, tmp_path):
+    write_cleaned(read(file), str(file), [1], tmp_path / "b.tsv")
+    assert len(read(tmp_path / "b.tsv")) == 4
 
 
 @pytest.mark.parametrize("change", ["gone", "changed"])
-def test_a_file_that_is_gone_or_changed_is_written_from_the_rows_that_were_kept(tmp_path, change):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
-    rows = read(file, text="text", label="label")
+def test_a_file_that_is_gone_or_changed_is_written_from_the_rows_that_were_kept(file, tmp_path, change):
+    rows = read(file)
     if change == "gone":
         file.unlink()
     else:
         file.write_bytes(CSV.replace("three", "new line;y\r\nthree").encode())
     done = write_cleaned(rows, str(file), [2], tmp_path / "b.csv")
     assert "gone or was changed" in done.note
-    assert read(tmp_path / "b.csv", text="text", label="label").values == ["one; a", "two\r\nlines", 'fo"ur', "five"]
+    assert read(tmp_path / "b.csv").values == ["one; a", "two\r\nlines", 'fo"ur', "five"]
 
 
-def test_rows_of_other_files_are_no_part_of_the_cleaned_one(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
+def test_rows_of_other_files_are_no_part_of_the_cleaned_one(file, tmp_path):
     (tmp_path / "check.csv").write_text("text;label\nsix;x\nseven;y\n")
-    rows = read(file, text="text", label="label", validation_data=str(tmp_path / "check.csv"))
+    rows = read(file, validation_data=str(tmp_path / "check.csv"))
     file.unlink()
     assert write_cleaned(rows, str(file), [0], tmp_path / "b.csv").rows == 4
 
@@ -104,11 +99,9 @@ def test_the_ending_is_that_of_the_data(tmp_path):
     assert _ending_of(str(tmp_path), rows) == ""
 
 
-def test_a_table_is_not_written_to_a_file_of_another_kind(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_bytes(CSV.encode())
+def test_a_table_is_not_written_to_a_file_of_another_kind(file, tmp_path):
     with pytest.raises(DataFileError, match="ends with none of"):
-        write_cleaned(read(file, text="text", label="label"), str(file), [0], tmp_path / "b.xlsx")
+        write_cleaned(read(file), str(file), [0], tmp_path / "b.xlsx")
 
 
 def folder_of_images(tmp_path):

@@ -17,21 +17,29 @@ def test_defaults_fill_what_was_left_open_only():
     assert (config.epochs, config.hidden) == (5, 64)
 
 
-def test_what_cannot_be_run_is_refused_all_at_once():
-    problems = r"keep must be a share.*got 2.*batch_size must be an integer >= 1, got 0.*adapters go into a pretrained"
-    with pytest.raises(RunError, match=problems):
-        RunConfig("a.csv", keep=2, adapters=64, batch_size=0)
-
-
-def test_a_file_with_an_unknown_setting_is_refused_by_name(tmp_path):
-    file = tmp_path / "config.toml"
-    file.write_text('data = "a.csv"\nepoch = 3\n')
-    with pytest.raises(RunError, match=r"unknown settings epoch.*epochs"):
-        RunConfig.read(file)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"keep": 2, "adapters": 64, "batch_size": 0},
+            r"keep must be a share.*got 2.*batch_size must be an integer >= 1, got 0.*adapters go into a pretrained",
+        ),
+        ({"model": "folder", "adapters": 64, "replicas": 8}, r"replicas must be 1 with adapters.*got 8"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_all_at_once(settings, message):
+    with pytest.raises(RunError, match=message):
+        RunConfig("a.csv", **settings)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("epochs = 3", "no setting 'data'"), ("= nothing", "is not TOML"), (None, "no file")]
+    ("content", "message"),
+    [
+        ('data = "a.csv"\nepoch = 3\n', r"unknown settings epoch.*epochs"),
+        ("epochs = 3", "no setting 'data'"),
+        ("= nothing", "is not TOML"),
+        (None, "no file"),
+    ],
 )
 def test_a_file_that_is_no_config_is_refused(tmp_path, content, message):
     file = tmp_path / "config.toml"
@@ -39,8 +47,3 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, content, message):
         file.write_text(content)
     with pytest.raises(RunError, match=message):
         RunConfig.read(file)
-
-
-def test_adapters_with_replicas_are_refused_rather_than_ignored():
-    with pytest.raises(RunError, match=r"replicas must be 1 with adapters.*got 8"):
-        RunConfig("a.csv", model="folder", adapters=64, replicas=8)

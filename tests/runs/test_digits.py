@@ -13,7 +13,7 @@ from turnover.runs.config import RunConfig
 from turnover.runs.digits import DigitsConfig, load_digits, run_digits
 from turnover.runs.folder import About, RunFolder
 
-SETTINGS = DigitsConfig(epochs=6, replicas=2)
+SETTINGS = DigitsConfig(epochs=6, replicas=1)
 
 
 @pytest.fixture(scope="module")

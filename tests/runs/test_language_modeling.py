@@ -16,7 +16,7 @@ def run(tmp_path_factory):
     lines = [" ".join(draw.choice(words, 8)) + f" name{row} ." for row in range(120)]
     folder = tmp_path_factory.mktemp("lm")
     (folder / "tale.txt").write_text("\n".join(lines), encoding="utf-8")
-    config = RunConfig(str(folder / "tale.txt"), hidden=32, replicas=3, epochs=12, context=2, learning_rate=5e-3)
+    config = RunConfig(str(folder / "tale.txt"), hidden=32, replicas=2, epochs=8, context=2, learning_rate=1e-2)
     return start_run(config, folder / "run")
 
 

@@ -122,12 +122,15 @@ def test_a_vocabulary_numbers_frequent_words_first_and_marks_ends_and_unknown_wo
     assert vocabulary.encode(["b a", ""]).tolist() == [2, 1, 0, 0]
 
 
-def test_a_corpus_that_is_too_short_or_no_row_of_numbers_is_refused():
-    with pytest.raises(DataSetError, match="3 tokens, too few for 3"):
-        ContextWindows(torch.arange(3), context=3)
-    with pytest.raises(DataSetError, match="whole numbers"):
-        Sequences(torch.zeros(2, 5), length=2)
-    with pytest.raises(DataSetError, match="no next word"):
-        Documents([[1]], length=2)
-    with pytest.raises(DataSetError, match="0 was given"):
-        ContextWindows(torch.arange(3), context=0)
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: ContextWindows(torch.arange(3), context=3), "3 tokens, too few for 3"),
+        (lambda: Sequences(torch.zeros(2, 5), length=2), "whole numbers"),
+        (lambda: Documents([[1]], length=2), "no next word"),
+        (lambda: ContextWindows(torch.arange(3), context=0), "0 was given"),
+    ],
+)
+def test_a_corpus_that_is_too_short_or_no_row_of_numbers_is_refused(read, message):
+    with pytest.raises(DataSetError, match=message):
+        read()

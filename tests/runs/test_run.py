@@ -53,12 +53,10 @@ def test_a_run_can_be_opened_again_and_says_the_same(run):
     assert again.out_of_sample.equals(run.out_of_sample)
 
 
-def test_a_run_is_asked_when_its_file_is_gone(config, reviews, run, tmp_path):
-    copy = tmp_path / "copy.csv"
-    copy.write_bytes(reviews.read_bytes())
-    other = start_run(RunConfig(**{**vars(config), "data": str(copy)}), tmp_path / "run")
-    copy.unlink()
-    again = open_run(other.folder.path)
+def test_a_run_is_asked_when_its_file_is_gone(run, tmp_path):
+    folder = RunFolder(shutil.copytree(run.folder.path, tmp_path / "run"))
+    folder.config.write_text(replace(run.config, data=str(tmp_path / "gone.csv")).as_toml())
+    again = open_run(folder.path)
     assert again.rows.values == run.rows.values
     assert torch.equal(again.y, run.y)
     assert again.predict(["a film"]).shape == (1, 2)
@@ -85,19 +83,14 @@ def test_wrong_labels_are_found_by_held_out_predictions(run):
     assert wrong[worst].mean() > 0.7
 
 
-def test_the_same_settings_give_the_same_scores(config, run, tmp_path):
-    again = start_run(config, tmp_path / "again")
-    assert np.array_equal(again.self_influence.values, run.self_influence.values)
-
-
 class _CutOff(BaseException):
     pass
 
 
 @pytest.mark.parametrize("stage", ["training", "scoring"])
-def test_an_interrupted_run_is_resumed(config, run, tmp_path, stage):
-    def cut_off(now, done, total, note=""):
-        if now == stage and done > 0:
+def test_an_interrupted_run_is_resumed_and_the_same_settings_give_the_same_scores(config, run, tmp_path, stage):
+    def cut_off(reached, done, total, note=""):
+        if reached == stage and done > 0:
             raise _CutOff
 
     with pytest.raises(_CutOff):
@@ -117,9 +110,8 @@ def test_a_finished_run_is_not_trained_again(config, run):
 
 
 def test_a_folder_with_other_settings_is_refused_by_name(config, run):
-    other = RunConfig(**{**vars(config), "seed": 5})
     with pytest.raises(RunError, match=r"seed 0 there, 5 here.*--out NEW"):
-        start_run(other, run.folder.path)
+        start_run(replace(config, seed=5), run.folder.path)
 
 
 def test_a_folder_that_is_no_run_is_left_alone(config, tmp_path):
@@ -151,8 +143,7 @@ def test_data_that_cannot_be_used_makes_no_folder(tmp_path):
     ids=["missing", "broken", "other format", "half rows", "half inputs"],
 )
 def test_a_damaged_folder_says_what_to_do(run, tmp_path, change, message):
-    folder = tmp_path / "run"
-    shutil.copytree(run.folder.path, folder)
+    folder = shutil.copytree(run.folder.path, tmp_path / "run")
     change(folder)
     with pytest.raises(RunError, match=message):
         open_run(folder).predict(["a film"])
@@ -166,21 +157,12 @@ def test_run_json_tells_versions_seconds_and_results(run):
     assert set(about["seconds"]) == {"reading", "features", "training", "scoring"}
 
 
-def test_rows_of_a_group_are_one_instance(reviews, tmp_path):
+def test_rows_of_a_group_are_one_instance(config, reviews, tmp_path):
     lines = reviews.read_text().splitlines()
     grouped = [f"{line},{'who' if place == 0 else f'annotator {place % 7}'}" for place, line in enumerate(lines)]
     (tmp_path / "grouped.csv").write_text("\n".join(grouped))
-    config = RunConfig(
-        str(tmp_path / "grouped.csv"),
-        text="text",
-        label="label",
-        group="who",
-        hidden=64,
-        replicas=1,
-        epochs=8,
-        learning_rate=3e-3,
-    )
-    run = start_run(config, tmp_path / "run")
+    grouped_config = replace(config, data=str(tmp_path / "grouped.csv"), group="who", replicas=1, epochs=1)
+    run = start_run(grouped_config, tmp_path / "run")
     assert set(run.train_data[2].tolist()) <= set(range(7))
     assert run.task.name == "classification"
 
@@ -206,8 +188,7 @@ def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatc
     monkeypatch.setattr("turnover.runs._classification.read_inputs", fail)
     monkeypatch.setattr("turnover.runs.run.Run.load_model", fail)
     monkeypatch.setattr("turnover.scores.Scores.open", fail)
-    small = replace(config, epochs=1, replicas=1, hidden=8)
-    run = start_run(small, tmp_path / "run")
+    run = start_run(replace(config, epochs=1, replicas=1, hidden=8), tmp_path / "run")
     assert run.predict(["a film"]).shape == (1, 2)
     assert len(run.self_influence) == len(run.places("train"))
 

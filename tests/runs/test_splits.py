@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from turnover.errors import DataFileError
@@ -55,6 +55,7 @@ def test_the_seed_alone_decides_which_rows_go_where():
     assert 20 < np.flatnonzero(one == 1).mean() < 80
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_copies_stay_together_every_class_is_trained_and_no_split_is_empty(data):
     size = data.draw(st.integers(12, 120), label="rows")
@@ -82,9 +83,9 @@ def test_rows_that_all_differ_are_split_as_asked_to_the_row(size, classes, seed)
     shares = counts_of(
         rows, split_rows(rows, RunConfig("rows.csv", validation=0.2, test=0.3, seed=seed))
     ) / np.bincount(labels)
-    wanted = np.array([[0.5], [0.2], [0.3]])
+    asked_shares = np.array([[0.5], [0.2], [0.3]])
     # A class of n rows cannot come nearer than about a row; a split as a whole is exact.
-    assert (np.abs(shares - wanted) <= 2.01 / np.bincount(labels)).all()
+    assert (np.abs(shares - asked_shares) <= 2.01 / np.bincount(labels)).all()
 
 
 @given(st.integers(0, 20))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnover.errors import RunError
@@ -27,20 +27,16 @@ FITTED = [
 
 
 @pytest.mark.parametrize(("inputs", "values"), FITTED, ids=["ngrams", "columns", "pixels"])
-def test_inputs_are_the_same_after_a_file(tmp_path, inputs, values):
-    file = tmp_path / "inputs.json"
-    file.write_text(inputs_as_json(inputs))
+def test_inputs_are_the_same_after_a_file_and_a_row_does_not_depend_on_its_neighbors(tmp_path, inputs, values):
+    (tmp_path / "inputs.json").write_text(inputs_as_json(inputs))
     again = read_inputs(RunFolder(tmp_path))
     assert again == inputs
     assert torch.equal(again(values), inputs(values))
-
-
-@pytest.mark.parametrize(("inputs", "values"), FITTED, ids=["ngrams", "columns", "pixels"])
-def test_a_row_does_not_depend_on_its_neighbors(inputs, values):
     alone = inputs(values.iloc[1:2] if isinstance(values, pd.DataFrame) else values[1:2])
     assert torch.allclose(alone[0], inputs(values)[1])
 
 
+@settings(max_examples=20)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=6))
 def test_texts_have_length_one_or_say_nothing(texts):
     lengths = NgramInputs.fit(texts, most=128)(texts).norm(dim=1)

@@ -98,21 +98,22 @@ def test_only_the_first_lines_are_used_if_asked(text_file):
     assert "The first 50 of 200 lines are used." in corpus.notes
 
 
-def test_what_is_no_corpus_says_what_to_do(text_file, tmp_path):
-    with pytest.raises(DataFileError, match=r"has 3 words\. A language model needs 100"):
-        read_corpus(RunConfig(text_file("only three words")))
-    with pytest.raises(DataFileError, match=r"validation part .* too few for --context 50"):
-        read_corpus(RunConfig(text_file("\n".join(lines(20))), context=50))
-    with pytest.raises(DataFileError, match="is empty"):
-        read_corpus(RunConfig(text_file("")))
-    with pytest.raises(DataFileError, match=r"no file .*bok\.txt'\. Did you mean .*book\.txt"):
-        read_corpus(RunConfig(str(tmp_path / "bok.txt")))
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (b"only three words", "book.txt", r"has 3 words\. A language model needs 100"),
+        ("\n".join(lines(20)).encode(), "book.txt", r"validation part .* too few for --context 50"),
+        (b"", "book.txt", "is empty"),
+        (b"", "bok.txt", r"no file .*bok\.txt'\. Did you mean .*book\.txt"),
+        (b"", "none", "no text files"),
+        ("café ".encode("latin-1") * 200, "book.txt", r"byte 0xe9 at position 3.*iconv"),
+    ],
+)
+def test_what_is_no_corpus_says_what_to_do(tmp_path, content, name, message):
+    (tmp_path / "book.txt").write_bytes(content)
     (tmp_path / "none").mkdir()
-    with pytest.raises(DataFileError, match="no text files"):
-        read_corpus(RunConfig(str(tmp_path / "none"), task="lm"))
-    (tmp_path / "latin.txt").write_bytes("café ".encode("latin-1") * 200)
-    with pytest.raises(DataFileError, match=r"byte 0xe9 at position 3.*iconv"):
-        read_corpus(RunConfig(str(tmp_path / "latin.txt")))
+    with pytest.raises(DataFileError, match=message):
+        read_corpus(RunConfig(str(tmp_path / name), task="lm", context=50))
 
 
 def test_the_real_wikitext_has_its_known_number_of_words(data_file):

@@ -167,14 +167,14 @@ def test_only_the_images_that_are_drawn_are_opened(folder):
     for path in folder.rglob("*.png"):
         if path.relative_to(folder).as_posix() not in first.names:
             damage(path)
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
 
     def watch(stage: str, done: int, total: int, note: str = "") -> None:
-        told.append((stage, done, total))
+        reported.append((stage, done, total))
 
     again = read_rows(few, watch=watch)
     assert np.array_equal(again.values, first.values)
-    assert told == [("reading images", 4, 4)]
+    assert reported == [("reading images", 4, 4)]
 
 
 def test_files_that_are_no_images_are_left_out_with_a_note(folder):
