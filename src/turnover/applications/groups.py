@@ -1,23 +1,19 @@
 """Annotators, sources, users: influence of whole groups of training rows, and predictions without one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from turnover.batches import Batch, batches_of, logits_of
 from turnover.errors import ApplicationError, TurnOverError
-from turnover.influence import Influence, Member, evaluating, null_ids
-from turnover.layers import instances
+from turnover.influence import Influence, null_ids
 from turnover.scores import Scores, discoveries, normal_tail
 
 from ._results import Result, checked_labels, entry, significance, table_of
 from .examples import Examples, TrainInstances
-from .predictions import class_probabilities, predictions
+from .predictions import predictions, predictions_in_view
 
 if TYPE_CHECKING:
     import pandas
@@ -197,7 +193,7 @@ def without_group(influence: Influence, group: int, inputs: Any, *, others: int 
     _check_trained(influence, group)
     full = predictions(influence, inputs).probs
     ids = [int(group), *null_ids(others).tolist()]
-    flipped = np.stack([_flipped(influence, inputs, id) for id in ids])
+    flipped = np.stack([predictions_in_view(influence, inputs, flipped=id).probs for id in ids])
     return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
 
 
@@ -250,20 +246,3 @@ def _check_trained(influence: Influence, group: int) -> None:
             f"no training instance has the id {group}. Give ids to groups: turnover.with_instance_ids(data, "
             "groups='column')."
         )
-
-
-def _flipped(influence: Influence, inputs: Any, id: int) -> NDArray[np.float32]:
-    models = influence.models
-    with evaluating([Member(model) for model in models]):
-        batches = batches_of(inputs, targets=influence.targets, training_rows=False)
-        return np.concatenate([_flipped_batch(models, batch, id) for batch in batches])
-
-
-def _flipped_batch(models: Sequence[nn.Module], batch: Batch, id: int) -> NDArray[np.float32]:
-    outputs = []
-    for model in models:
-        moved = batch.to(next(iter(model.parameters())).device)
-        with instances([id] * batch.rows, view="flip"):
-            rows = logits_of(model(*moved.args, **moved.kwargs)).float().cpu()
-        outputs.append(rows.unflatten(0, (-1, batch.rows)))  # one replica after the other
-    return class_probabilities(torch.cat(outputs).mean(0)).numpy()

@@ -1,6 +1,7 @@
 """Predictions of the full network, averaged over replicas and models, and the most confident errors among them."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.batches import Batch, batches_of, logits_of
+from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
 from turnover.influence import Influence, Member, evaluating
-from turnover.layers import replicas_of
+from turnover.layers import instances, replicas_of
 from turnover.wrapping import wrapped_root
 
 _AT_ONCE = 256
@@ -62,21 +63,24 @@ def predictions(influence: Influence, rows: Any) -> Predictions:
         >>> predictions(turnover.Influence(net), torch.randn(3, 4)).probs.shape
         (3, 2)
     """
-    models = influence.models
+    return predictions_in_view(influence, rows)
+
+
+def predictions_in_view(influence: Influence, rows: Any, *, flipped: int | None = None) -> Predictions:
+    """Return the predictions of the full network, or those of the flipped subnetwork of an id."""
     outputs: list[Tensor] = []
     labels: list[Any] = []
-    with evaluating([Member(model) for model in models]):
+    with evaluating([Member(model) for model in influence.models]):
         for batch in batches_of(rows, targets=influence.targets, training_rows=False, batch_size=_AT_ONCE):
-            for part in _parts(batch):
-                outputs.append(_mean_outputs(models, part))
+            outputs += [_mean_outputs(influence.models, part, flipped) for part in _parts(batch)]
             labels.append(batch.target)
     if not outputs:
         raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")
-    probs = torch.cat([class_probabilities(part) for part in outputs]).numpy()
+    probs = torch.cat([_class_probabilities(part) for part in outputs]).numpy()
     return Predictions(probs, _labels(labels), one_output=outputs[0].shape[1] == 1)
 
 
-def class_probabilities(outputs: Tensor) -> Tensor:
+def _class_probabilities(outputs: Tensor) -> Tensor:
     """Return softmax over the last dimension, or both probabilities where one number stands for two classes."""
     if outputs.dim() != 2:
         raise ApplicationError(
@@ -95,17 +99,19 @@ def _parts(batch: Batch) -> list[Batch]:
     return [batch.part(start, start + _AT_ONCE) for start in range(0, batch.rows, _AT_ONCE)]
 
 
-def _mean_outputs(models: Sequence[nn.Module], batch: Batch) -> Tensor:
-    total, count = None, 0
+def _mean_outputs(models: Sequence[nn.Module], batch: Batch, flipped: int | None) -> Tensor:
+    """Return outputs averaged over all replicas: a model with more of them weighs more, as in its scores."""
+    outputs: list[Tensor] = []
     for model in models:
-        device = next(iter(model.parameters())).device
-        moved = batch.to(device)
-        outputs = logits_of(model(*moved.args, **moved.kwargs)).float().cpu()
-        replicas = replicas_of(wrapped_root(model))  # a model with more replicas weighs more, as in its scores
-        total = replicas * outputs if total is None else total + replicas * outputs
-        count += replicas
-    assert total is not None  # an Influence has a model
-    return total / count
+        moved = batch.to(next(iter(model.parameters())).device)
+        view = nullcontext() if flipped is None else instances([flipped] * batch.rows, view="flip")
+        with view:
+            rows = moved.logits(model).float().cpu()
+        if flipped is None:
+            outputs.append(rows.expand(replicas_of(wrapped_root(model)), *rows.shape))
+        else:
+            outputs.append(rows.unflatten(0, (-1, batch.rows)))  # one replica after the other
+    return torch.cat(outputs).mean(0)
 
 
 def _labels(parts: Sequence[Any]) -> NDArray[np.int64] | None:

@@ -1,6 +1,5 @@
 """Cleansing the data of a run: which rows go and why; the data without them, in which what stays is copied as it is."""
 
-import io
 import os
 import shutil
 from collections import Counter
@@ -24,7 +23,17 @@ from turnover.errors import ApplicationError, DataFileError
 from turnover.influence import fingerprint_of
 from turnover.storage import write_atomically
 
-from .reading import LABEL_FILES, WRITABLE, Table, read_table, same_table, split_of, table_bytes, text_encoding
+from .reading import (
+    LABEL_FILES,
+    WRITABLE,
+    Table,
+    npz_bytes,
+    read_table,
+    same_table,
+    split_of,
+    table_bytes,
+    text_encoding,
+)
 from .retraining import run_recipe
 from .rows import Rows
 from .run import MOST_VALIDATION, Run
@@ -205,16 +214,12 @@ def _images(rows: Rows, source: Path, removed: Collection[int], out: Path) -> Cl
     own[list(removed)] = False
     if source.is_dir():
         return _folder(source, {str(name) for name in gone}, out, rows=int(own.sum()))
-    held = io.BytesIO()
-    arrays = _same_arrays(source, [int(number) - 1 for number in gone if number is not None])
-    if arrays is not None:
-        np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
-        _write_output(out, held.getvalue())
-        return CleanedFile(out, int(own.sum()))
-    labels = np.array([rows.label_names[number] for number in rows.labels[own]])
-    np.savez_compressed(held, images=rows.values[own], labels=labels)
-    _write_output(out, held.getvalue())
-    note = f"{str(source)!r} is gone or was changed since the run, so the images were written as the run used them."
+    arrays, note = _same_arrays(source, [int(number) - 1 for number in gone if number is not None]), ""
+    if arrays is None:
+        labels = np.array([rows.label_names[number] for number in rows.labels[own]])
+        arrays = {"images": rows.values[own], "labels": labels}
+        note = f"{str(source)!r} is gone or was changed since the run, so the images were written as the run used them."
+    _write_output(out, npz_bytes(arrays))
     return CleanedFile(out, int(own.sum()), note)
 
 

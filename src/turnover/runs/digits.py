@@ -1,6 +1,5 @@
 """The demo's task: a run on handwritten digits that ship with scikit-learn, a tenth of them with a wrong label."""
 
-import io
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from turnover.errors import MissingExtraError, RunError
 
 from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder
+from .reading import npz_bytes
 from .run import Run, start_run
 
 
@@ -86,7 +86,7 @@ def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatche
     A demo of other settings in the folder is replaced, one that was interrupted is resumed; anything else stays.
     """
     folder = Path(out)
-    data, file = load_digits(config), _digits_file(folder, config)
+    data, file = load_digits(config), folder.with_name(f"{folder.name}-digits-{config.seed}.npz")
     RunFolder(folder).write(file, _as_npz(data))
     settings = RunConfig(
         str(file.resolve()), image_size=8, epochs=config.epochs, replicas=config.replicas, seed=config.seed
@@ -95,10 +95,6 @@ def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatche
     run = start_run(settings, folder, watch=watch)
     suspects = np.argsort(-run.self_influence.values, kind="stable")[: int(data.changed.sum())]
     return DigitsResult(run, data, suspects)
-
-
-def _digits_file(folder: Path, config: DigitsConfig) -> Path:
-    return folder.with_name(f"{folder.name}-digits-{config.seed}.npz")
 
 
 def _as_npz(data: DigitsData) -> bytes:
@@ -113,9 +109,7 @@ def _as_npz(data: DigitsData) -> bytes:
     for split, (images, labels) in parts.items():
         arrays[f"images_{split}"] = (images.view(-1, 8, 8) * 255).round().to(torch.uint8).numpy()
         arrays[f"labels_{split}"] = labels.numpy()
-    held = io.BytesIO()
-    np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
-    return held.getvalue()
+    return npz_bytes(arrays)
 
 
 def _make_room(folder: Path, settings: RunConfig) -> None:

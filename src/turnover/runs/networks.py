@@ -33,7 +33,7 @@ def settings_for(config: RunConfig, kind: str) -> RunConfig:
     return config.with_defaults(hidden=width, epochs=epochs, learning_rate=rate, replicas=replicas)
 
 
-def plain_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
+def plain_network(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
     """Return the network without masks: a ReLU layer over vectors; over images, two convolutions before it.
 
     Over token numbers it is the encoder itself, which gets its adapters with the masks.
@@ -42,7 +42,12 @@ def plain_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Modul
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return _BUILDERS.get(inputs.kind, _dense)(settings, inputs, classes)
+        if inputs.kind == "tokens":
+            return inputs.network(classes)
+        convolutions = _convolutions(inputs.channels) if inputs.kind == "pixels" else []
+        before = 64 * 16 if convolutions else inputs.width
+        masked = [nn.Linear(before, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, classes, bias=False)]
+        return nn.Sequential(*convolutions, *masked)
 
 
 def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
@@ -57,13 +62,9 @@ def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Modu
         return wrap(plain, at=[site], keep=settings.keep, seed=settings.seed, replicas=settings.replicas)
 
 
-def _dense(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
-    return nn.Sequential(*_masked_layers(inputs.width, settings.hidden, classes))
-
-
-def _convolutional(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
-    convolutions = [
-        nn.Conv2d(inputs.channels, 32, 3, padding=1),
+def _convolutions(channels: int) -> list[nn.Module]:
+    return [
+        nn.Conv2d(channels, 32, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1),
@@ -71,15 +72,3 @@ def _convolutional(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
         nn.AdaptiveAvgPool2d(4),
         nn.Flatten(),
     ]
-    return nn.Sequential(*convolutions, *_masked_layers(64 * 16, settings.hidden, classes))
-
-
-def _encoder(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
-    return inputs.network(classes)
-
-
-_BUILDERS = {"pixels": _convolutional, "tokens": _encoder}
-
-
-def _masked_layers(before: int, width: int, classes: int) -> list[nn.Module]:
-    return [nn.Linear(before, width), nn.ReLU(), nn.Linear(width, classes, bias=False)]

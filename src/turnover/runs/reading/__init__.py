@@ -15,7 +15,7 @@ terminals.
 | `corpus.py` | a text for a language model |
 """
 
-from .arrays import split_of
+from .arrays import npz_bytes, split_of
 from .columns import MISSING, label_text, nearest
 from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
@@ -33,6 +33,7 @@ __all__ = [
     "label_text",
     "nearest",
     "need_pillow",
+    "npz_bytes",
     "quotes_are_text",
     "read_corpus",
     "read_image",

@@ -1,5 +1,6 @@
 """Images and labels in an npz file as rows."""
 
+import io
 import re
 import zipfile
 from collections.abc import Mapping
@@ -215,6 +216,13 @@ def _role(name: str, label: str | None) -> str | None:
     if tokens & _LABELS:
         return "labels" if label is None else None
     return "images" if tokens & _IMAGES else None
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return arrays as the content of an npz file."""
+    held = io.BytesIO()
+    np.savez_compressed(held, **arrays)  # pyright: ignore[reportArgumentType]
+    return held.getvalue()
 
 
 def split_of(name: str) -> int:
