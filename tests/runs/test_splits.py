@@ -12,7 +12,7 @@ from turnover.errors import DataFileError
 from turnover.runs._splits import copies_of, draw_rows, split_rows
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
-from turnover.runs.rows import Rows
+from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 CONFIG = RunConfig("rows.csv")
 
@@ -29,7 +29,8 @@ def rows_of(labels, *, texts=None, groups=(), fixed=None, kind: Any = "text", va
         "label",
         "rows.csv",
         tuple(f"line {place}" for place in range(len(labels))),
-        fixed=np.empty(0, np.int8) if fixed is None else np.asarray(fixed, np.int8),
+        tuple(range(len(labels))),
+        np.full(len(labels), TO_BE_SPLIT, np.int8) if fixed is None else np.asarray(fixed, np.int8),
         groups=tuple(groups),
     )
 

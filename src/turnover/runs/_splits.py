@@ -21,23 +21,22 @@ def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
     and rows of one group stay on one side. Where a separate file gave the split, it holds. With few rows, validation
     and test get one of each class as long as that takes no more than a fifth.
     """
-    fixed = rows.fixed if len(rows.fixed) else np.full(len(rows), -1, np.int8)
-    splits = fixed.astype(np.int8).copy()
-    free = np.flatnonzero(fixed < 0)
+    splits = rows.fixed.astype(np.int8)
+    free = np.flatnonzero(splits < 0)
     shares = {1: config.validation, 2: config.test}
-    wanted = [split for split, share in shares.items() if share > 0 and not (fixed == split).any()]
-    if not len(free) or not wanted:
+    open_splits = [split for split, share in shares.items() if share > 0 and not (splits == split).any()]
+    if not len(free) or not open_splits:
         splits[free] = _TRAIN
-        if not wanted or not (splits == _TRAIN).any():
+        if not open_splits or not (splits == _TRAIN).any():
             return _checked(splits, rows)
         # Separate files without one for validation: the training rows are split further.
         free = np.flatnonzero(splits == _TRAIN)
     labels = rows.labels[free]
     pieces = _inseparable(rows)[free]
-    targets = _targets(labels, len(rows.label_names), [shares[split] for split in wanted], config.seed)
-    _need_enough(rows, len(free), len(np.unique(pieces)), len(np.unique(labels)), wanted)
+    targets = _targets(labels, len(rows.label_names), [shares[split] for split in open_splits], config.seed)
+    _need_enough(rows, len(free), len(np.unique(pieces)), len(np.unique(labels)), open_splits)
     numbers = _assigned(labels, pieces, targets, config.seed)
-    splits[free] = np.array([_TRAIN, *wanted], np.int8)[numbers]
+    splits[free] = np.array([_TRAIN, *open_splits], np.int8)[numbers]
     return _checked(splits, rows)
 
 
@@ -47,10 +46,10 @@ def draw_rows(labels: np.ndarray, most: int, *, seed: int) -> np.ndarray:
         return np.arange(len(labels))
     classes, counts = np.unique(labels, return_counts=True)
     rng = np.random.default_rng(seed)
-    wanted = _in_proportion(counts, most, rng, least=int(most >= len(classes)), spare=0)
+    sizes = _in_proportion(counts, most, rng, least=int(most >= len(classes)), spare=0)
     drawn = [
         rng.choice(np.flatnonzero(labels == number), size, replace=False)
-        for number, size in zip(classes, wanted, strict=True)
+        for number, size in zip(classes, sizes, strict=True)
     ]
     return np.sort(np.concatenate(drawn))
 
@@ -185,19 +184,19 @@ def _members(labels: np.ndarray, pieces: np.ndarray) -> list[np.ndarray]:
     return np.split(labels[np.argsort(pieces, kind="stable")], ends[:-1])
 
 
-def _need_enough(rows: Rows, free: int, pieces: int, classes: int, wanted: list[int]) -> None:
+def _need_enough(rows: Rows, free: int, pieces: int, classes: int, open_splits: list[int]) -> None:
     """Raise where rows cannot be split whatever the shares."""
-    asked = " and ".join(SPLITS[split] for split in (_TRAIN, *wanted))
-    if free < classes + len(wanted):
+    asked = " and ".join(SPLITS[split] for split in (_TRAIN, *open_splits))
+    if free < classes + len(open_splits):
         raise DataFileError(
-            f"{rows.name!r} has {free} rows of {classes} classes: {asked} need {classes + len(wanted)} at least, one "
-            "of each class to train and one in each other split. Give more rows, or --test 0 to do without a test."
+            f"{rows.name!r} has {free} rows of {classes} classes: {asked} need {classes + len(open_splits)} at least, "
+            "one of each class to train and one in each other split. Give more rows, or --test 0 to do without a test."
         )
-    if pieces < 1 + len(wanted):
+    if pieces < 1 + len(open_splits):
         what = "groups and copies" if rows.groups else "copies"
         raise DataFileError(
             f"the {free} rows of {rows.name!r} are {pieces} different ones: {what} stay on one side of a split, and "
-            f"{asked} need {1 + len(wanted)}. Give more rows that differ"
+            f"{asked} need {1 + len(open_splits)}. Give more rows that differ"
             f"{', or omit --group.' if rows.groups else '.'}"
         )
 

@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,11 +37,9 @@ class Rows:
     name: str
     names: tuple[str, ...]  # what to call a row: its line, or the file of an image
     # Where a row stands in the data: the number of its first line, of its row or image from 1, or the file of an image;
-    # None for rows of other files, of validation or test rows. Empty: not known.
-    origins: tuple[int | str | None, ...] = ()
-    # Split of each row that was given by separate files, as index into SPLITS, TO_BE_SPLIT for rows that no file
-    # assigned; empty: there were no separate files.
-    fixed: np.ndarray = field(default_factory=lambda: np.empty(0, np.int8))
+    # None for rows of other files, of validation or test rows.
+    origins: tuple[int | str | None, ...]
+    fixed: np.ndarray  # split of each row as index into SPLITS, int8; TO_BE_SPLIT for rows that no file assigned
     groups: tuple[str, ...] = ()  # group of each row, or empty
     notes: tuple[str, ...] = ()
 
@@ -52,7 +50,7 @@ class Rows:
     @property
     def own(self) -> np.ndarray:
         """Return which rows stand in the data itself, bool [rows], not in a file of validation or test rows."""
-        return self.fixed <= 0 if len(self.fixed) else np.ones(len(self), bool)
+        return self.fixed <= 0
 
     def taken(self, places: np.ndarray) -> "Rows":
         """Return some of the rows, in this order."""
@@ -66,8 +64,8 @@ class Rows:
             values=values,
             labels=self.labels[places],
             names=tuple(self.names[place] for place in places),
-            origins=tuple(self.origins[place] for place in places) if self.origins else (),
-            fixed=self.fixed[places] if len(self.fixed) else self.fixed,
+            origins=tuple(self.origins[place] for place in places),
+            fixed=self.fixed[places],
             groups=tuple(self.groups[place] for place in places) if self.groups else (),
         )
 
@@ -89,9 +87,7 @@ class Rows:
         ):
             for place, (value, row) in enumerate(zip(values, records(self.frame), strict=True)):
                 line = {"name": self.names[place], "label": int(self.labels[place]), "value": value, "row": row}
-                if self.origins:
-                    line["origin"] = self.origins[place]
-                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                lines.write(json.dumps(line | {"origin": self.origins[place]}, ensure_ascii=False) + "\n")
         about = {
             "kind": self.kind,
             "rows": len(self),
@@ -99,7 +95,7 @@ class Rows:
             "label_column": self.label_column,
             "label_names": list(self.label_names),
             "columns": [str(name) for name in self.frame.columns],
-            "fixed": self.fixed.tolist(),
+            "fixed": self.fixed.tolist() if (self.fixed != TO_BE_SPLIT).any() else [],
             "groups": list(self.groups),
             "notes": list(self.notes),
         }
@@ -131,13 +127,12 @@ class Rows:
                 about["label_column"],
                 about["name"],
                 tuple(line["name"] for line in lines),
-                fixed=np.array(about["fixed"], np.int8),
+                tuple(line.get("origin") for line in lines),
+                np.array(about["fixed"] or [TO_BE_SPLIT] * len(lines), np.int8),
                 groups=tuple(about["groups"]),
                 notes=tuple(about["notes"]),
             )
-            if lines and "origin" not in lines[0]:
-                return replace(rows, origins=_former_origins(rows))
-            return replace(rows, origins=tuple(line["origin"] for line in lines))
+            return rows if not lines or "origin" in lines[0] else replace(rows, origins=_former_origins(rows))
 
 
 def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:

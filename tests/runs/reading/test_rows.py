@@ -59,7 +59,7 @@ def test_texts_and_labels_are_found_by_their_names(reviews):
     assert [rows.label_names[label] for label in rows.labels] == [label for _, label in REVIEWS]
     assert rows.names[:2] == ("line 2", "line 3")
     assert rows.frame["text"].tolist() == rows.values
-    assert not len(rows.fixed)
+    assert (rows.fixed == -1).all()
 
 
 @pytest.mark.parametrize(

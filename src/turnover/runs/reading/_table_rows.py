@@ -92,7 +92,7 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
         name,
         tuple(names),
         tuple(origins),
-        fixed=fixed[kept] if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        fixed[kept],
         groups=_groups(frame, chosen, names, notes),
         notes=tuple(notes),
     )

@@ -62,7 +62,6 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     labels, label_names = number_labels(texts)
     names = [f"{part.name} {place}" for part in parts for place in range(1, len(part.labels) + 1)]
     origins = [place if part.split <= 0 else None for part in parts for place in range(1, len(part.labels) + 1)]
-    fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.labels) for part in parts])
     rows = Rows(
         "image",
         pd.DataFrame({"image": names, "label": texts}),
@@ -73,7 +72,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         Path(config.data).name,
         tuple(names),
         tuple(origins),
-        fixed=fixed if (fixed != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        np.repeat(np.array([part.split for part in parts], np.int8), [len(part.labels) for part in parts]),
         notes=tuple(notes),
     )
     whole = np.concatenate([part.whole for part in parts])

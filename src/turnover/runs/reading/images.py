@@ -136,7 +136,6 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
     labels, label_names = number_labels(found.labels[place] for place in places)
     columns = found.columns or {"file": found.names, found.label_column: found.labels}
     frame = pd.DataFrame({column: [values[place] for place in places] for column, values in columns.items()})
-    splits = np.array(found.splits, np.int8)[places]
     return Rows(
         "image",
         frame,
@@ -147,7 +146,7 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
         name,
         tuple(found.names[place] for place in places),
         tuple(found.origins[place] for place in places),
-        fixed=splits if (splits != TO_BE_SPLIT).any() else np.empty(0, np.int8),
+        splits[places],
         groups=tuple(found.groups[place] for place in places) if found.groups else (),
         notes=tuple(notes),
     )

@@ -28,8 +28,7 @@ def is_corpus(config: RunConfig) -> bool:
 def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     """Return the rows of a run: texts, images or a table.
 
-    What was detected and skipped stands in `Rows.notes`. In `Rows.fixed`, if it is not empty, -1 is a row that no file
-    assigned to a split.
+    What was detected and skipped stands in `Rows.notes`.
     """
     if is_corpus(config):
         raise DataFileError(
@@ -37,7 +36,7 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
             "texts and one of labels: --text NAME --label NAME."
         )
     rows = _read(config, watch)
-    trained = rows.fixed < 1 if len(rows.fixed) else np.ones(len(rows), bool)
+    trained = rows.fixed < 1
     check_labels(rows.labels[trained], rows.label_names, column=rows.label_column, source=config.data)
     untrained = _untrained_labels(rows, trained, config)
     notes = [*rows.notes, *untrained.notes()]
@@ -124,14 +123,10 @@ def _notes_on(rows: Rows) -> list[str]:
         among = f"; {torn:,} of what is repeated has different labels" if torn else ""
         repeat = "row repeats" if repeated == 1 else "rows repeat"
         notes.append(f"{repeated:,} {repeat} another one{among}. Copies stay in one split.")
-    if len(rows.fixed) and repeated:
-        seen = copies[rows.fixed < 1]
-        for split in (1, 2):
-            both = int(np.isin(copies[rows.fixed == split], seen).sum())
-            if both:
-                notes.append(
-                    f"{both:,} {SPLITS[split]} rows also stand among the training rows: accuracy looks better."
-                )
+    for split in (1, 2):
+        both = int(np.isin(copies[rows.fixed == split], copies[rows.fixed < 1]).sum())
+        if both:
+            notes.append(f"{both:,} {SPLITS[split]} rows also stand among the training rows: accuracy looks better.")
     single = int((np.bincount(rows.labels, minlength=len(rows.label_names)) == 1).sum())
     if single:
         notes.append(f"{single} of {len(rows.label_names)} classes have a single row, which is trained on.")
