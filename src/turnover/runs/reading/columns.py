@@ -145,7 +145,7 @@ def natural_order(names: Iterable[str]) -> list[str]:
 
 
 def check_labels(labels: np.ndarray, label_names: Sequence[str], *, column: str, source: str) -> None:
-    """Reject class numbers that no classifier can learn; −1 is no label, and names are those of all classes."""
+    """Reject class numbers that no classifier can learn; −1: without a label. Names are those of all classes."""
     labels = labels[labels >= 0]
     names = [label_names[int(number)] for number in np.unique(labels)]
     where = f"column {column!r} of {source!r}"
