@@ -13,9 +13,9 @@ from turnover.errors import ApplicationError, InfluenceError
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=20, unique=True), st.lists(st.integers(-1, 41), max_size=8))
-def test_places_are_those_of_the_ids_and_minus_one_for_others(ids, wanted):
+def test_places_are_those_of_the_ids_and_minus_one_for_others(ids, asked):
     known = TrainInstances(np.array(ids), None)
-    assert known.positions(np.array(wanted, np.int64)).tolist() == [ids.index(i) if i in ids else -1 for i in wanted]
+    assert known.positions(np.array(asked, np.int64)).tolist() == [ids.index(i) if i in ids else -1 for i in asked]
 
 
 def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):

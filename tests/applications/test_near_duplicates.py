@@ -104,13 +104,14 @@ def test_many_equal_rows_take_no_memory_for_pairs():
     assert peak < 50e6  # all pairs would be 400 MB as bits alone
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 30), st.data())
 def test_components_are_those_of_a_search(count, data):
     pairs = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=40))
     parts = Components(count)
     half = len(pairs) // 2
-    for some in (pairs[:half], pairs[half:]):
-        parts.join(np.array([a for a, _ in some], int), np.array([b for _, b in some], int))
+    for batch in (pairs[:half], pairs[half:]):
+        parts.join(np.array([a for a, _ in batch], int), np.array([b for _, b in batch], int))
     least = list(range(count))
     for _ in range(count):
         for a, b in pairs:
