@@ -1,17 +1,22 @@
-"""`turnover demo`: the whole story in one epoch."""
+"""`turnover demo`: the whole story in a few epochs."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import sklearn.datasets
 
+from turnover.runs import DigitsConfig
 
-@pytest.fixture(params=[300, pytest.param(1797, marks=pytest.mark.slow)])
+
+@pytest.fixture(params=[200, pytest.param(1797, marks=pytest.mark.slow)])
 def digits(request, monkeypatch):
-    """The number of training digits, of the first 300 digits or of all."""
+    """The number of training digits: of the first 200 digits with three replicas, or of all as users have them."""
     pixels, labels = sklearn.datasets.load_digits(return_X_y=True)
     loaded = pixels[: request.param], labels[: request.param]
     monkeypatch.setattr("sklearn.datasets.load_digits", lambda **_: loaded)
+    if request.param == 200:
+        monkeypatch.setattr("turnover.ui.terminal.demo.DigitsConfig", partial(DigitsConfig, replicas=3))
     return request.param * 4 // 5
 
 

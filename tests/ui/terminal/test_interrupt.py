@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from tests.ui.terminal.conftest import reviews
+from tests.ui.terminal.conftest import Said, call_turnover, rejected, reviews
+from turnover.ui.terminal.terminal import Bars
 
 OPTIONS = "--hidden 64 --replicas 3 --epochs 20 --batch-size 8 --validation 0.2 --test 0.2".split()
 
@@ -22,24 +24,47 @@ main()
 """
 
 
-def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_path):
-    (tmp_path / "reviews.csv").write_text(reviews(200))
-    command = [sys.executable, "-c", START, "run", "reviews.csv", *OPTIONS]
-    run = subprocess.Popen([*command, "--out", "CUT"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def _stopped_here(*arguments: str) -> Said:
+    """Call the command line in this process, with Ctrl-C after a few steps of the training."""
+    told = Bars.__call__
+
+    def stop(self: Bars, stage: str, done: int, total: int, note: str = "") -> None:
+        told(self, stage, done, total, note)
+        if stage == "training" and done == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bars, "__call__", stop)
+        said = call_turnover(*arguments)
+    signal.signal(signal.SIGINT, former)
+    return said
+
+
+def _stopped_in_a_process(*arguments: str) -> Said:
+    command = [sys.executable, "-c", START, *arguments]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        _wait_for(tmp_path / "CUT" / "inputs.json", run)
+        _wait_for(Path("CUT/inputs.json"), run)
         time.sleep(0.2)  # into the training, which takes seconds
         run.send_signal(signal.SIGINT)
         out, heard = run.communicate(timeout=120)
     finally:
         run.kill()
-    assert run.returncode == 130, heard
-    assert out == ""
-    assert "turnover run --config CUT/config.toml" in heard
-    assert "Traceback" not in heard
-    rejected_words = turnover_("explain", "CUT", "--errors")
-    assert rejected_words.code == 2
-    assert "is not finished" in rejected_words.err
+    return Said(run.returncode, out, heard)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "rows"), [(_stopped_here, 60), pytest.param(_stopped_in_a_process, 200, marks=pytest.mark.slow)]
+)
+def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_result(turnover_, tmp_path, stopped, rows):
+    (tmp_path / "reviews.csv").write_text(reviews(rows))
+    said = stopped("run", "reviews.csv", *OPTIONS, "--out", "CUT")
+    assert said.code == 130, said.err
+    assert said.out == ""
+    assert "turnover run --config CUT/config.toml" in said.err
+    assert "Traceback" not in said.err
+    rejected(turnover_("explain", "CUT", "--errors"), "is not finished")
     assert turnover_("run", "--config", "CUT/config.toml").code == 0
     assert turnover_("run", "reviews.csv", *OPTIONS, "--out", "WHOLE").code == 0
     cut, whole = (np.load(tmp_path / name / "scores" / "self.npz")["values"] for name in ("CUT", "WHOLE"))
