@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover[serve]'")
 
 from benchmarks import live_page
-from tests.ui.web.small_runs import text_run
+from tests.ui.small_runs import text_run
 from turnover.ui.web import open_server
 
 

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("fastapi", reason="fastapi is missing: make test-browser")
 
-from tests.ui.web import small_runs
-from tests.ui.web.small_runs import BAD, GOOD, SCRIPT
+from tests.ui import small_runs
+from tests.ui.small_runs import BAD, GOOD, SCRIPT
 from turnover.runs.run import Run
 from turnover.ui.web import LiveServer, open_server
 

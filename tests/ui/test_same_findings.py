@@ -12,26 +12,13 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from tests.ui.web.conftest import ADDRESS, until_ready
-from turnover.runs import RunConfig, open_run, start_run
+from turnover.runs import open_run
 from turnover.ui.terminal.app import make_app
 from turnover.ui.web.app import make_app as make_server
 
-GOOD, BAD = "fine lovely warm bright clever".split(), "dull awful cold grim clumsy".split()
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The folder of a run on reviews, of which every seventh has a wrong label and two say the same."""
-    top = tmp_path_factory.mktemp("same")
-    lines = ["text,label", "a film twice,good", "A film: twice!,bad"]
-    for number in range(90):
-        words, labels = ((GOOD, "good"), (BAD, "bad"))[number % 2], ("good", "bad")
-        label = labels[(number % 2) ^ (number % 7 == 3)]
-        lines.append(f"a {words[0][number % 5]} and {words[0][number * 3 % 5]} film {number},{label}")
-    (top / "reviews.csv").write_text("\n".join(lines) + "\n")
-    settings = {"hidden": 64, "replicas": 3, "epochs": 12, "learning_rate": 0.01, "validation": 0.2, "test": 0.2}
-    start_run(RunConfig(str(top / "reviews.csv"), text="text", label="label", **settings), top / "run")
-    return top / "run"
+def folder(report_run):
+    return report_run.folder.path
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.ui.html.conftest import CHANGED
+from tests.ui import small_runs
 from tests.ui.html.made_data import HOSTILE, made_data
 from turnover.applications import Duplicates, find_near_duplicates
 from turnover.applications.findings import unseen_disagreements
@@ -17,15 +17,23 @@ from turnover.ui.html import collect
 from turnover.ui.html.data import ReportData, settings_of
 from turnover.ui.html.sections import sections_of
 
-
-@pytest.fixture(scope="module")
-def text_data(text_run) -> ReportData:
-    return collect(text_run)
+SIZE = "<b>size</b>"
 
 
 @pytest.fixture(scope="module")
-def table_data(table_run) -> ReportData:
-    return collect(table_run)
+def text_data(report_run) -> ReportData:
+    return collect(report_run)
+
+
+@pytest.fixture(scope="module")
+def lonely_run(tmp_path_factory):
+    """A run with one network, so that nothing is known from replicas."""
+    return small_runs.table_run(tmp_path_factory.mktemp("lonely"), replicas=1, hidden=256, epochs=30)
+
+
+@pytest.fixture(scope="module")
+def table_data(lonely_run) -> ReportData:
+    return collect(lonely_run)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +52,8 @@ def test_every_row_that_is_named_is_shown_once(text_data, found):
     assert numbers == sorted(set(numbers))
 
 
-def test_wrong_labels_come_first_with_the_right_one_as_held_out_prediction(text_data, found, text_run):
-    wrong = {int(row) for row in text_run.places("train") if row < CHANGED}
+def test_wrong_labels_come_first_with_the_right_one_as_held_out_prediction(text_data, found, report_run):
+    wrong = {int(row) for row in report_run.places("train") if row % 20 == 5}
     errors = found.likely_label_errors.items
     assert len({one.row for one in errors[: len(wrong)]} & wrong) >= len(wrong) - 1
     for one in errors:
@@ -113,16 +121,16 @@ def test_near_duplicates_say_whether_their_labels_agree(text_data, found):
     assert not same.labels_agree
 
 
-def test_only_groups_with_a_training_row_and_an_unseen_one_lie_across_splits(text_run):
-    train, validation, test = (text_run.places(split).tolist() for split in ("train", "validation", "test"))
+def test_only_groups_with_a_training_row_and_an_unseen_one_lie_across_splits(report_run):
+    train, validation, test = (report_run.places(split).tolist() for split in ("train", "validation", "test"))
     groups = ((validation[0], test[0]), (train[0], train[1]), (train[2], validation[1]), (train[3], test[1]))
-    duplicates = Duplicates(groups, (True,) * 4, np.full(len(text_run.rows), -1), 0.9)
-    across = {group.rows: group.across_splits for group in find_near_duplicates(text_run.examples, duplicates).items}
+    duplicates = Duplicates(groups, (True,) * 4, np.full(len(report_run.rows), -1), 0.9)
+    across = {group.rows: group.across_splits for group in find_near_duplicates(report_run.examples, duplicates).items}
     assert [across[rows] for rows in groups] == [False, False, True, True]
 
 
-def test_histograms_count_every_training_row(found, text_run):
-    rows = len(text_run.places("train"))
+def test_histograms_count_every_training_row(found, report_run):
+    rows = len(report_run.places("train"))
     assert sum(found.memorized.histogram.counts) == sum(found.trust.mean_influence.counts) == rows
     assert np.isclose(sum(found.trust.mean_influence.null), rows)
 
@@ -144,9 +152,9 @@ def test_headlines_give_figures_of_the_findings(text_data, found):
     assert f"({found.memorized.count} of " in sections["memorized"].sentence
 
 
-def test_the_making_says_how_to_make_it_again(text_data, text_run):
-    assert str(text_run.folder.config) in text_data.making.command
-    assert tomllib.loads(text_data.making.config)["learning_rate"] == 0.001
+def test_the_making_says_how_to_make_it_again(text_data, report_run):
+    assert str(report_run.folder.config) in text_data.making.command
+    assert tomllib.loads(text_data.making.config)["learning_rate"] == 0.01
     assert text_data.making.seconds["training"] > 0
 
 
@@ -164,19 +172,19 @@ def test_settings_that_were_left_open_are_shown_as_they_were_used(tmp_path):
 
 def test_one_network_without_standard_errors_has_a_report_too(table_data):
     assert table_data.findings.trust.replicas == 1
-    assert table_data.by_number[table_data.findings.memorized.items[0].row].cells[0][0] == "size"
+    assert table_data.by_number[table_data.findings.memorized.items[0].row].cells[0][0] == SIZE
     json.loads(table_data.as_json())
 
 
-def test_columns_are_near_by_one_rule(table_data, table_run):
-    values = table_run.rows.values
-    deviation = values["size"].iloc[table_run.places("train")].std()
+def test_columns_are_near_by_one_rule(table_data, lonely_run):
+    values = lonely_run.rows.values
+    deviation = values[SIZE].iloc[lonely_run.places("train")].std()
     pairs = [(one.row, example) for one in table_data.findings.errors for example in one.supporting]
     assert pairs
     for query, example in pairs:
         one, other = (values.iloc[row] for row in (query, example.row))
         assert ("color" in example.near_columns) == (one["color"] == other["color"])
-        assert ("size" in example.near_columns) == (abs(one["size"] - other["size"]) <= 0.1 * deviation)
+        assert (SIZE in example.near_columns) == (abs(one[SIZE] - other[SIZE]) <= 0.1 * deviation)
 
 
 def test_pictures_are_in_the_data(image_run):
@@ -190,19 +198,19 @@ def test_groups_take_the_place_of_rows_where_groups_were_trained(group_run):
     data = collect(group_run)
     found = data.findings
     assert found.harmful.items == ()
-    assert found.groups.items[0].group == "annotator 7"
+    assert found.groups.items[0].group == "annotator 3"
     assert found.groups.items[0].score < 0
     assert sum(group.rows for group in found.groups.items) == data.overview.rows["train"]
     assert all(example.group for one in found.errors for example in one.supporting)
     assert next(headline for headline in data.headlines if headline.section == "groups")
 
 
-def test_there_is_one_baseline_the_one_that_the_run_names(found, text_run):
-    assert found.majority_class_baseline == pytest.approx(text_run.about.results["most_frequent_share"])
+def test_there_is_one_baseline_the_one_that_the_run_names(found, report_run):
+    assert found.majority_class_baseline == pytest.approx(report_run.about.results["most_frequent_share"])
 
 
-def test_mean_influence_says_its_unit(found, text_run):
-    mean = text_run.mean_influence
+def test_mean_influence_says_its_unit(found, report_run):
+    mean = report_run.mean_influence
     assert (found.harmful.unit, found.harmful.standardized) == (mean.unit, True)
 
 

@@ -3,45 +3,31 @@
 from copy import copy
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from turnover.runs.config import RunConfig
-from turnover.runs.run import start_run
 from turnover.ui.html import collect, render
 from turnover.ui.html.data import settings_of
 from turnover.ui.html.sentences import language_headlines
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    draw = np.random.default_rng(0)
-    words = "the a cat dog bird saw heard found red small old house garden".split()
-    lines = [" ".join(draw.choice(words, 8)) + f" <i>name{row} ." for row in range(120)]
-    folder = tmp_path_factory.mktemp("lm")
-    (folder / "tale.txt").write_text("\n".join(lines), encoding="utf-8")
-    config = RunConfig(str(folder / "tale.txt"), hidden=32, replicas=3, epochs=12, context=2, learning_rate=5e-3)
-    return start_run(config, folder / "run")
+def data(lm_run):
+    return collect(lm_run)
 
 
-@pytest.fixture(scope="module")
-def data(run):
-    return collect(run)
-
-
-def test_words_and_passages_are_those_of_the_text(run, data):
-    text = " ".join(run.task.corpus.lines_of("train"))
+def test_words_and_passages_are_those_of_the_text(lm_run, data):
+    text = " ".join(lm_run.task.corpus.lines_of("train"))
     assert data.findings.passages
     for word in data.findings.memorized.items[:20]:
         assert word.word in text
-        assert word.frequency == run.task.frequency[word.position]
+        assert word.frequency == lm_run.task.frequency[word.position]
     first = " ".join(data.findings.passages[0].text.tokens).replace("↵", "").split("\n")[1].split()
     assert " ".join(first) in text
 
 
-def test_every_position_is_counted_in_one_band_of_frequency(run, data):
+def test_every_position_is_counted_in_one_band_of_frequency(lm_run, data):
     bands, memorized = data.findings.frequencies, data.findings.memorized
-    assert sum(band.positions for band in bands) == memorized.rows == len(run.self_influence)
+    assert sum(band.positions for band in bands) == memorized.rows == len(lm_run.self_influence)
     assert sum(band.memorized for band in bands) == memorized.count
     assert bands[0].mean > bands[-1].mean
     scores = [word.self_influence for word in memorized.items]
@@ -56,7 +42,7 @@ def test_its_page_has_colored_words_and_no_sections_about_labels(data):
     assert 'id="label-errors"' not in text
 
 
-def test_the_perplexity_of_every_unseen_text_is_named(run, data):
+def test_the_perplexity_of_every_unseen_text_is_named(lm_run, data):
     both = language_headlines(data.findings, {"validation_perplexity": 203.6, "test_perplexity": 90.5})[0]
     assert both.figure == "204 and 90.5"
     assert both.sentence.startswith("perplexities on validation and on test text")
@@ -64,7 +50,7 @@ def test_the_perplexity_of_every_unseen_text_is_named(run, data):
     assert alone.figure == "204"
     assert alone.sentence.startswith("perplexity on validation text")
     assert "perplexity" not in language_headlines(data.findings, {})[0].sentence
-    assert data.headlines[0] == language_headlines(data.findings, run.about.results)[0]
+    assert data.headlines[0] == language_headlines(data.findings, lm_run.about.results)[0]
 
 
 def test_rare_words_are_compared_with_frequent_ones_in_a_sentence_that_can_be_read(data):
@@ -76,9 +62,9 @@ def test_rare_words_are_compared_with_frequent_ones_in_a_sentence_that_can_be_re
     assert float(times) == pytest.approx(bands[0].mean / bands[-1].mean, rel=0.01)
 
 
-def test_settings_that_were_left_open_are_not_shown_as_zero(run, data):
+def test_settings_that_were_left_open_are_not_shown_as_zero(lm_run, data):
     assert "learning_rate = 0.005\n" in data.making.config
-    run = copy(run)
+    run = copy(lm_run)
     run.config = replace(run.config, learning_rate=0.0, epochs=0, replicas=0, hidden=0)
     settings = settings_of(run)
     assert "learning_rate = 0.005  # default for this kind of data\n" in settings

@@ -44,5 +44,5 @@ def test_columns_that_are_left_out_are_counted(tmp_path):
     assert row.more_cells == 18
 
 
-def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, text_run):
-    assert shown_row(table_run.examples, 0).more_cells == shown_row(text_run.examples, 0).more_cells == 0
+def test_nothing_is_left_out_of_a_narrow_table_or_a_text(table_run, report_run):
+    assert shown_row(table_run.examples, 0).more_cells == shown_row(report_run.examples, 0).more_cells == 0

@@ -11,37 +11,10 @@ pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover
 
 from fastapi.testclient import TestClient
 
-from tests.ui.web import small_runs
-from turnover.runs.run import Run, open_run
+from turnover.runs import open_run
 from turnover.ui.web.app import make_app
 
 ADDRESS = "http://127.0.0.1:8000"
-
-
-@pytest.fixture(scope="session")
-def text_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_runs.text_run(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="session")
-def group_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_runs.group_run(tmp_path_factory.mktemp("group"))
-
-
-@pytest.fixture(scope="session")
-def adapter_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
-    return small_runs.adapter_run(tmp_path_factory.mktemp("adapter"))
-
-
-@pytest.fixture(scope="session")
-def image_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_runs.image_run(tmp_path_factory.mktemp("image"))
-
-
-@pytest.fixture(scope="session")
-def table_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_runs.table_run(tmp_path_factory.mktemp("table"))
 
 
 def until_ready(client: Any) -> None:
@@ -75,25 +48,15 @@ def served(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestClient]
         file.unlink(missing_ok=True)
 
 
-@pytest.fixture(scope="module")
-def texts(text_run: Run) -> Iterator[TestClient]:
-    """A client of the texts, for tests that mark nothing."""
-    with TestClient(make_app(open_run(text_run.folder.path)), base_url=ADDRESS) as client:
-        until_ready(client)
-        yield client
+def _client_of(name: str) -> Callable[..., Iterator[TestClient]]:
+    def fixture(request: pytest.FixtureRequest) -> Iterator[TestClient]:
+        run = open_run(request.getfixturevalue(f"{name}_run").folder.path)
+        with TestClient(make_app(run), base_url=ADDRESS) as client:
+            until_ready(client)
+            yield client
+
+    return pytest.fixture(scope="module", name=f"{name}s")(fixture)
 
 
-@pytest.fixture(scope="module")
-def images(image_run: Run) -> Iterator[TestClient]:
-    """A client of the images, for tests that mark nothing."""
-    with TestClient(make_app(open_run(image_run.folder.path)), base_url=ADDRESS) as client:
-        until_ready(client)
-        yield client
-
-
-@pytest.fixture(scope="module")
-def tables(table_run: Run) -> Iterator[TestClient]:
-    """A client of the table, for tests that mark nothing."""
-    with TestClient(make_app(open_run(table_run.folder.path)), base_url=ADDRESS) as client:
-        until_ready(client)
-        yield client
+# Clients for tests that mark nothing.
+texts, images, tables = map(_client_of, ("text", "image", "table"))

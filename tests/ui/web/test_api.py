@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.ui.web.small_runs import BAD, GOOD
+from tests.ui.small_runs import BAD, GOOD
 from turnover.applications import explain
 
 SENTENCE = "a bright and funny film with a boring plot"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.ui.web.small_runs import BAD, GOOD
+from tests.ui.small_runs import BAD, GOOD
 from turnover.errors import RunError
 from turnover.ui.web.corrections import MarkBook
 

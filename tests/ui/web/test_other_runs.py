@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ui.web.small_runs import GOOD
+from tests.ui.small_runs import GOOD
 
 PAGES = ["/", "/?row=3", "/?text=a+bright+film", "/rows", "/marks", "/api"]
 

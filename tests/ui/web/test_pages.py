@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.ui.web.small_runs import BAD, GOOD, SCRIPT
+from tests.ui.small_runs import BAD, GOOD, SCRIPT
 
 OWN = {"Origin": "http://127.0.0.1:8000"}
 
