@@ -16,6 +16,7 @@ from turnover.runs import open_run
 from turnover.ui.terminal.app import make_app
 from turnover.ui.web.app import make_app as make_server
 
+
 @pytest.fixture(scope="module")
 def folder(report_run):
     return report_run.folder.path

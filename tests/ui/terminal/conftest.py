@@ -1,12 +1,12 @@
 """Small runs of every kind, made once, and the command line called in this process."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("typer", reason="needs the extra cli")
@@ -14,22 +14,24 @@ pytest.importorskip("sklearn", reason="needs the extra cli")
 
 from typer.testing import CliRunner
 
-from turnover.runs.config import RunConfig
-from turnover.runs.run import start_run
+from tests.ui.small_runs import SMALL, reviews
 from turnover.ui.terminal.app import make_app
 
-# Enough to learn rows by heart: of a network that knows nothing, the engine says that its scores are noise.
-SMALL: dict[str, Any] = {
-    "hidden": 64,
-    "replicas": 3,
-    "epochs": 12,
-    "batch_size": 16,
-    "learning_rate": 0.01,
-    "validation": 0.2,
-    "test": 0.2,
-}
 SMALL_OPTIONS = [part for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-GOOD, BAD = "fine lovely warm bright clever".split(), "dull awful cold grim clumsy".split()
+SAME = (
+    "run",
+    "reviews.csv",
+    "--text",
+    "text",
+    "--label",
+    "label",
+    *SMALL_OPTIONS,
+    "--seed",
+    "3",
+    "--no-balance",
+    "--out",
+    "RUN",
+)
 
 
 @dataclass(frozen=True)
@@ -80,80 +82,35 @@ def rejected(said: Said, *parts: str) -> None:
         assert part in message, message
 
 
-def reviews(rows: int = 60) -> str:
-    """Return a csv of short reviews; every tenth has another label than the true one."""
-    rng = np.random.default_rng(0)
-    lines = ["text,label,truth"]
-    for number in range(rows):
-        words = (GOOD, BAD)[number % 2]
-        truth, label = (("good", "bad")[(number % 2) ^ wrong] for wrong in (False, number % 10 == 9))
-        lines.append(f"a {rng.choice(words)} and {rng.choice(words)} film number {number},{label},{truth}")
-    return "\n".join(lines) + "\n"
+class _Runs(dict[str, Path]):
+    """Folders of finished runs by kind, each made when it is first asked for."""
 
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
 
-def table(rows: int = 60) -> str:
-    """Return a csv of numbers and a category; the label follows from them, but for every tenth row."""
-    rng = np.random.default_rng(0)
-    lines = ["size,color,kind"]
-    for number in range(rows):
-        size, color = rng.normal() + 2 * (number % 2), rng.choice(["red", "blue"])
-        large = bool(number % 2) ^ (number % 10 == 9)
-        lines.append(f"{size:.3f},{color},{'large' if large else 'small'}")
-    return "\n".join(lines) + "\n"
-
-
-def image_folder(folder: Path, rows: int = 40) -> Path:
-    """Write images of two classes, bright above or bright below; every tenth is in the wrong folder."""
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for number in range(rows):
-        pixels = rng.integers(0, 60, (8, 8), dtype=np.uint8)
-        pixels[slice(0, 4) if number % 2 else slice(4, 8)] += 150
-        above = bool(number % 2) ^ (number % 10 == 9)
-        file = folder / ("above" if above else "below") / f"{number}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(file)
-    return folder
+    def __missing__(self, kind: str) -> Path:
+        made = self._request.getfixturevalue(f"{kind}_run")
+        return self.setdefault(kind, made if isinstance(made, Path) else made.folder.path)
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of finished runs, by kind: text, table, image and lm. Tests must not change them."""
-    top = tmp_path_factory.mktemp("runs")
-    (top / "reviews.csv").write_text(reviews())
-    (top / "table.csv").write_text(table())
-    image_folder(top / "images")
-    rng = np.random.default_rng(0)
-    lines = [" ".join(rng.choice(GOOD + BAD + ["film", "and"], 12)) for _ in range(80)]
-    (top / "corpus.txt").write_text("\n".join(lines) + "\n")
-    settings = {
-        "text": RunConfig(str(top / "reviews.csv"), **SMALL),
-        "table": RunConfig(str(top / "table.csv"), label="kind", **SMALL),
-        "image": RunConfig(str(top / "images"), image_size=8, **SMALL),
-        "lm": RunConfig(str(top / "corpus.txt"), **SMALL),
-    }
-    for kind, config in settings.items():
-        start_run(config, top / kind)
-    return {kind: top / kind for kind in settings}
+def runs(request: pytest.FixtureRequest) -> _Runs:
+    """Folders of finished runs, by kind: text, group, table, image and lm. Tests must not change them."""
+    return _Runs(request)
 
 
-@pytest.fixture
-def text_run(runs: dict[str, Path]) -> Path:
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Said]:
+    """A folder with reviews.csv and the run RUN, made by the command line, and what that said."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "reviews.csv").write_text(reviews())
+    with contextlib.chdir(folder):
+        said = call_turnover(*SAME)
+    assert said.code == 0, said.err
+    return folder, said
+
+
+@pytest.fixture(scope="session")
+def text_run(finished: tuple[Path, Said]) -> Path:
     """The folder of a finished run on texts."""
-    return runs["text"]
-
-
-@pytest.fixture(scope="session")
-def group_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run whose instances are annotators; one of them has all labels wrong."""
-    top = tmp_path_factory.mktemp("groups")
-    lines = [line.split(",") for line in reviews(120).splitlines()[1:]]
-    swapped = {"good": "bad", "bad": "good"}
-    rows = [
-        f"{text},{swapped[truth] if number % 8 == 3 else truth},annotator {number % 8}"
-        for number, (text, _, truth) in enumerate(lines)
-    ]
-    (top / "groups.csv").write_text("\n".join(["text,label,who", *rows]) + "\n")
-    start_run(RunConfig(str(top / "groups.csv"), group="who", **SMALL), top / "run")
-    return top / "run"
+    return finished[0] / "RUN"

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, image_folder, rejected, reviews
+from tests.ui.small_runs import image_folder, reviews
+from tests.ui.terminal.conftest import SMALL_OPTIONS, rejected
 
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
@@ -35,7 +36,7 @@ def test_a_file_that_cannot_be_learned_from_is_refused_and_no_folder_is_made(tur
 
 
 def _corrupt_image(folder: Path) -> None:
-    (image_folder(folder / "images") / "above" / "1.png").write_bytes(b"no image at all")
+    (image_folder(folder / "images") / "lies" / "00.png").write_bytes(b"no image at all")
 
 
 def _nan_pixels(folder: Path) -> None:
@@ -69,7 +70,7 @@ REJECTED: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "a corrupt image": (
         _corrupt_image,
         "images --image-size 8",
-        ["1 image of 40", "above/1.png", "Replace or remove", "--skip-bad"],
+        ["1 image of 60", "lies/00.png", "Replace or remove", "--skip-bad"],
     ),
     "pixels that are NaN": (_nan_pixels, "images.npz", ["NaN or infinite (image 7)", "--skip-bad"]),
 }
@@ -96,7 +97,7 @@ def test_nan_and_missing_values_of_a_table_are_learned_from_and_noted(turnover_,
 
 def test_bad_rows_are_left_out_where_asked_for_and_a_replay_does_so_again(turnover_, tmp_path):
     (tmp_path / "data.csv").write_text(reviews() + ",good,good\na film,,good\n")
-    said = turnover_("run", "data.csv", "--skip-bad", *SMALL_OPTIONS, "--out", "RUN", "--json")
+    said = turnover_("run", "data.csv", "--skip-bad", *SMALL_OPTIONS, "--epochs", "2", "--out", "RUN", "--json")
     assert said.code == 0, said.err
     assert any("1 row without text in column 'text' skipped (line 62)" in note for note in said.data["notes"])
     assert sum(said.data["rows"].values()) == 60
@@ -174,7 +175,7 @@ DAMAGES = [
     ("text", "scores/mean.npz", HALF, "report RUN", AGAIN),
     ("image", "images.npz", HALF, "memorized RUN", AGAIN),
     ("text", "config.toml", HALF, "explain RUN --errors", "config.toml' is not TOML"),
-    ("lm", "model/0/weights.pt", HALF, "explain RUN --query film_and_dull_awful_cold_grim", AGAIN),
+    ("lm", "model/0/weights.pt", HALF, "explain RUN --query the_cat_saw", AGAIN),
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.ui.terminal.test_bad_input import rejected
+from tests.ui.terminal.conftest import rejected
 
 
 def test_the_cleaned_file_is_the_original_without_the_removed_lines(turnover_, text_run):
@@ -32,8 +32,6 @@ def test_removed_rows_are_listed_with_reasons_and_their_own_columns(turnover_, t
 
 
 def test_only_training_rows_are_removed(turnover_, text_run):
-    import numpy as np
-
     found = turnover_("cleanse", text_run, "--drop", "20%", "--out", "clean.csv", "--json").data
     splits = np.load(text_run / "splits.npy")
     assert all(splits[entry["row"]] == 0 for entry in found["removed"])
@@ -88,17 +86,17 @@ def test_a_folder_of_images_is_copied_without_the_removed_ones(turnover_, runs):
     gone = {entry["name"] for entry in found["removed"]}
     assert gone
     assert not left & gone
-    assert len(left) == 40 - len(gone) == found["cleaned_rows"]
+    assert len(left) == 60 - len(gone) == found["cleaned_rows"]
 
 
 def test_a_language_model_has_no_rows_to_drop(turnover_, runs):
     rejected(turnover_("cleanse", runs["lm"]), "language model", "turnover memorized")
 
 
-def test_a_group_goes_with_all_its_training_rows(turnover_, group_run):
-    found = turnover_("cleanse", group_run, "--drop", "1", "--out", "clean.csv", "--json").data
+def test_a_group_goes_with_all_its_training_rows(turnover_, runs):
+    found = turnover_("cleanse", runs["group"], "--drop", "1", "--out", "clean.csv", "--json").data
     assert len(found["removed"]) == 15
     assert [entry["rows"] for entry in found["dropped"]] == [15]
-    said = turnover_("cleanse", group_run, "--drop", "1", "--out", "clean.csv", "--force")
+    said = turnover_("cleanse", runs["group"], "--drop", "1", "--out", "clean.csv", "--force")
     assert "Most harmful groups" in said.words
     assert "Dropped: 15 rows of" in said.words

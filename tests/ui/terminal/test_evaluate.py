@@ -6,6 +6,8 @@ import pytest
 
 from tests.ui.terminal.conftest import rejected
 
+FEW = ("--subsets", "3", "--queries", "6")
+
 
 @pytest.fixture(scope="module")
 def run(runs, tmp_path_factory):
@@ -14,15 +16,15 @@ def run(runs, tmp_path_factory):
 
 
 def test_scores_are_compared_with_retraining_after_a_word_on_how_long_it_takes(turnover_, run):
-    said = turnover_("evaluate", run, "--subsets", "4", "--queries", "6")
+    said = turnover_("evaluate", run, *FEW)
     assert said.code == 0, said.err
-    assert "24 trainings of this run's network, about" in said.err
+    assert "22 trainings of this run's network, about" in said.err
     for part in ("LDS", "ceiling set by retraining noise", "predictions changed without 20 rows", "random rows"):
         assert part in said.words
 
 
 def test_json_has_every_figure_and_finished_trainings_are_not_run_again(turnover_, run):
-    asked = ("evaluate", run, "--subsets", "4", "--queries", "6", "--metrics", "lds", "--json")
+    asked = ("evaluate", run, *FEW, "--metrics", "lds", "--json")
     first, again = turnover_(*asked).data, turnover_(*asked).data
     assert -1 <= first["rows"][0]["lds"]["value"] <= 1
     assert [row["lds"] for row in again["rows"]] == [row["lds"] for row in first["rows"]]
@@ -30,7 +32,7 @@ def test_json_has_every_figure_and_finished_trainings_are_not_run_again(turnover
 
 
 def test_wrong_labels_that_are_known_are_counted(turnover_, run):
-    said = turnover_("evaluate", run, "--metrics", "self,mislabels", "--truth", "truth", "--queries", "6", "--json")
+    said = turnover_("evaluate", run, "--metrics", "self,mislabels", "--truth", "truth", *FEW, "--json")
     assert said.code == 0, said.err
     assert said.data["rows"][0]["mislabels_self"]["auc"] > 0.8
     assert "training" not in said.err  # none is needed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ui.terminal.test_bad_input import rejected
+from tests.ui.terminal.conftest import rejected
 
 
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
@@ -56,20 +56,20 @@ def test_a_training_row_is_shown_as_itself_among_its_reasons(turnover_, text_run
 
 
 def test_cells_of_a_table_are_given_by_name_and_missing_ones_are_told(turnover_, runs):
-    said = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2")
+    said = turnover_("explain", runs["table"], "--query", "weight=2.5", "-k", "2")
     assert said.code == 0, said.err
-    assert "treated as missing: color" in said.words
-    same = turnover_("explain", runs["table"], "--query", '{"size": 2.5}', "-k", "2", "--json").data["items"][0]
-    pairs = turnover_("explain", runs["table"], "--query", "size=2.5", "-k", "2", "--json").data["items"][0]
+    assert "treated as missing: <b>size</b>, color" in said.words
+    same = turnover_("explain", runs["table"], "--query", '{"weight": 2.5}', "-k", "2", "--json").data["items"][0]
+    pairs = turnover_("explain", runs["table"], "--query", "weight=2.5", "-k", "2", "--json").data["items"][0]
     assert same["probability"] == pairs["probability"]
 
 
 @pytest.mark.parametrize(
     ("query", "parts"),
     [
-        ("size=big", ["'big' in column 'size' must be a number", "leave it empty"]),
-        ('{"size": "big"}', ["'big' in column 'size' must be a number"]),
-        ("size=inf", ["'inf' in column 'size' must be finite"]),
+        ("weight=big", ["'big' in column 'weight' must be a number", "leave it empty"]),
+        ('{"weight": "big"}', ["'big' in column 'weight' must be a number"]),
+        ("weight=inf", ["'inf' in column 'weight' must be finite"]),
     ],
 )
 def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing(turnover_, runs, query, parts):
@@ -77,10 +77,10 @@ def test_a_word_in_a_column_of_numbers_is_refused_rather_than_counted_as_missing
 
 
 def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
-    said = turnover_("explain", runs["table"], "--query", "size=?, color=purple", "-k", "2", "--json")
+    said = turnover_("explain", runs["table"], "--query", "weight=?, color=purple, <b>size</b>=1", "-k", "2", "--json")
     assert said.code == 0, said.err
     assert said.data["note"] == (
-        "Not given, and treated as missing: size. Not seen in training, and treated as other: 'purple' in color."
+        "Not given, and treated as missing: weight. Not seen in training, and treated as other: 'purple' in color."
     )
 
 
@@ -93,15 +93,15 @@ def test_that_nothing_is_significant_beside_small_errors_is_explained(turnover_,
 
 
 def test_an_image_is_drawn_and_explained(turnover_, runs):
-    image = runs["image"].parent / "images" / "above" / "1.png"
+    image = runs["image"].parent / "bars" / "stands" / "01.png"
     said = turnover_("explain", runs["image"], "--image", image, "-k", "2")
     assert said.code == 0, said.err
-    assert "▓" in said.out
-    assert "1.png" in said.words
+    assert "█" in said.out
+    assert "01.png" in said.words
 
 
 def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_first(turnover_, runs):
-    said = turnover_("explain", runs["lm"], "--query", "film and dull awful cold grim", "-k", "2", "--json")
+    said = turnover_("explain", runs["lm"], "--query", "the cat saw", "-k", "2", "--json")
     assert said.code == 0, said.err
     assert len(said.data["next_words"]) == 5
     reasons = said.data["items"][0]["supporting"]
@@ -140,19 +140,19 @@ def test_a_file_that_is_no_image_is_told(turnover_, runs, tmp_path):
 
 
 def test_a_column_that_the_run_does_not_know_is_told(turnover_, runs):
-    rejected(turnover_("explain", runs["table"], "--query", "weight=3"), "'weight'", "'size', 'color'")
+    rejected(turnover_("explain", runs["table"], "--query", "width=3"), "'width'", "'color', 'weight'")
     rejected(turnover_("explain", runs["table"], "--query", "{size"), "is not JSON")
     rejected(turnover_("explain", runs["table"], "--query", "nothing"), "no column")
 
 
 def test_a_language_model_needs_as_many_words_as_it_reads(turnover_, runs):
-    rejected(turnover_("explain", runs["lm"], "--query", "film"), "Give more words")
+    rejected(turnover_("explain", runs["lm"], "--query", "cat"), "Give more words")
     rejected(turnover_("explain", runs["lm"], "--errors"), "--query")
 
 
-def test_supporting_groups_are_named(turnover_, group_run):
-    said = turnover_("explain", group_run, "--query", "a lovely and warm film", "-k", "2")
+def test_supporting_groups_are_named(turnover_, runs):
+    said = turnover_("explain", runs["group"], "--query", "a lovely and warm film", "-k", "2")
     assert said.code == 0, said.err
     assert "annotator" in said.words
-    found = turnover_("explain", group_run, "--row", "0", "-k", "2", "--json").data["items"][0]
+    found = turnover_("explain", runs["group"], "--row", "0", "-k", "2", "--json").data["items"][0]
     assert all(reason["group"].startswith("annotator") for reason in found["supporting"])

@@ -1,6 +1,6 @@
 """`turnover memorized`: histogram, likely label errors, near-duplicates; colored text of a language model."""
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS
+import numpy as np
 
 
 def test_the_histogram_and_likely_label_errors_are_shown(turnover_, text_run):
@@ -20,8 +20,6 @@ def test_json_has_rows_by_number_and_labels_by_name(turnover_, text_run):
 
 
 def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
-    import numpy as np
-
     found = turnover_("memorized", text_run, "--json").data
     wrong = {row for row in range(9, 60, 10) if np.load(text_run / "splits.npy")[row] == 0}
     assert wrong
@@ -33,18 +31,10 @@ def test_images_are_drawn_beside_their_labels(turnover_, runs):
     assert said.code == 0, said.err
 
 
-def test_a_language_model_shows_passages(turnover_, runs):
+def test_a_language_model_shows_passages_without_obeying_them(turnover_, runs):
     said = turnover_("memorized", runs["lm"], "--most", "2")
     assert said.code == 0, said.err
     assert "from word" in said.words
     assert len(turnover_("memorized", runs["lm"], "--most", "2", "--json").data["passages"]) == 2
-
-
-def test_nothing_in_a_text_is_a_command_to_the_terminal(turnover_, tmp_path):
-    lines = [f"line {number} has \x1b[2Jhidden and {number * 7 % 11} more words" for number in range(80)]
-    (tmp_path / "book.txt").write_text("\n".join(lines) + "\n")
-    said = turnover_("run", "book.txt", *SMALL_OPTIONS, "--out", "RUN", "--json")
-    assert said.code == 0, said.err
-    shown = turnover_("memorized", "RUN", "--most", "1")
-    assert "hidden" in shown.out
-    assert "\x1b" not in shown.out
+    assert "name" in said.words
+    assert "\x1b" not in said.out  # which stands in the text: nothing there is a command to the terminal

@@ -1,6 +1,5 @@
 """`turnover run`: from a file to a report; replayed, resumed, rejected."""
 
-import contextlib
 import io
 import json
 from pathlib import Path
@@ -9,15 +8,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.ui.terminal.conftest import SMALL_OPTIONS, call_turnover, rejected, reviews
+from tests.ui.small_runs import reviews
+from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejected
 from turnover.runs.config import RunConfig
 from turnover.runs.run import open_run
 from turnover.ui.terminal.finished_run import print_next, took
 from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
-
-COLUMNS = ("--text", "text", "--label", "label")
-SAME = ("run", "reviews.csv", *COLUMNS, *SMALL_OPTIONS, "--seed", "3", "--no-balance", "--out", "RUN")
 
 
 @pytest.fixture
@@ -25,17 +22,6 @@ def csv(tmp_path):
     file = tmp_path / "reviews.csv"
     file.write_text(reviews())
     return file
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A folder with reviews.csv and the run RUN, made once by the command line, and what that said."""
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "reviews.csv").write_text(reviews())
-    with contextlib.chdir(folder):
-        said = call_turnover(*SAME)
-    assert said.code == 0, said.err
-    return folder, said
 
 
 def test_a_run_ends_with_accuracy_findings_a_report_and_what_to_type_next(finished):

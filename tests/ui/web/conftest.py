@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("fastapi", reason="fastapi is missing: pip install 'turnover
 
 from fastapi.testclient import TestClient
 
-from turnover.runs import open_run
+from turnover.runs import Run, open_run
 from turnover.ui.web.app import make_app
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -27,36 +28,41 @@ def until_ready(client: Any) -> None:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestClient]]:
-    """A function that serves a run by its name and returns a client; marks are forgotten at the end."""
-    open_clients: list[TestClient] = []
-    files: list[Path] = []
+    """A function that serves a run by its name, by a server of its own, and returns a client."""
+    with ExitStack() as stack:
 
-    def serve(name: str, *, ready: bool = True, headers: dict[str, str] | None = None, **options: Any) -> TestClient:
-        run = open_run(request.getfixturevalue(f"{name}_run").folder.path)
-        client = TestClient(make_app(run, **options), base_url=ADDRESS, headers=headers)
-        client.__enter__()
-        open_clients.append(client)
-        files.append(run.folder.path / "marks.json")
+        def serve(name: str, *, ready: bool = True, **options: Any) -> TestClient:
+            return stack.enter_context(_client(request.getfixturevalue(f"{name}_run"), ready=ready, **options))
+
+        yield serve
+
+
+@pytest.fixture(scope="session")
+def shared_client() -> Iterator[Callable[[Run], TestClient]]:
+    """A function that returns the one client of a run which most tests share: a model takes a while to load."""
+    with ExitStack() as stack:
+        yield cache(lambda run: stack.enter_context(_client(run)))
+
+
+def _shared(name: str) -> Callable[..., Iterator[TestClient]]:
+    def fixture(request: pytest.FixtureRequest, shared_client: Callable[[Run], TestClient]) -> Iterator[TestClient]:
+        client = shared_client(request.getfixturevalue(f"{name}_run"))
+        yield client
+        marks = client.app.state.site.marks  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue]
+        for row in list(marks.rows):
+            marks.remove(row)
+
+    return pytest.fixture(name=f"{name}s")(fixture)
+
+
+# Clients of runs; what a test marks is forgotten at its end.
+texts, groups, adapters, images, tables = map(_shared, ("text", "group", "adapter", "image", "table"))
+
+
+@contextmanager
+def _client(run: Run, *, ready: bool = True, **options: Any) -> Iterator[TestClient]:
+    with TestClient(make_app(open_run(run.folder.path), **options), base_url=ADDRESS) as client:
         if ready:
             until_ready(client)
-        return client
-
-    yield serve
-    for client in open_clients:
-        client.__exit__(None, None, None)
-    for file in files:
-        file.unlink(missing_ok=True)
-
-
-def _client_of(name: str) -> Callable[..., Iterator[TestClient]]:
-    def fixture(request: pytest.FixtureRequest) -> Iterator[TestClient]:
-        run = open_run(request.getfixturevalue(f"{name}_run").folder.path)
-        with TestClient(make_app(run), base_url=ADDRESS) as client:
-            until_ready(client)
-            yield client
-
-    return pytest.fixture(scope="module", name=f"{name}s")(fixture)
-
-
-# Clients for tests that mark nothing.
-texts, images, tables = map(_client_of, ("text", "image", "table"))
+        yield client
+    (run.folder.path / "marks.json").unlink(missing_ok=True)

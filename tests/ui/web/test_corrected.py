@@ -115,22 +115,20 @@ def test_marks_of_rows_in_other_files_are_counted_and_not_mixed_in(tmp_path):
     assert "book" not in found.content.decode()
 
 
-def test_images_get_a_csv_of_names_and_labels(served, image_run):
-    client = served("image")
+def test_images_get_a_csv_of_names_and_labels(images, image_run):
     row = int(image_run.places("train")[0])
     label = image_run.label_names[1 - image_run.rows.labels[row]]
-    client.put(f"/api/marks/{row}", json={"label": label})
-    answer = client.get("/api/corrected")
+    images.put(f"/api/marks/{row}", json={"label": label})
+    answer = images.get("/api/corrected")
     assert "bars-corrected.csv" in answer.headers["content-disposition"]
     lines = list(csv.reader(io.StringIO(answer.text)))
     assert len(lines) == 61
     assert any(image_run.rows.names[row] in line and label in line for line in lines)
 
 
-def test_the_file_is_downloaded_and_never_shown(served):
-    client = served("text")
-    client.put("/api/marks/3", json={"label": None})
-    answer = client.get("/corrected")
+def test_the_file_is_downloaded_and_never_shown(texts):
+    texts.put("/api/marks/3", json={"label": None})
+    answer = texts.get("/corrected")
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.text.count("\n") == 160

@@ -62,8 +62,7 @@ def test_a_body_that_trickles_in_is_given_up():
     assert raised.value.status_code == 408
 
 
-def test_an_upload_that_is_too_large_gets_a_sentence(served):
-    client = served("image")
-    answer = client.post("/api/explain/image", files={"image": b"x" * (UPLOAD_BYTES + 2**20)})
+def test_an_upload_that_is_too_large_gets_a_sentence(images):
+    answer = images.post("/api/explain/image", files={"image": b"x" * (UPLOAD_BYTES + 2**20)})
     assert answer.status_code == 413
     assert "scaled down" in answer.json()["detail"]

@@ -9,9 +9,8 @@ from turnover.errors import RunError
 from turnover.ui.web.corrections import MarkBook
 
 
-def test_a_mark_is_kept_in_the_run_folder_and_found_again_by_the_next_server(served, text_run):
-    first = served("text")
-    mark = first.put("/api/marks/3", json={"label": GOOD}).json()
+def test_a_mark_is_kept_in_the_run_folder_and_found_again_by_the_next_server(texts, served, text_run):
+    mark = texts.put("/api/marks/3", json={"label": GOOD}).json()
     assert (mark["row"], mark["label"], mark["given"], mark["name"]) == (3, GOOD, BAD, "line 5")
     kept = json.loads((text_run.folder.path / "marks.json").read_text(encoding="utf-8"))
     assert kept["marks"][0]["label"] == GOOD
@@ -20,22 +19,20 @@ def test_a_mark_is_kept_in_the_run_folder_and_found_again_by_the_next_server(ser
     assert again.get("/api/rows/3").json()["mark"] == mark
 
 
-def test_a_later_mark_replaces_an_earlier_one_and_can_be_taken_back(served):
-    client = served("text")
-    client.put("/api/marks/3", json={"label": GOOD})
-    client.put("/api/marks/3", json={"label": None})
-    marks = client.get("/api/marks").json()["marks"]
+def test_a_later_mark_replaces_an_earlier_one_and_can_be_taken_back(texts):
+    texts.put("/api/marks/3", json={"label": GOOD})
+    texts.put("/api/marks/3", json={"label": None})
+    marks = texts.get("/api/marks").json()["marks"]
     assert [mark["label"] for mark in marks] == [None]
-    assert client.delete("/api/marks/3").status_code == 204
-    assert client.get("/api/marks").json() == {"marks": []}
-    assert client.delete("/api/marks/3").status_code == 404
+    assert texts.delete("/api/marks/3").status_code == 204
+    assert texts.get("/api/marks").json() == {"marks": []}
+    assert texts.delete("/api/marks/3").status_code == 404
 
 
-def test_marks_of_unknown_rows_and_labels_are_refused(served):
-    client = served("text")
-    assert "no label 'neutral'" in client.put("/api/marks/3", json={"label": "neutral"}).json()["detail"]
-    assert "no row 160" in client.put("/api/marks/160", json={"label": GOOD}).json()["detail"]
-    assert client.put("/api/marks/3", json={}).status_code == 422
+def test_marks_of_unknown_rows_and_labels_are_refused(texts):
+    assert "no label 'neutral'" in texts.put("/api/marks/3", json={"label": "neutral"}).json()["detail"]
+    assert "no row 160" in texts.put("/api/marks/160", json={"label": GOOD}).json()["detail"]
+    assert texts.put("/api/marks/3", json={}).status_code == 422
 
 
 @pytest.mark.parametrize(

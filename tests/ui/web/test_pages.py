@@ -150,24 +150,23 @@ def test_the_page_offers_errors_to_begin_with(texts, text_run):
         assert row not in text_run.places("train")
 
 
-def test_a_row_is_marked_and_the_file_downloaded_by_plain_forms(served, text_run):
-    client = served("text")
+def test_a_row_is_marked_and_the_file_downloaded_by_plain_forms(texts, text_run):
     row = int(text_run.places("train")[0])
     given, right = text_run.rows.labels[row], text_run.label_names[1 - text_run.rows.labels[row]]
-    page = Page(client.get("/", params={"row": row}).text)
+    page = Page(texts.get("/", params={"row": row}).text)
     assert {"name": "row", "type": "hidden", "value": str(row)} in page.all("input")
-    answer = client.post("/marks", data={"row": row, "label": right, "action": "mark", "back": "/marks"}, headers=OWN)
+    answer = texts.post("/marks", data={"row": row, "label": right, "action": "mark", "back": "/marks"}, headers=OWN)
     assert answer.status_code == 200
     assert right in Page(answer.text).text
-    assert client.get("/").text.count("data-marks>1<") == 1
+    assert texts.get("/").text.count("data-marks>1<") == 1
     before = (text_run.folder.path.parent / "reviews.csv").read_text().splitlines()
-    after = client.get("/corrected").text.splitlines()
+    after = texts.get("/corrected").text.splitlines()
     changed = [place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     assert changed == [row + 1]
     assert before[row + 1].endswith(text_run.label_names[given])
     assert after[row + 1].endswith(right)
-    client.post("/marks", data={"row": row, "action": "unmark"}, headers=OWN)
-    assert client.get("/api/marks").json() == {"marks": []}
+    texts.post("/marks", data={"row": row, "action": "unmark"}, headers=OWN)
+    assert texts.get("/api/marks").json() == {"marks": []}
 
 
 def test_an_image_is_sent_by_a_plain_form(images):

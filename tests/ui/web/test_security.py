@@ -36,19 +36,18 @@ def test_every_answer_forbids_scripts_and_frames_from_elsewhere(texts, path):
     assert "server" not in headers
 
 
-def test_the_report_may_run_its_own_scripts_but_in_an_origin_of_its_own(served, text_run):
+def test_the_report_may_run_its_own_scripts_but_in_an_origin_of_its_own(texts, text_run):
     text_run.folder.report.write_text("<!doctype html><title>report</title>")
     try:
-        client = served("text")
-        assert 'href="/report"' in client.get("/").text
-        policy = client.get("/report").headers["content-security-policy"]
+        assert 'href="/report"' in texts.get("/").text
+        policy = texts.get("/report").headers["content-security-policy"]
     finally:
         text_run.folder.report.unlink()
     assert policy.startswith("sandbox allow-scripts")
     assert "allow-same-origin" not in policy
     assert "default-src 'none'" in policy
-    assert client.get("/report").status_code == 404
-    assert 'href="/report"' not in client.get("/").text
+    assert texts.get("/report").status_code == 404
+    assert 'href="/report"' not in texts.get("/").text
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])
@@ -125,27 +124,25 @@ def test_forms_of_other_pages_change_nothing(texts, headers):
 
 
 @pytest.mark.parametrize("headers", [{"Origin": OWN}, {"Sec-Fetch-Site": "same-origin"}])
-def test_forms_of_our_own_page_do(served, headers):
-    client = served("text")
-    answer = client.post("/marks", data={"row": 1, "label": "good"}, headers=headers, follow_redirects=False)
+def test_forms_of_our_own_page_do(texts, headers):
+    answer = texts.post("/marks", data={"row": 1, "label": "good"}, headers=headers, follow_redirects=False)
     assert answer.status_code == 303
-    assert len(client.get("/api/marks").json()["marks"]) == 1
+    assert len(texts.get("/api/marks").json()["marks"]) == 1
 
 
-def test_programs_may_send_json_without_an_origin_but_not_with_another(served):
-    client = served("text")
-    assert client.put("/api/marks/1", json={"label": "good"}).status_code == 200
+def test_programs_may_send_json_without_an_origin_but_not_with_another(texts):
+    assert texts.put("/api/marks/1", json={"label": "good"}).status_code == 200
     elsewhere = {"Origin": "http://evil.example"}
-    assert client.put("/api/marks/2", json={"label": "good"}, headers=elsewhere).status_code == 403
-    assert client.delete("/api/marks/1", headers=elsewhere).status_code == 403
-    assert client.post("/api/explain", json={"row": 1}, headers=elsewhere).status_code == 403
+    assert texts.put("/api/marks/2", json={"label": "good"}, headers=elsewhere).status_code == 403
+    assert texts.delete("/api/marks/1", headers=elsewhere).status_code == 403
+    assert texts.post("/api/explain", json={"row": 1}, headers=elsewhere).status_code == 403
 
 
 @pytest.mark.parametrize(
     "back", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", ""]
 )
-def test_after_marking_nobody_is_sent_elsewhere(served, back):
-    answer = served("text").post(
+def test_after_marking_nobody_is_sent_elsewhere(texts, back):
+    answer = texts.post(
         "/marks", data={"row": 1, "label": "good", "back": back}, headers={"Origin": OWN}, follow_redirects=False
     )
     assert answer.headers["location"] in ("/", "/marks")
