@@ -1,5 +1,7 @@
 """The pages for people: they work as plain forms, and faster with their script."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -16,7 +18,7 @@ from turnover.ui.html import asset
 
 from .answering import PREDICTED
 from .api import corrected_response, image_response, put_mark
-from .api_page import operations, schemas
+from .api_page import own_schemas
 from .inputs import as_cells, checked_values, columns_of
 from .responses import NotReadyError, render
 from .security import REPORT_POLICY
@@ -35,23 +37,15 @@ def make_pages(site: Site) -> APIRouter:
     """Return the routes of the pages."""
     pages = APIRouter(include_in_schema=False)
 
-    @pages.get("/")
+    @pages.api_route("/", methods=["GET", "POST"])
     async def ask(request: Request) -> Response:
-        return await _ask_page(site, request, dict(request.query_params))
+        async with _fields_of(request) as fields:
+            return await _ask_page(site, request, fields)
 
-    @pages.post("/")
-    async def ask_by_form(request: Request) -> Response:
-        async with request.form(max_files=1, max_fields=2000) as form:
-            return await _ask_page(site, request, form)
-
-    @pages.get("/answer")
+    @pages.api_route("/answer", methods=["GET", "POST"])
     async def answer(request: Request) -> Response:
-        return await _answer_part(site, request, dict(request.query_params))
-
-    @pages.post("/answer")
-    async def answer_by_form(request: Request) -> Response:
-        async with request.form(max_files=1, max_fields=2000) as form:
-            return await _answer_part(site, request, form)
+        async with _fields_of(request) as fields:
+            return _render(site, request, "answer.html", answer=await _answered(site, fields), back=_back(request))
 
     @pages.get("/rows")
     def rows(
@@ -117,10 +111,7 @@ def make_pages(site: Site) -> APIRouter:
     def api(request: Request) -> Response:
         openapi = request.app.openapi()
         address = str(request.base_url).rstrip("/")
-        return _render(
-            site, request, "api.html", operations=operations(openapi, address), schemas=schemas(openapi),
-            address=address,
-        )  # fmt: skip
+        return _render(site, request, "api.html", openapi=openapi, schemas=own_schemas(openapi), address=address)
 
     @pages.get("/report")
     def report() -> Response:
@@ -151,6 +142,21 @@ def make_pages(site: Site) -> APIRouter:
 Fields = dict[str, str] | FormData
 
 
+@asynccontextmanager
+async def _fields_of(request: Request) -> AsyncIterator[Fields]:
+    """Give what was asked in the address, or by a form."""
+    if request.method == "POST":
+        async with request.form(max_files=1, max_fields=2000) as form:
+            yield form
+    else:
+        yield dict(request.query_params)
+
+
+def _back(request: Request) -> str:
+    """Return where to go on after a mark: the page with the same question, where its address holds it."""
+    return f"/?{request.url.query}" if request.method == "GET" else "/marks"
+
+
 async def _ask_page(site: Site, request: Request, fields: Fields) -> Response:
     """Return the page to ask on, with the answer where something was asked."""
     answer, problem, status, retry = None, None, 200, None
@@ -168,17 +174,9 @@ async def _ask_page(site: Site, request: Request, fields: Fields) -> Response:
     return _render(
         site, request, "ask.html", status=status, answer=answer, problem=problem, retry=retry, values=values,
         examples_of=str(fields.get("examples_of", PREDICTED)), errors=[site.browsing.row(int(row)) for row in errors],
-        back=f"/?{request.url.query}" if request.method == "GET" else "/marks",
-        columns=columns_of(site.run) if site.run.kind == "table" else (),
+        back=_back(request), columns=columns_of(site.run) if site.run.kind == "table" else (),
         prefix=_PREFIX, most_letters=MOST_LETTERS,
     )  # fmt: skip
-
-
-async def _answer_part(site: Site, request: Request, fields: Fields) -> Response:
-    answer = await _answered(site, fields)
-    # The page is asked for with the same fields.
-    back = f"/?{request.url.query}" if request.method == "GET" else "/marks"
-    return _render(site, request, "answer.html", answer=answer, back=back)
 
 
 async def _answered(site: Site, fields: Fields) -> Answer:

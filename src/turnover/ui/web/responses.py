@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from turnover.errors import TurnOverError
 from turnover.ui.html import environment
 
+from .api_page import body_words, curl, returns_words, type_words
 from .work_queue import QueueFullError, TooSlowError
 
 if TYPE_CHECKING:
@@ -69,24 +70,15 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def of_request(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(request, 422, "; ".join(_told(one) for one in error.errors()) + ".")
+        return problem_response(request, 422, "; ".join(_field_problem(one) for one in error.errors()) + ".")
 
-    @app.exception_handler(TurnOverError)
-    def of_values(request: Request, error: TurnOverError) -> Response:
-        return problem_response(request, 422, str(error))
+    def of_known_kind(request: Request, error: Exception) -> Response:
+        status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+        headers = {"Retry-After": str(_RETRY_SECONDS)} if status == 503 else None
+        return problem_response(request, status, str(error), headers)
 
-    @app.exception_handler(QueueFullError)
-    def of_full_queue(request: Request, error: QueueFullError) -> Response:
-        sentence = "too many requests are waiting. Try again in a few seconds."
-        return problem_response(request, 503, sentence, {"Retry-After": str(_RETRY_SECONDS)})
-
-    @app.exception_handler(NotReadyError)
-    def of_start(request: Request, error: NotReadyError) -> Response:
-        return problem_response(request, 503, str(error), {"Retry-After": str(_RETRY_SECONDS)})
-
-    @app.exception_handler(TooSlowError)
-    def of_slow_answer(request: Request, error: TooSlowError) -> Response:
-        return problem_response(request, 504, "the model did not answer in time. Try again, or send a shorter text.")
+    for kind in _STATUSES:
+        app.add_exception_handler(kind, of_known_kind)
 
     @app.exception_handler(Exception)
     def of_our_own(request: Request, error: Exception) -> Response:
@@ -95,9 +87,10 @@ def handle_problems(app: FastAPI) -> None:
 
 
 _PLAIN = ("Not Found", "Method Not Allowed")
+_STATUSES = {TurnOverError: 422, QueueFullError: 503, NotReadyError: 503, TooSlowError: 504}
 
 
-def _told(error: Mapping[str, object]) -> str:
+def _field_problem(error: Mapping[str, object]) -> str:
     place = error.get("loc")
     names = [str(part) for part in place if part not in ("body", "query", "path")] if isinstance(place, tuple) else []
     return f"{'.'.join(names) or 'the request'}: {error.get('msg')}"
@@ -105,4 +98,6 @@ def _told(error: Mapping[str, object]) -> str:
 
 @cache
 def _templates() -> "jinja2.Environment":
-    return environment("turnover.ui.web")
+    env = environment("turnover.ui.web")
+    env.filters |= {filter.__name__: filter for filter in (body_words, curl, returns_words, type_words)}
+    return env

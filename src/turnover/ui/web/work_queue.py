@@ -13,9 +13,15 @@ T = TypeVar("T")
 class QueueFullError(Exception):
     """So many requests wait that another would wait too long."""
 
+    def __init__(self) -> None:
+        super().__init__("too many requests are waiting. Try again in a few seconds.")
+
 
 class TooSlowError(Exception):
     """The answer did not come in time."""
+
+    def __init__(self) -> None:
+        super().__init__("the model did not answer in time. Try again, or send a shorter text.")
 
 
 class WorkQueue:
