@@ -49,8 +49,8 @@ def _shared(name: str) -> Callable[..., Iterator[TestClient]]:
         client = shared_client(request.getfixturevalue(f"{name}_run"))
         yield client
         marks = client.app.state.site.marks  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue]
-        for row in list(marks.rows):
-            marks.remove(row)
+        for mark in marks.all:
+            marks.remove(mark.row)
 
     return pytest.fixture(name=f"{name}s")(fixture)
 

@@ -10,7 +10,7 @@ Everything here needs the extra `serve`, except `serving.py`, which says so wher
 | `security.py` | which requests are answered: token, host, origin, size, time; headers |
 | `work_queue.py` | one worker for the model; requests wait in a bounded queue, with a timeout |
 | `shapes.py` | what goes over the wire, as pydantic models |
-| `answering.py`, `behind.py` | from a value to a prediction; from a prediction to the training rows behind it |
+| `answering.py` | from a value to a prediction and the training rows behind it |
 | `inputs.py` | what a user typed, edited or sent, checked |
 | `browsing.py` | rows as pages show them, likely label errors, wrong predictions |
 | `corrections.py` | rows marked as wrong; the original file with their labels corrected |

@@ -7,10 +7,11 @@ import numpy as np
 
 from turnover.applications import Predictions, label_error_order
 from turnover.errors import DataFileError
-from turnover.runs import SPLITS, Run, label_text
+from turnover.runs import SPLITS, Run
 from turnover.scores import OutOfSample
 
 from .corrections import MarkBook
+from .inputs import as_cells
 from .shapes import Cell, Row
 
 Order = Literal["label_errors", "errors", "file"]
@@ -68,22 +69,14 @@ class Browsing:
             split=str(examples.splits[row]),  # pyright: ignore[reportArgumentType]
             label=examples.label(row),
             text=examples.values[row] if examples.kind == "text" else None,
-            cells=self.cells(row),
+            cells=self._cells(row),
             image=f"/rows/{row}/image.png" if examples.kind == "image" else None,
             group=examples.groups[row] if examples.groups else None,
             mark=self._marks.get(row),
             **(self._prediction(row) if with_prediction else {}),
         )
 
-    def cells(self, row: int) -> list[Cell]:
-        """Return the feature columns of a row of a table."""
-        if self._examples.kind != "table":
-            return []
-        return [Cell(name=name, value=label_text(value)) for name, value in self._examples.value(row).items()]
-
-    def listed(
-        self, *, order: Order = "label_errors", split: str = "", label: str = "", words: str = "", marked: bool = False
-    ) -> np.ndarray:
+    def listed(self, *, order: Order = "label_errors", split: str = "", label: str = "", words: str = "") -> np.ndarray:
         """Return the numbers of the rows that fit a filter; "" as split, label or words is any.
 
         Likely label errors come first, or only errors, the most confident first, or rows as in the file.
@@ -96,8 +89,6 @@ class Browsing:
             rows = rows[self._examples.splits[rows] == split]
         if label:
             rows = rows[self._examples.labels[rows] == self.label_number(label)]
-        if marked:
-            rows = rows[np.isin(rows, self._marks.rows)]
         sought = words.strip().casefold()
         return rows if not sought else rows[[sought in self._searched(row) for row in rows.tolist()]]
 
@@ -119,8 +110,11 @@ class Browsing:
             probabilities[label] = -1
         return fields | ({"suggested": names[int(probabilities.argmax())]} if len(names) > 1 else {})
 
+    def _cells(self, row: int) -> list[Cell]:
+        return as_cells(self._examples.value(row)) if self._examples.kind == "table" else []
+
     def _searched(self, row: int) -> str:
         kind = self._examples.kind
         if kind == "table":
-            return " ".join(cell.value for cell in self.cells(row)).casefold()
+            return " ".join(cell.value for cell in self._cells(row)).casefold()
         return (self._examples.values if kind == "text" else self._examples.names)[row].casefold()

@@ -50,11 +50,6 @@ class MarkBook:
         """Return all marks, the latest first."""
         return list(self._marks.values())[::-1]
 
-    @property
-    def rows(self) -> Sequence[int]:
-        """Return the numbers of the marked rows."""
-        return list(self._marks)
-
     def __len__(self) -> int:
         """Return how many rows are marked."""
         return len(self._marks)
@@ -107,28 +102,31 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedF
     """
     own = [mark for mark in marks if rows.own[mark.row]]
     labels = {mark.row: _value_of(rows, mark.label) for mark in own if mark.label is not None}
-    removed = {mark.row for mark in own if mark.label is None}
-    ending = Path(source).suffix.lower()
-    told: dict[str, Any] = {"changed": len(labels), "removed": len(removed), "elsewhere": len(marks) - len(own)}
-    stem = Path(source).stem or "data"
+    removed = [mark.row for mark in own if mark.label is None]
+    ending, column = Path(source).suffix.lower(), rows.label_column
     table = same_table(rows, source, [mark.row for mark in own]) if rows.kind != "image" else None
+    written = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
+    note = ""
     if table is None:
-        ending = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
-        note = "" if rows.kind == "image" else f"{source!r} is missing or was changed: this is what the run kept."
-        content = table_bytes(_corrected_frame(rows, labels, removed), ending)
-        return CorrectedFile(f"{stem}-corrected{ending}", content, note=note, **told)
-    name = f"{stem}-corrected{ending if ending in WRITABLE else '.csv'}"
-    by_number = {rows.origins[row]: value for row, value in labels.items()}
-    gone = {rows.origins[row] for row in removed}
-    if ending in (*_SEPARATED, *_JSON_LINES) and text_encoding(Path(source)) != "utf-16":
-        return CorrectedFile(name, _corrected_lines(Path(source), table, rows.label_column, by_number, gone), **told)
-    frame = table.frame.copy()
-    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
-    frame[rows.label_column] = frame[rows.label_column].astype(object)
-    for number, value in by_number.items():
-        frame.loc[places[number], rows.label_column] = value
-    stays = np.array([number not in gone for number in table.numbers])
-    return CorrectedFile(name, table_bytes(_taken(frame, stays), Path(name).suffix), **told)
+        frame, stays, places = _kept_frame(rows), rows.own, {mark.row: mark.row for mark in own}
+        if rows.kind != "image":
+            note = f"{source!r} is missing or was changed: this is what the run kept."
+    else:
+        by_number: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
+        frame, stays = table.frame, np.ones(len(table.frame), bool)
+        places = {mark.row: by_number[rows.origins[mark.row]] for mark in own}
+    stays[[places[row] for row in removed]] = False
+    values = {places[row]: value for row, value in labels.items()}
+    if table is not None and ending in (*_SEPARATED, *_JSON_LINES) and text_encoding(Path(source)) != "utf-16":
+        content = _corrected_lines(Path(source), table, column, values, stays)
+    else:
+        frame = frame.astype({column: object})
+        for place, value in values.items():
+            frame.loc[place, column] = value
+        # A column whose values are all numbers is one of numbers again.
+        content = table_bytes(frame.iloc[np.flatnonzero(stays)].infer_objects(), written)
+    name = f"{Path(source).stem or 'data'}-corrected{written}"
+    return CorrectedFile(name, content, len(labels), len(removed), len(marks) - len(own), note)
 
 
 def _mark(run: Run, row: int, label: str | None, time: str) -> Mark:
@@ -167,39 +165,27 @@ def _value_of(rows: Rows, label: str) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _corrected_frame(rows: Rows, labels: dict[int, Any], removed: set[int]) -> "pd.DataFrame":
-    """Return what the run kept of the data itself, corrected."""
-    stays = rows.own
-    stays[list(removed)] = False
-    frame = rows.frame.copy()
-    if rows.label_column in frame.columns:
-        frame[rows.label_column] = frame[rows.label_column].astype(object)
-    else:
-        frame[rows.label_column] = [rows.label_names[number] if number >= 0 else "" for number in rows.labels]
-    for row, value in labels.items():
-        frame.loc[row, rows.label_column] = value
-    return _taken(frame, stays)
+def _kept_frame(rows: Rows) -> "pd.DataFrame":
+    """Return what the run kept of the data, with a column of labels."""
+    if rows.label_column in rows.frame.columns:
+        return rows.frame
+    return rows.frame.assign(
+        **{rows.label_column: [rows.label_names[number] if number >= 0 else "" for number in rows.labels]}
+    )
 
 
-def _taken(frame: "pd.DataFrame", stays: np.ndarray) -> "pd.DataFrame":
-    """Return some rows; a column whose values are all numbers is one of numbers again."""
-    return frame.iloc[np.flatnonzero(stays)].infer_objects()
-
-
-def _corrected_lines(path: Path, table: Table, column: str, labels: dict[Any, Any], gone: set[Any]) -> bytes:
+def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, Any], stays: np.ndarray) -> bytes:
     """Return a file in which only the lines of marked rows differ; a row goes up to the first line of the next."""
-    encoding = text_encoding(path)
     lines = path.read_bytes().splitlines(keepends=True)
     starts = [number - 1 for number in table.numbers]
-    rewrite = _json_line if path.suffix.lower() in _JSON_LINES else _separated_line(path, table, column, encoding)
+    rewrite = _json_line if path.suffix.lower() in _JSON_LINES else _separated_line(path, table, column)
     parts = [b"".join(lines[: starts[0]])]
     for place, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
         written = b"".join(lines[start:end])
-        number = table.numbers[place]
-        if number in labels:
+        if place in values:
             mark, line = _parted(written)
-            written = mark + rewrite(line, column, labels[number]).encode()
-        if number not in gone:
+            written = mark + rewrite(line, column, values[place]).encode()
+        if stays[place]:
             parts.append(written)
     return b"".join(parts)
 
@@ -215,8 +201,9 @@ def _json_line(line: str, column: str, value: Any) -> str:
     return json.dumps({**json.loads(content), column: value}, ensure_ascii=False) + line[len(content) :]
 
 
-def _separated_line(path: Path, table: Table, column: str, encoding: str) -> Any:
+def _separated_line(path: Path, table: Table, column: str) -> Any:
     """Return what puts another value into the column of a line, with the separator and quotes of the file."""
+    encoding = text_encoding(path)
     separator = separator_of(path, encoding)
     plain = separator == "\t" and quotes_are_text(path, encoding)
     place = list(table.frame.columns).index(column)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from turnover.runs import Run
+from turnover.ui.html import rows_by_split
 
 from .answering import Answering
 from .browsing import Browsing
@@ -52,7 +53,7 @@ class Site:
         return About(
             name=run.rows.name,
             kind=run.rows.kind,
-            rows={split: len(run.places(split)) for split in ("train", "validation", "test")},
+            rows=rows_by_split(run),
             labels=list(run.label_names),
             label_column=run.rows.label_column,
             columns=list(self.browsing.columns),
