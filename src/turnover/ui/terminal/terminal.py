@@ -1,7 +1,6 @@
 """Where a command prints: results to standard output, progress and remarks to standard error; JSON where asked for."""
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from turnover.applications import plain
 from turnover.ui.words import count, duration
 
 # A stage is measured for so many seconds and steps before its length is foretold.
@@ -36,7 +36,7 @@ class _Stage:
     began: float
     first: int
     bar: TaskID
-    told: bool = False
+    foretold: bool = False
 
 
 class Bars:
@@ -70,24 +70,24 @@ class Bars:
 
     def __call__(self, stage: str, done: int, total: int, note: str = "") -> None:
         """Take note that `done` of `total` steps of a stage are finished."""
-        now = self._clock()
+        seconds = self._clock()
         if stage not in self._stages:
             bar = self._progress.add_task(escape(stage), total=total, completed=done, note="")
-            self._stages[stage] = _Stage(now, done, bar)
+            self._stages[stage] = _Stage(seconds, done, bar)
         known = self._stages[stage]
         self._progress.update(known.bar, completed=done, total=total, note=escape(note))
-        self._foretell(known, stage, done, total, now)
+        self._foretell(known, stage, done, total, seconds)
 
-    def _foretell(self, known: _Stage, stage: str, done: int, total: int, now: float) -> None:
+    def _foretell(self, known: _Stage, stage: str, done: int, total: int, seconds: float) -> None:
         """Say once how long a stage will take, as soon as enough of it is measured."""
-        passed, steps = now - known.began, done - known.first
-        if known.told or passed < _MEASURED_SECONDS or steps < _MEASURED_STEPS:
+        passed, steps = seconds - known.began, done - known.first
+        if known.foretold or passed < _MEASURED_SECONDS or steps < _MEASURED_STEPS:
             return
-        known.told = True
+        known.foretold = True
         left = passed / steps * (total - done)
         if left > _WORTH_SAYING:
-            said = f"{stage} will take about {duration(left)} (measured on {count(steps, 'step')} of {total:,})."
-            self._progress.console.print(f"{escape(said)} {escape(self._advice)}".rstrip(), soft_wrap=True)
+            sentence = f"{stage} will take about {duration(left)} (measured on {count(steps, 'step')} of {total:,})."
+            self._progress.console.print(f"{escape(sentence)} {escape(self._advice)}".rstrip(), soft_wrap=True)
 
 
 class Terminal:
@@ -109,21 +109,11 @@ class Terminal:
 
 def print_json(data: Mapping[str, Any]) -> None:
     """Print data as JSON on standard output; NaN and infinities become null, for JSON has neither."""
-    text = json.dumps(_without_nan(data), ensure_ascii=False, indent=2, allow_nan=False)
+    content = plain(data)
+    text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
     # A terminal or pipe that cannot hold every character gets escapes, not an error.
-    encoding = sys.stdout.encoding or "ascii"
     try:
-        text.encode(encoding)
+        text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
-        text = json.dumps(_without_nan(data), indent=2, allow_nan=False)
+        text = json.dumps(content, indent=2, allow_nan=False)
     print(text)
-
-
-def _without_nan(data: Any) -> Any:
-    if isinstance(data, Mapping):
-        return {str(name): _without_nan(value) for name, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_without_nan(value) for value in data]
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    return data
