@@ -1,30 +1,8 @@
 """Rows as readers see them."""
 
-import base64
-import io
-
-import numpy as np
-import pytest
-from PIL import Image
-
 from turnover.runs.config import RunConfig
 from turnover.runs.run import start_run
-from turnover.ui.html.shown_rows import picture, shown_row
-
-
-@pytest.mark.parametrize(
-    ("size", "channels", "kind"), [(8, 1, "PNG"), (8, 3, "PNG"), (64, 1, "JPEG"), (300, 3, "JPEG")]
-)
-def test_pictures_are_small_and_keep_their_colors(size, channels, kind):
-    pixels = np.zeros((size, size, channels), np.uint8)
-    pixels[: size // 2] = 200
-    uri = picture(pixels)
-    image = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
-    assert image.format == kind
-    assert max(image.size) == min(size, 96)
-    assert abs(int(np.asarray(image)[1, 1].max()) - 200) < 4
-    assert abs(int(np.asarray(image)[-2, -2].max())) < 4
-    assert len(uri) < 4000
+from turnover.ui.html.shown_rows import shown_row
 
 
 def test_rows_are_shown_with_their_split_and_label(table_run):

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from turnover.errors import DataFileError
-from turnover.ui.web.inputs import MOST_PIXELS, as_png, read_upload
+from turnover.ui.pictures import as_png
+from turnover.ui.web.inputs import MOST_PIXELS, read_upload
 
 
 def _file(image: Image.Image, kind: str = "PNG") -> bytes:

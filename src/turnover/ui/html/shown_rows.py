@@ -1,14 +1,10 @@
 """A row as readers see it: its text shortened, its image as a small picture, or its first cells."""
 
-import base64
-import io
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from turnover.applications import Examples
-from turnover.errors import MissingExtraError
+from turnover.ui.pictures import thumbnail
 from turnover.ui.words import cell_text, shortened
 
 
@@ -20,9 +16,6 @@ class Cell(NamedTuple):
 
 
 _MOST_CELLS = 12
-_LARGEST_PICTURE = 96
-# Up to this size every pixel counts; larger pictures are photographs more often than not.
-_EXACT_PICTURE = 20
 
 
 @dataclass(frozen=True)
@@ -51,22 +44,8 @@ def shown_row(examples: Examples, row: int) -> ShownRow:
         label=examples.label(row),
         # Spaces before it stay: places of marks are counted from the first letter.
         text=value[: len(value) - len(value.lstrip())] + shortened(value) if examples.kind == "text" else None,
-        image=picture(value) if examples.kind == "image" else None,
+        image=thumbnail(value) if examples.kind == "image" else None,
         cells=tuple(Cell(name, cell_text(cell)) for name, cell in cells[:_MOST_CELLS]),
         group=examples.groups[row] if examples.groups else None,
         more_cells=max(len(cells) - _MOST_CELLS, 0),
     )
-
-
-def picture(pixels: np.ndarray) -> str:
-    """Return an image, uint8 [height, width, channels], as a small picture in a data URI."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("pictures need pillow, which is not installed: pip install 'turnover[cli]'") from error
-    image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-    image.thumbnail((_LARGEST_PICTURE, _LARGEST_PICTURE))
-    file = io.BytesIO()
-    exact = max(image.size) <= _EXACT_PICTURE or image.mode not in ("L", "RGB")
-    image.save(file, "PNG", optimize=True) if exact else image.save(file, "JPEG", quality=82)
-    return f"data:image/{'png' if exact else 'jpeg'};base64,{base64.b64encode(file.getvalue()).decode()}"

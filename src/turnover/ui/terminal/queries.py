@@ -8,7 +8,8 @@ import numpy as np
 
 from turnover.applications import Queries, row_queries
 from turnover.errors import ApplicationError, DataFileError
-from turnover.runs import Column, ColumnInputs, PixelInputs, Run, checked_cells, read_image
+from turnover.runs import Column, ColumnInputs, Run, checked_cells
+from turnover.ui.pictures import pixels_for
 
 
 def value_query(run: Run[Any], query: str) -> tuple[Queries, str]:
@@ -53,15 +54,11 @@ def image_query(run: Run[Any], file: Path) -> Queries:
     if run.kind != "image":
         other = '--query "a sentence"' if run.kind == "text" else "--query 'column=value, ...'"
         raise ApplicationError(f"this run was trained on a {run.kind}, not on images. Ask with {other} or --row 0.")
-    how = run.preparation
-    assert isinstance(how, PixelInputs)
     try:
-        pixels = read_image(file, size=how.size[0])
+        pixels = pixels_for(run, file)
     except DataFileError as error:
         missing = "there is no such file" if not file.exists() else str(error)
         raise DataFileError(f"{str(file)!r} cannot be opened as an image: {missing}. Give a png or jpg.") from error
-    if how.channels == 1:
-        pixels = pixels.mean(axis=2, keepdims=True).round().astype(np.uint8)
     return Queries(run.inputs(pixels[None]), [pixels], [file.name], [None])
 
 

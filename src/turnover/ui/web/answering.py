@@ -13,9 +13,10 @@ from torch import Tensor
 from turnover.applications import Explanations, InfluentialExample, Queries, explain_examples, plain
 from turnover.errors import DataFileError, TurnOverError
 from turnover.runs import Run
+from turnover.ui.pictures import as_data_uri
 
 from .browsing import Browsing
-from .inputs import as_cells, as_data_uri, checked_text, checked_values, read_upload
+from .inputs import as_cells, checked_text, checked_values, read_upload
 from .responses import NotReadyError
 from .shapes import Answer, Cell, Example, Probability, Question, Row
 

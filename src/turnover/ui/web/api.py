@@ -7,9 +7,10 @@ from fastapi import APIRouter, File, Path, Query, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from turnover.ui.pictures import as_png
+
 from .browsing import Order
 from .corrections import corrected_file
-from .inputs import as_png
 from .shapes import MOST_EXAMPLES, About, Answer, Mark, Marks, NewMark, Problem, Question, Row, RowList, State
 from .site import Site
 
