@@ -23,11 +23,12 @@ def pixels_for(run: Run, file: Path | BinaryIO) -> np.ndarray:
     """Return a new image as the images of a run are: uint8 [height, width, channels]."""
     how = run.preparation
     assert isinstance(how, PixelInputs)
-    image = as_image(read_image(file, size=how.size[0]))
-    if image.size != how.size[::-1]:  # the run was trained on arrays that are not square
-        image = image.resize(how.size[::-1])
+    height, width = how.size
+    image = as_image(read_image(file, size=height))
+    if image.size != (width, height):  # the run was trained on arrays that are not square
+        image = image.resize((width, height))
     # A copy: what Pillow hands over cannot be written to, which torch warns of.
-    return np.array(image.convert(_MODES[how.channels])).reshape(*how.size, how.channels)
+    return np.array(image.convert(_MODES[how.channels])).reshape(height, width, how.channels)
 
 
 def as_image(pixels: np.ndarray) -> "Image.Image":

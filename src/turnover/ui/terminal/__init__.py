@@ -13,7 +13,7 @@ anything is computed, HTML.
 | `options.py` | options that commands share, and the run that they name |
 | `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |
 | `terminal.py` | standard output and error, progress bars, JSON |
-| `drawing.py` | a row's text, cells or image; what it shares with another |
+| `drawing.py` | a row's text, cells or image; what it shares with another; lists of rows by score |
 | `help_page.py` | docs/commands.md, made from the help of all commands |
 """
 

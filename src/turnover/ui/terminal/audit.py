@@ -8,7 +8,7 @@ from turnover.ui.words import count, percent
 from turnover.wrapping import AuditReport
 from turnover.wrapping import audit as audit_model
 
-from .drawing import plain
+from .drawing import numbers, plain
 from .options import AsJson, Debug, RunPath
 from .terminal import Terminal
 
@@ -25,8 +25,7 @@ def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> Non
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder)
-    model = run.model
-    report = audit_model(model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
+    report = audit_model(run.model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
     if as_json:
         terminal.result(report.to_dict())
     else:
@@ -38,12 +37,8 @@ def _print(report: AuditReport, terminal: Terminal) -> None:
         Panel(plain(report.verdict), border_style="green" if report.clean else "yellow", title="Leak audit")
     )
     if report.leaks:
-        table = Table(title="Leaks", title_justify="left")
-        for name in ("parameter", "cause"):
-            table.add_column(name)
-        for name in ("share of elements", "share of gradient"):
-            table.add_column(name, justify="right")
-        table.add_column("what to change")
+        shares = (numbers("share of elements"), numbers("share of gradient"))
+        table = Table("parameter", "cause", *shares, "what to change", title="Leaks", title_justify="left")
         for leak in sorted(report.leaks, key=lambda leak: -(leak.gradient_share or 0.0)):
             shares = ("?" if share is None else percent(share) for share in (leak.share, leak.gradient_share))
             table.add_row(leak.name, leak.cause, *shares, leak.cure)

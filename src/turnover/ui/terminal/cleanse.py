@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import ARMS, Cleansing, Examples, HarmfulExample, RetrainingCheck
@@ -26,9 +26,9 @@ from turnover.runs import (
     write_cleansing,
 )
 from turnover.ui.html import unit_sentence
-from turnover.ui.words import count, duration, percent, power_of, score, unit
+from turnover.ui.words import count, duration, percent, power_of, unit
 
-from .drawing import draw_gallery, draw_value, plain
+from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
 from .options import AsJson, Debug, RunPath, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
@@ -74,33 +74,33 @@ def cleanse(
     if not force:
         check_overwrite(file)
     with terminal.aside.status("weighing every training row"):
-        found = run_cleansing(run, drop=drop, level=level)
-        removed = removed_rows(run, found)
+        cleansing = run_cleansing(run, drop=drop, level=level)
+        removed = removed_rows(run, cleansing)
     written = write_cleansing(run, removed, file)
-    check = _check(run, found, seeds, terminal) if retrain else None
+    check = _check(run, cleansing, seeds, terminal) if retrain else None
     if as_json:
-        terminal.result(_as_data(found, removed, written, check))
+        terminal.result(_as_data(cleansing, removed, written, check))
     else:
-        _print(run, found, removed, written, check, terminal)
+        _print(run, cleansing, removed, written, check, terminal)
 
 
-def _check(run: Run[Any], found: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
+def _check(run: Run[Any], cleansing: Cleansing, seeds: int, terminal: Terminal) -> RetrainingCheck | None:
     """Return the retraining check, with a word before on how long it takes."""
-    if not found.dropped:
+    if not cleansing.dropped:
         return None
     seconds = len(ARMS) * seeds * training_seconds(run_recipe(run))
     terminal.aside.print(f"{count(len(ARMS) * seeds, 'training')} for the retraining check, about {duration(seconds)}.")
     with resumable(
         "stopped. The files are written; finished trainings are kept, and the same command with --force resumes."
     ):
-        return check_cleansing(run, found, seeds=seeds, progress=terminal.aside.is_terminal)
+        return check_cleansing(run, cleansing, seeds=seeds, progress=terminal.aside.is_terminal)
 
 
 def _as_data(
-    found: Cleansing, removed: list[RemovedRow], written: CleanedFile, check: RetrainingCheck | None
+    cleansing: Cleansing, removed: list[RemovedRow], written: CleanedFile, check: RetrainingCheck | None
 ) -> dict[str, Any]:
     return {
-        **found.as_dict(),
+        **cleansing.as_dict(),
         "removed": [{"row": row.row, "name": row.name, "label": row.label, "reason": str(row.why)} for row in removed],
         "cleaned": str(written.path),
         "cleaned_rows": written.rows,
@@ -110,27 +110,27 @@ def _as_data(
     }
 
 
-def _notes(found: Cleansing) -> list[str]:
+def _notes(cleansing: Cleansing) -> list[str]:
     """Return what did not go as asked."""
     notes: list[str] = []
-    if found.spared_classes:
-        names = ", ".join(repr(label) for label in found.spared_classes)
+    if cleansing.spared_classes:
+        names = ", ".join(repr(label) for label in cleansing.spared_classes)
         notes.append(f"the last row of class {names} was kept: a class without rows cannot be learned.")
-    if found.protected:
-        notes.append(f"{count(found.protected, 'harmful row')} protected and kept.")
-    if found.requested is not None and len(found.dropped) < found.requested:
+    if cleansing.protected:
+        notes.append(f"{count(cleansing.protected, 'harmful row')} protected and kept.")
+    if cleansing.requested is not None and len(cleansing.dropped) < cleansing.requested:
         notes.append(
-            f"{count(found.requested)} of {count(found.instances)} were requested ({found.drop}), but only "
-            f"{count(len(found.dropped))} that may go have a negative mean influence."
+            f"{count(cleansing.requested)} of {count(cleansing.instances)} were requested ({cleansing.drop}), but only "
+            f"{count(len(cleansing.dropped))} that may go have a negative mean influence."
         )
-    if found.requested is None and not found.dropped:
+    if cleansing.requested is None and not cleansing.dropped:
         notes.append("no row is significantly harmful, so none was dropped.")
     return notes
 
 
 def _print(
     run: Run[Any],
-    found: Cleansing,
+    cleansing: Cleansing,
     removed: list[RemovedRow],
     written: CleanedFile,
     check: RetrainingCheck | None,
@@ -139,16 +139,16 @@ def _print(
     words, examples = terminal.words, run.examples
     if removed:
         draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
-        words.print(draw(found.dropped[:_SHOWN], examples, terminal))
-        words.print(f"Score: mean influence on the validation rows, {unit_sentence(found.mean)}.")
+        words.print(draw(cleansing.dropped[:_SHOWN], examples, terminal))
+        words.print(f"Score: mean influence on the validation rows, {unit_sentence(cleansing.mean)}.")
         more = f"; all of them in {REMOVED}" if len(removed) > _SHOWN else ""
         words.print(f"Dropped: {count(len(removed), 'row')} of {count(len(examples.train_rows))}{more}.")
     noun = "group" if examples.groups else "training row"
     words.print(
-        f"Significantly harmful (FDR {percent(found.level, 0)}): {count(found.significant, noun)} of "
-        f"{count(found.instances)}."
+        f"Significantly harmful (FDR {percent(cleansing.level, 0)}): {count(cleansing.significant, noun)} of "
+        f"{count(cleansing.instances)}."
     )
-    for note in _notes(found):
+    for note in _notes(cleansing):
         words.print(plain(f"note: {note}", "yellow"))
     words.print(f"Cleaned, {count(written.rows, 'row')}: [bold]{written.path}[/bold]", soft_wrap=True)
     words.print(f"Reasons: [bold]{written.path.with_name(REMOVED)}[/bold]", soft_wrap=True)
@@ -162,15 +162,11 @@ def _print(
 
 def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
     power = power_of(one.score for one in dropped)
-    table = Table(title="Most harmful training rows", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score" + unit(power), justify="right", no_wrap=True)
-    table.add_column("row", justify="right")
-    table.add_column("label")
-    table.add_column("held-out prediction")
-    table.add_column("training row", ratio=1)
+    columns = (numbers("row"), "label", "held-out prediction", Column("training row", ratio=1))
+    table = listing("Most harmful training rows", scores(power), *columns)
     for one in dropped:
         table.add_row(
-            Text(score(one.score, one.stderr, power), style="" if one.significant else "dim"),
+            score_text(one, power),
             str(one.row),
             plain(one.label or ""),
             plain(one.held_out_label or "", "bold" if one.likely_label_error else "dim"),
@@ -181,15 +177,9 @@ def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Term
 
 def _groups(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
     power = power_of(one.score for one in dropped)
-    table = Table(title="Most harmful groups", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score" + unit(power), justify="right", no_wrap=True)
-    table.add_column("group")
-    table.add_column("training rows", justify="right")
+    table = listing("Most harmful groups", scores(power), "group", numbers("training rows"))
     for one in dropped:
-        style = "" if one.significant else "dim"
-        table.add_row(
-            Text(score(one.score, one.stderr, power), style=style), plain(one.group or "", style), count(one.rows)
-        )
+        table.add_row(score_text(one, power), plain(one.group or "", "" if one.significant else "dim"), count(one.rows))
     return table
 
 
@@ -197,22 +187,15 @@ def _gallery(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Te
     power = power_of(one.score for one in dropped)
     entries: list[tuple[Any, list[Text]]] = []
     for one in dropped:
-        lines = [
-            Text(score(one.score, one.stderr, power), style="" if one.significant else "dim"),
-            plain(f"row {one.row}: {one.label}"),
-        ]
-        if one.likely_label_error:
-            lines.append(plain(f"rather {one.held_out_label}", "bold"))
+        rather = [plain(f"rather {one.held_out_label}", "bold")] if one.likely_label_error else []
+        lines = [score_text(one, power), plain(f"row {one.row}: {one.label}"), *rather]
         entries.append((examples.value(one.row), lines))
     return draw_gallery("Most harmful training rows" + unit(power), entries, terminal.words)
 
 
 def _check_table(check: RetrainingCheck) -> Table:
     title = f"Retraining check: {len(check.seeds)} trainings each, {count(check.test_rows, 'test row')}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("removed")
-    table.add_column("test accuracy", justify="right")
-    table.add_column("loss", justify="right")
+    table = Table("removed", numbers("test accuracy"), numbers("loss"), title=title, title_justify="left")
     names = {
         "none": "nothing",
         "random": f"{count(check.removed, 'random row')}",

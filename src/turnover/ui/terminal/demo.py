@@ -11,7 +11,7 @@ from rich.text import Text
 from turnover.runs import Curves, DigitsConfig, DigitsResult, run_digits
 from turnover.ui.words import percent
 
-from .drawing import draw_gallery
+from .drawing import draw_gallery, numbers
 from .finished_run import print_next, took
 from .options import AsJson, Debug
 from .outcomes import resumable
@@ -73,9 +73,9 @@ def _introduce(terminal: Terminal) -> None:
 
 def _print_curves(curves: Curves, terminal: Terminal) -> None:
     highest = max(curves.keep + curves.flip + curves.validation)
-    table = Table(title="Mean loss per epoch", title_justify="left", box=None)
-    for name in ("view", "curve", "first", "last"):
-        table.add_column(name, justify="right" if name in ("first", "last") else "left")
+    table = Table(
+        "view", "curve", numbers("first"), numbers("last"), title="Mean loss per epoch", title_justify="left", box=None
+    )
     views = {
         "training digits, kept subnetwork": curves.keep,
         "training digits, flipped subnetwork": curves.flip,
@@ -93,10 +93,9 @@ def _print_curves(curves: Curves, terminal: Terminal) -> None:
 
 def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
     words, data, run = terminal.words, result.data, result.run
-    table = Table(title=f"The {_SHOWN} digits with the highest self-influence", title_justify="left")
-    for name in ("row", "self-influence", "given label", "held-out prediction", "true label"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    columns = map(numbers, ("row", "self-influence", "given label", "held-out prediction", "true label"))
+    title = f"The {_SHOWN} digits with the highest self-influence"
+    table = Table(*columns, "", title=title, title_justify="left")
     for row in result.suspects[:_SHOWN].tolist():
         table.add_row(
             str(row),

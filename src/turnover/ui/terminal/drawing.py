@@ -1,7 +1,7 @@
-"""A row on a terminal: its text, cells or image, in which nothing is obeyed, and what it shares with another row."""
+"""Rows on a terminal: text, cells or image, in which nothing is obeyed; what they share; lists of them by score."""
 
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,11 @@ from rich.color import Color
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
+from rich.table import Column, Table
 from rich.text import Text
 
-from turnover.ui.words import cell_text
+from turnover.applications import HarmfulExample, InfluentialExample
+from turnover.ui.words import cell_text, power_of, score, unit
 
 SHARED = "bold cyan"
 """The style of what a row shares with the one beside it."""
@@ -47,6 +49,46 @@ def draw_value(
     if isinstance(value, np.ndarray):
         return draw_image(value, console)
     return _draw_cells(value, style, near, cells)
+
+
+def listing(title: str | Text, *columns: Column | str) -> Table:
+    """Return a table without lines, to be filled row by row."""
+    return Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+
+
+def numbers(name: str) -> Column:
+    """Return a column of numbers."""
+    return Column(name, justify="right")
+
+
+def scores(power: int) -> Column:
+    """Return a column of scores, in units of ten to a power."""
+    return Column("score" + unit(power), justify="right", no_wrap=True)
+
+
+def score_text(example: HarmfulExample | InfluentialExample, power: int, style: str | None = None) -> Text:
+    """Return the score of an example with its standard error, dim where it is not significant."""
+    dim = "" if example.significant else "dim"
+    return Text(score(example.score, example.stderr, power), style=dim if style is None else style)
+
+
+def ranking(
+    title: str,
+    examples: Sequence[InfluentialExample],
+    significant: int,
+    columns: Sequence[Column | str],
+    cells: Callable[[InfluentialExample, str], Iterable[RenderableType]],
+) -> Table:
+    """Return examples by score, with a rule where the order becomes noise; `cells` of an example take its style."""
+    power = power_of(example.score for example in examples)
+    table = listing(plain(title, "bold"), scores(power), *columns)
+    for place, example in enumerate(examples):
+        if place == significant:
+            noise = "from here on the order is noise" if place else "none of these is significant"
+            table.add_row("┄" * 14, *[""] * (len(columns) - 1), Text(noise, style="dim italic"))
+        style = "" if place < significant else "dim"
+        table.add_row(score_text(example, power, style), *cells(example, style))
+    return table
 
 
 def draw_gallery(title: str, entries: Iterable[tuple[np.ndarray, list[Text]]], console: Console) -> RenderableType:

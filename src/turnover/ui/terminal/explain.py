@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import (
@@ -25,9 +25,9 @@ from turnover.applications import (
 from turnover.errors import ApplicationError
 from turnover.runs import Run, open_run
 from turnover.ui.html import shown_row
-from turnover.ui.words import count, percent, power_of, score, unit
+from turnover.ui.words import count, percent, power_of, unit
 
-from .drawing import draw_gallery, draw_value, visible
+from .drawing import draw_gallery, draw_value, numbers, ranking, score_text, visible
 from .drawing import plain as plain_text
 from .language_models import show_explained
 from .options import AsJson, Debug, RunPath
@@ -93,10 +93,8 @@ def explain(
         magnitudes = row_magnitudes(run.influence, run.self_influence) if relative else None
         if errors:
             explained = find_errors(run, most=most, k=k, same_label=same_label, magnitudes=magnitudes)
-            values, note = (
-                [run.examples.value(one.row) for one in explained if one.row is not None],
-                _errors_note(explained),
-            )
+            values = [run.examples.value(one.row) for one in explained if one.row is not None]
+            note = _errors_note(explained)
         else:
             queries, note = _queries(run, query, row, image)
             options = {"k": k, "same_label": same_label, "magnitudes": magnitudes}
@@ -185,24 +183,12 @@ def _table(
     examples: Examples,
     terminal: Terminal,
 ) -> Table:
-    power = power_of(example.score for example in side)
-    table = Table(title=plain_text(title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score" + unit(power), justify="right", no_wrap=True)
-    table.add_column("row", justify="right", no_wrap=True)
-    table.add_column("label")
-    table.add_column("training example", ratio=1)
-    for place, example in enumerate(side):
-        if place == significant:
-            noise = "from here on the order is noise" if place else "none of these is significant"
-            table.add_row("┄" * 14, "", "", Text(noise, style="dim italic"))
-        style = "" if place < significant else "dim"
-        table.add_row(
-            Text(score(example.score, example.stderr, power), style=style),
-            Text("" if example.group else str(example.row), style=style),
-            plain_text(example.label or "", style),
-            _content(example, row, examples, terminal, style),
-        )
-    return table
+    def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
+        number = Text("" if example.group else str(example.row), style=style)
+        return [number, plain_text(example.label or "", style), _content(example, row, examples, terminal, style)]
+
+    columns = (numbers("row"), "label", Column("training example", ratio=1))
+    return ranking(title, side, significant, columns, cells)
 
 
 def _content(
@@ -228,7 +214,7 @@ def _gallery(
     for place, example in enumerate(side):
         style = "" if place < significant else "dim"
         lines = [
-            Text(score(example.score, example.stderr, power), style=style or "bold"),
+            score_text(example, power, style or "bold"),
             plain_text(f"row {example.row}: {example.label}", style),
         ]
         if style:

@@ -2,17 +2,25 @@
 
 from typing import Any
 
+from rich.console import RenderableType
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
-from turnover.applications import Explanation, explain, find_memorized_words, find_passages, position_in
+from turnover.applications import (
+    Explanation,
+    InfluentialExample,
+    explain,
+    find_memorized_words,
+    find_passages,
+    position_in,
+)
 from turnover.errors import ApplicationError
 from turnover.runs import END, Run
 from turnover.ui.html import memorized_headline
-from turnover.ui.words import count, percent, power_of, score, unit
+from turnover.ui.words import count, percent
 
-from .drawing import plain, visible
+from .drawing import numbers, plain, ranking, visible
 from .terminal import Terminal
 
 
@@ -63,22 +71,17 @@ def _print_explained(
     likely = ",  ".join(f"{_word(word)} ({percent(probability, 0)})" for word, probability in next_words)
     text = Text.assemble(plain(query), ("\nnext: ", "dim"), likely)
     terminal.words.print(Panel(text, title="your text", title_align="left"))
-    power = power_of(example.score for example in one.supporting)
-    title = Text(f"Training positions supporting “{_word(next_words[0][0])}”", style="bold")
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("score" + unit(power), justify="right", no_wrap=True)
-    table.add_column("position", justify="right")
-    table.add_column("training text", ratio=1)
-    for place, example in enumerate(one.supporting):
-        if place == one.significant_supporting:
-            noise = "from here on the order is noise" if place else "none of these is significant"
-            table.add_row("┄" * 14, "", Text(noise, style="dim italic"))
+
+    def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
         around = position_in(run.text, example.position)
         line = Text.assemble(
             (visible(around.before), "dim"), " ", (visible(around.word), "bold"), " ", (visible(around.after), "dim")
         )
-        table.add_row(score(example.score, example.stderr, power), count(example.position), line)
-    terminal.words.print(table)
+        return [count(example.position), line]
+
+    title = f"Training positions supporting “{_word(next_words[0][0])}”"
+    columns = (numbers("position"), Column("training text", ratio=1))
+    terminal.words.print(ranking(title, one.supporting, one.significant_supporting, columns, cells))
 
 
 def _word(word: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import (
@@ -23,7 +23,7 @@ from turnover.runs import open_run
 from turnover.ui.html import Headline, duplicates_headline, label_errors_headline, memorized_headline, shown_row
 from turnover.ui.words import count, percent, power_of, score, unit
 
-from .drawing import draw_gallery, draw_value, plain
+from .drawing import draw_gallery, draw_value, listing, numbers, plain
 from .language_models import show_memorized
 from .options import AsJson, Debug, RunPath
 from .terminal import Terminal
@@ -79,13 +79,8 @@ def _print_headline(headline: Headline, terminal: Terminal) -> None:
 def _histogram(histogram: Histogram) -> Table:
     """Return self-influence as bars, one line per range of values."""
     power = power_of(histogram.edges)
-    table = Table(
-        title="Self-influence of the training rows" + unit(power), title_justify="left", box=None, padding=(0, 1, 0, 0)
-    )
-    table.add_column("from", justify="right")
-    table.add_column("to", justify="right")
-    table.add_column("", no_wrap=True)
-    table.add_column("rows", justify="right")
+    title = "Self-influence of the training rows" + unit(power)
+    table = listing(title, numbers("from"), numbers("to"), Column("", no_wrap=True), numbers("rows"))
     highest = max(histogram.counts)
     for place, rows in enumerate(histogram.counts):
         low, high = histogram.edges[place], histogram.edges[place + 1]
@@ -108,12 +103,8 @@ def _print_label_errors(errors: LabelErrors, most: int, examples: Examples, term
 
 def _table(errors: tuple[LabelError, ...], examples: Examples, terminal: Terminal) -> Table:
     power = power_of(one.self_influence or 0.0 for one in errors)
-    table = Table(title="Likely label errors", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("row", justify="right")
-    table.add_column("label")
-    table.add_column("held-out prediction")
-    table.add_column("self-influence" + unit(power), justify="right")
-    table.add_column("training row", ratio=1)
+    own, content = numbers("self-influence" + unit(power)), Column("training row", ratio=1)
+    table = listing("Likely label errors", numbers("row"), "label", "held-out prediction", own, content)
     for one in errors:
         table.add_row(
             str(one.row),
