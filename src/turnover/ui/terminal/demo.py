@@ -1,6 +1,5 @@
 """`turnover demo`: label errors among handwritten digits, found in about two minutes."""
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from turnover.runs import Curves, DigitsConfig, DigitsResult, run_digits
 from turnover.ui.words import percent
 
 from .drawing import draw_gallery, numbers
-from .finished_run import print_next, took
+from .finished_run import print_next, took, written_report
 from .options import AsJson, Debug
 from .outcomes import resumable
 from .terminal import Terminal
@@ -39,18 +38,12 @@ def demo(
 
     Example: turnover demo --seed 1
     """
-    from turnover.ui.html import write_report
-
     terminal = Terminal(as_json=as_json)
     if not as_json:
         _introduce(terminal)
     with resumable(_STOPPED), terminal.bars() as watch:
         result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
-        began = time.perf_counter()
-        watch("writing the report", 0, 1)
-        page = write_report(result.run)
-        watch("writing the report", 1, 1)
-        seconds = time.perf_counter() - began
+        _, page, seconds = written_report(result.run, watch)
     if as_json:
         terminal.result(_as_data(result, page))
         return

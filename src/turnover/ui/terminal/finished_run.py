@@ -24,6 +24,15 @@ _TONES = {"good": "bold green", "look": "bold yellow", "plain": "bold"}
 
 def finish(run: Run[Any], terminal: Terminal, watch: Watch) -> None:
     """Write the report of a finished run and print its findings."""
+    data, page, seconds = written_report(run, watch)
+    if terminal.as_json:
+        terminal.result(_as_data(run, data, page, seconds))
+    else:
+        _print(run, data, page, seconds, terminal)
+
+
+def written_report(run: Run[Any], watch: Watch) -> "tuple[ReportData, Path, float]":
+    """Write the report of a run; return what it says, its file, and how many seconds it took."""
     from turnover.ui.html import collect, write_report
 
     began = time.perf_counter()
@@ -31,11 +40,7 @@ def finish(run: Run[Any], terminal: Terminal, watch: Watch) -> None:
     data = collect(run)
     page = write_report(run, data=data)
     watch("writing the report", 1, 1)
-    seconds = time.perf_counter() - began
-    if terminal.as_json:
-        terminal.result(_as_data(run, data, page, seconds))
-    else:
-        _print(run, data, page, seconds, terminal)
+    return data, page, time.perf_counter() - began
 
 
 def next_commands(run: Run[Any]) -> list[tuple[str, str]]:

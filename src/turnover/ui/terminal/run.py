@@ -1,17 +1,18 @@
 """`turnover run`: from a file to a trained model that can be queried, and a report."""
 
+import inspect
 import itertools
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import Kind, RunConfig, RunFolder, start_run
+from turnover.runs import RunConfig, RunFolder, start_run
 
 from .drawing import visible
 from .finished_run import finish
@@ -19,25 +20,56 @@ from .options import AsJson, Debug
 from .outcomes import resumable
 from .terminal import Terminal
 
-_DATA, _MODEL, _TRAINING = "Data", "Model", "Training"
 _DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
 # Settings for which 0 means the default of the kind of data, which is not what somebody means who types it.
 _OPEN = ("epochs", "hidden", "replicas", "learning_rate")
 # Settings that name a file or folder of this machine.
 _PATHS = ("data", "validation_data", "test_data", "model")
 _RUNS = Path("runs")
-
-
-def _option(name: str, help_text: str, panel: str, *flags: str, metavar: str | None = None) -> Any:
-    """Return an option that shows the default of its setting; that it was not given shows as None."""
-    default = _DEFAULTS[name]
-    shown = str(default) if default or default is False else False
-    flags = flags or (f"--{name.replace('_', '-')}",)
-    return typer.Option(*flags, help=help_text, rich_help_panel=panel, show_default=shown, metavar=metavar)
+# Every setting as an option, by the panel of the help in which it stands: what it sets, and what its value is called.
+_OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
+    "Data": {
+        "text": ("Column of texts.", "COLUMN"),
+        "label": ("Column of labels.", "COLUMN"),
+        "task": ("Kind of data; auto-detected by default.", None),
+        "columns": ("Feature columns of a table: a,b,c. Default: all but label and group.", "COLUMNS"),
+        "group": ("Column of annotators, sources or users, each trained as one instance.", "COLUMN"),
+        "validation_data": ("File of validation rows, instead of a share of DATA.", "FILE"),
+        "test_data": ("File of test rows, instead of a share of DATA.", "FILE"),
+        "validation": ("Share of the rows held out for validation.", "SHARE"),
+        "test": ("Share of the rows held out for testing.", "SHARE"),
+        "max_rows": ("Maximum number of rows; more are sampled at random.", None),
+        "skip_bad": (
+            "Skip rows without text or label, damaged images and labels unseen in training, instead of rejecting the "
+            "data.",
+            None,
+        ),
+    },
+    "Model": {
+        "model": (
+            "Folder or hub name of a pretrained text encoder. Default: hashed n-grams, no download.",
+            "DIR_OR_NAME",
+        ),
+        "adapters": ("Width of adapters trained inside the encoder; 0 keeps it frozen.", None),
+        "hidden": ("Width of the masked layer.", None),
+        "replicas": ("Number of masked replicas; from 3 on, every score has its own standard error.", None),
+        "keep": ("Share of the units that each row trains.", None),
+        "image_size": ("Shorter side of the images, in pixels.", None),
+        "context": ("Context length of a language model, in words.", None),
+        "vocabulary": ("Vocabulary size of a language model: its most frequent words.", None),
+    },
+    "Training": {
+        "epochs": ("Number of epochs; the default depends on the kind of data.", None),
+        "batch_size": ("Rows per batch.", None),
+        "learning_rate": ("Learning rate of AdamW; the default depends on the kind of data.", None),
+        "weight_decay": ("Weight decay of AdamW.", None),
+        "balance": ("Weight classes by their inverse frequency.", None),
+        "seed": ("Random seed of split, initialization, masks and batch order.", None),
+    },
+}
 
 
 def run(
-    ctx: typer.Context,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -46,89 +78,6 @@ def run(
             "of a data set on the Hugging Face hub.",
             show_default=False,
         ),
-    ] = None,
-    text: Annotated[str | None, _option("text", "Column of texts.", _DATA, metavar="COLUMN")] = None,
-    label: Annotated[str | None, _option("label", "Column of labels.", _DATA, metavar="COLUMN")] = None,
-    task: Annotated[Kind | None, _option("task", "Kind of data; auto-detected by default.", _DATA)] = None,
-    columns: Annotated[
-        list[str] | None,
-        _option(
-            "columns",
-            "Feature columns of a table: a,b,c. Default: all but label and group.",
-            _DATA,
-            metavar="COLUMNS",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        _option(
-            "group", "Column of annotators, sources or users, each trained as one instance.", _DATA, metavar="COLUMN"
-        ),
-    ] = None,
-    validation_data: Annotated[
-        str | None,
-        _option("validation_data", "File of validation rows, instead of a share of DATA.", _DATA, metavar="FILE"),
-    ] = None,
-    test_data: Annotated[
-        str | None, _option("test_data", "File of test rows, instead of a share of DATA.", _DATA, metavar="FILE")
-    ] = None,
-    validation: Annotated[
-        float | None, _option("validation", "Share of the rows held out for validation.", _DATA, metavar="SHARE")
-    ] = None,
-    test: Annotated[
-        float | None, _option("test", "Share of the rows held out for testing.", _DATA, metavar="SHARE")
-    ] = None,
-    max_rows: Annotated[
-        int | None, _option("max_rows", "Maximum number of rows; more are sampled at random.", _DATA)
-    ] = None,
-    skip_bad: Annotated[
-        bool | None,
-        _option(
-            "skip_bad",
-            "Skip rows without text or label, damaged images and labels unseen in training, instead of rejecting the "
-            "data.",
-            _DATA,
-            "--skip-bad/--no-skip-bad",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        _option(
-            "model",
-            "Folder or hub name of a pretrained text encoder. Default: hashed n-grams, no download.",
-            _MODEL,
-            metavar="DIR_OR_NAME",
-        ),
-    ] = None,
-    adapters: Annotated[
-        int | None, _option("adapters", "Width of adapters trained inside the encoder; 0 keeps it frozen.", _MODEL)
-    ] = None,
-    hidden: Annotated[int | None, _option("hidden", "Width of the masked layer.", _MODEL)] = None,
-    replicas: Annotated[
-        int | None,
-        _option("replicas", "Number of masked replicas; from 3 on, every score has its own standard error.", _MODEL),
-    ] = None,
-    keep: Annotated[float | None, _option("keep", "Share of the units that each row trains.", _MODEL)] = None,
-    image_size: Annotated[int | None, _option("image_size", "Shorter side of the images, in pixels.", _MODEL)] = None,
-    context: Annotated[int | None, _option("context", "Context length of a language model, in words.", _MODEL)] = None,
-    vocabulary: Annotated[
-        int | None, _option("vocabulary", "Vocabulary size of a language model: its most frequent words.", _MODEL)
-    ] = None,
-    epochs: Annotated[
-        int | None, _option("epochs", "Number of epochs; the default depends on the kind of data.", _TRAINING)
-    ] = None,
-    batch_size: Annotated[int | None, _option("batch_size", "Rows per batch.", _TRAINING)] = None,
-    learning_rate: Annotated[
-        float | None,
-        _option("learning_rate", "Learning rate of AdamW; the default depends on the kind of data.", _TRAINING),
-    ] = None,
-    weight_decay: Annotated[float | None, _option("weight_decay", "Weight decay of AdamW.", _TRAINING)] = None,
-    balance: Annotated[
-        bool | None,
-        _option("balance", "Weight classes by their inverse frequency.", _TRAINING, "--balance/--no-balance"),
-    ] = None,
-    seed: Annotated[
-        int | None, _option("seed", "Random seed of split, initialization, masks and batch order.", _TRAINING)
     ] = None,
     config: Annotated[
         Path | None,
@@ -139,6 +88,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
+    **given: Any,
 ) -> None:
     """Train once on your data, score every training row and write a report.
 
@@ -159,13 +109,31 @@ def run(
     - turnover run --config runs/reviews/config.toml
     """
     terminal = Terminal(as_json=as_json)
-    settings = _settings_of(ctx.params, config)
+    settings = _settings_of({"data": data, **given}, config)
     folder = _folder_for(settings, config, out)
     if (folder / "run.json").exists():
         terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
         finish(start_run(settings, folder, watch=watch), terminal, watch)
+
+
+def _parameters() -> Iterator[inspect.Parameter]:
+    """Give the options of all settings; None as a default shows that one was not given."""
+    types = {**get_type_hints(RunConfig), "columns": list[str]}
+    for panel, settings in _OPTIONS.items():
+        for name, (help_text, metavar) in settings.items():
+            default, flag = _DEFAULTS[name], f"--{name.replace('_', '-')}"
+            flags = f"{flag}/--no-{flag[2:]}" if isinstance(default, bool) else flag
+            shown = str(default) if default or default is False else False
+            option = typer.Option(flags, help=help_text, rich_help_panel=panel, show_default=shown, metavar=metavar)
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            yield inspect.Parameter(name, kind, default=None, annotation=Annotated[types[name] | None, option])
+
+
+_data, *_others, _ = inspect.signature(run).parameters.values()
+# Typer reads the options of a command from its signature.
+setattr(run, "__signature__", inspect.Signature([_data, *_parameters(), *_others]))  # noqa: B010
 
 
 def _how_to_resume(folder: Path) -> str:
