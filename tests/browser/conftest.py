@@ -89,11 +89,6 @@ class Browser:
         """Stop running what scripts the next pages have."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
 
-    def picture(self, file: Path) -> Path:
-        """Write what is seen as a PNG file."""
-        self.driver.save_screenshot(str(file))
-        return file
-
     def errors(self) -> list[str]:
         """Return the errors and warnings on the console so far."""
         self.take_logs()

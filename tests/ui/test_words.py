@@ -11,29 +11,14 @@ from turnover.ui import words
 # Few letters: with all of Unicode, hypothesis reads its tables for seconds.
 @given(st.text("ab \n…é", max_size=40), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=6))
 def test_a_marked_text_is_the_same_text(text, marks):
-    found = words.pieces(text, marks)
-    assert "".join(piece.text for piece in found) == text
-    assert all(piece.text for piece in found) or not text
+    pieces = words.pieces(text, marks)
+    assert "".join(piece.text for piece in pieces) == text
+    assert all(piece.text for piece in pieces) or not text
 
 
 def test_overlapping_marks_mark_every_letter_once():
-    found = words.pieces("abcdef", [(1, 4), (2, 5), (4, 4)])
-    assert [(piece.text, piece.marked) for piece in found] == [("a", False), ("bcd", True), ("e", True), ("f", False)]
-
-
-@pytest.mark.parametrize(
-    ("value", "stderr", "power", "text"),
-    [
-        (0, None, 0, "+0.00"),
-        (1e-9, None, 0, "+0.000"),
-        (-1234.5, None, 3, "−1.23"),
-        (123.4, None, 0, "+123"),
-        (0.0123, 0.0045, -3, "+12.3 ± 4.5"),
-        (0.001, 2.0, 0, "+0.00 ± 2.00"),
-    ],
-)
-def test_scores_have_a_sign_and_few_digits_and_their_standard_error_as_many(value, stderr, power, text):
-    assert words.score(value, stderr, power) == text
+    pieces = words.pieces("abcdef", [(1, 4), (2, 5), (4, 4)])
+    assert [(piece.text, piece.marked) for piece in pieces] == [("a", False), ("bcd", True), ("e", True), ("f", False)]
 
 
 @given(st.floats(0, 1))
@@ -41,22 +26,6 @@ def test_a_share_is_all_or_nothing_only_if_it_is(share):
     said = words.percent(share, 0)
     assert (said == "100 %") == (share == 1)
     assert (said == "0 %") == (share == 0)
-
-
-def test_units_are_said_only_where_there_is_one():
-    assert words.unit(0) == ""
-    assert words.unit(-3) == " (× 10⁻³)"
-
-
-def test_small_p_values_are_told_apart():
-    assert words.p_value(1.2e-5) == "1.2 × 10⁻⁵"
-    assert words.p_value(6.2e-5) == "6.2 × 10⁻⁵"
-    assert words.p_value(0.00123) == "0.0012"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(59.7, "60 s"), (60, "1 min 0 s"), (7199, "1 h 59 min"), (0, "0.0 s")])
-def test_times_are_read_at_a_glance(seconds, text):
-    assert words.duration(seconds) == text
 
 
 @given(st.floats(1e-12, 1e12))
@@ -72,11 +41,6 @@ def test_long_texts_end_between_words_and_say_so():
     assert words.shortened("  short ") == "short"
 
 
-def test_what_is_missing_in_a_table_is_called_so():
-    assert words.cell_text(None) == words.cell_text(np.nan) == "missing"
-    assert words.cell_text(np.int64(3)) == "3"
-
-
 EXAMPLES = [
     (words.count(1234), "1,234"),
     (words.count(1, "row"), "1 row"),
@@ -88,6 +52,18 @@ EXAMPLES = [
     (words.duration(0.41), "0.4 s"),
     (words.duration(75), "1 min 15 s"),
     (words.duration(4000), "1 h 6 min"),
+    (words.duration(59.7), "60 s"),
+    (words.duration(60), "1 min 0 s"),
+    (words.duration(7199), "1 h 59 min"),
+    (words.duration(0), "0.0 s"),
+    (words.unit(0), ""),
+    (words.unit(-3), " (× 10⁻³)"),
+    (words.score(0), "+0.00"),
+    (words.score(1e-9), "+0.000"),
+    (words.score(-1234.5, power=3), "−1.23"),
+    (words.score(123.4), "+123"),
+    (words.score(0.0123, 0.0045, -3), "+12.3 ± 4.5"),
+    (words.score(0.001, 2.0), "+0.00 ± 2.00"),
     (words.score(-0.00123, power=-3), "−1.23"),
     (words.score(0.5, 0.12), "+0.500 ± 0.120"),
     (words.score(-2.5, 12.0), "−2.5 ± 12.0"),
@@ -99,11 +75,17 @@ EXAMPLES = [
     (words.p_value(0.0312), "0.031"),
     (words.p_value(2e-7), "2 × 10⁻⁷"),
     (words.p_value(1e-20), "< 10⁻¹²"),
+    (words.p_value(1.2e-5), "1.2 × 10⁻⁵"),  # small ones are told apart
+    (words.p_value(6.2e-5), "6.2 × 10⁻⁵"),
+    (words.p_value(0.00123), "0.0012"),
     (words.p_value(None), "–"),
     (words.shortened("one two three", 9), "one two …"),
     (words.cell_text(0.123456), "0.1235"),
     (words.cell_text(3.0), "3"),
     (words.cell_text("red"), "red"),
+    (words.cell_text(None), "missing"),
+    (words.cell_text(np.nan), "missing"),
+    (words.cell_text(np.int64(3)), "3"),
     (words.pieces("a good film", [(2, 6)])[1], words.Piece("good", True)),
 ]
 

@@ -4,48 +4,15 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
 from tests.ui.html.made_data import HOSTILE, language_data, made_data
+from tests.ui.pages import Page
 from turnover.ui.html.page import environment, render, unbroken
 
 KINDS = ["text", "image", "table"]
-VOID = {"meta", "link", "img", "input", "br", "line", "polyline", "circle"}
-
-
-class Page(HTMLParser):
-    """A page taken apart: tags with attributes, headings, texts of scripts, and what is not closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-            self.texts.setdefault(tag, []).append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open[-1:] == [tag], f"</{tag}> closes {self.open[-3:]}"
-        self.open.pop()
-
-    def handle_data(self, data):
-        for tag in set(self.open):
-            self.texts[tag][-1] += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.tags if name == tag]
 
 
 @pytest.fixture(scope="module", params=[*KINDS, "lm"])
@@ -131,23 +98,21 @@ def test_sections_without_anything_to_say_are_left_out():
         assert f'id="{section}"' not in text
 
 
-def test_colored_words_keep_their_color_and_their_signs():
-    text = render(language_data())
-    assert '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>' in text
+@pytest.mark.parametrize(
+    ("make", "fragment", "times"),
+    [
+        (language_data, '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>', 1),
+        (made_data, "<mark>gorgeous</mark> film", 2),
+        (made_data, "From here on the order is noise.", 2),
+        (made_data, "None is significant: the order is noise.", 2),
+    ],
+)
+def test_colors_marks_and_rules_stand_where_they_should(make, fragment, times):
+    assert render(make()).count(fragment) == times
 
 
 def test_no_line_ends_between_a_number_and_its_unit():
     assert unbroken("Accuracy 93.1 % of all") == "Accuracy 93.1\xa0% of all"
-
-
-def test_marked_words_are_marked():
-    assert "<mark>gorgeous</mark> film" in render(made_data("text"))
-
-
-def test_the_order_is_said_to_be_noise_where_it_is():
-    text = render(made_data("text"))
-    assert text.count("From here on the order is noise.") == 2
-    assert text.count("None is significant: the order is noise.") == 2
 
 
 def test_many_labels_are_listed_by_pairs_and_not_as_a_square():

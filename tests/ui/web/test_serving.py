@@ -1,5 +1,6 @@
 """A port is bound or the cure is told; beyond this machine a token is needed."""
 
+import json
 import socket
 import sys
 import urllib.error
@@ -7,43 +8,23 @@ import urllib.request
 
 import pytest
 
-from tests.ui.web.conftest import until_ready
 from turnover.errors import MissingExtraError, RunError
 from turnover.ui.web.serving import open_server
 
 
-class Client:
-    """Asks a real server."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def get(self, path: str):
-        import json
-
-        with urllib.request.urlopen(self.address.rstrip("/") + path) as answer:
-            content = answer.read()
-
-        class Answer:
-            status, headers = answer.status, answer.headers
-
-            @staticmethod
-            def json():
-                return json.loads(content)
-
-        return Answer
+def _asked(address: str, path: str):
+    """Return the answer of a real server."""
+    return urllib.request.urlopen(f"{address.rstrip('/')}/{path}")
 
 
 def test_a_real_server_answers_and_stops(text_run):
     with open_server(text_run, port=0) as server:
         assert server.address == f"http://127.0.0.1:{server.port}/"
         assert server.token is None
-        client = Client(server.address)
-        until_ready(client)
-        assert client.get("/api/run").json()["kind"] == "text"
-        assert "uvicorn" not in str(client.get("/").headers)
+        assert json.load(_asked(server.address, "api/run"))["kind"] == "text"
+        assert "uvicorn" not in str(_asked(server.address, "").headers)
     with pytest.raises(urllib.error.URLError):
-        client.get("/")
+        _asked(server.address, "")
 
 
 def test_a_port_in_use_is_told_with_the_next_one(text_run):
@@ -60,10 +41,10 @@ def test_beyond_this_machine_a_token_is_made_and_needed(text_run):
         assert server.token is not None
         assert len(server.token) >= 32
         assert server.address.endswith(f":{server.port}/?token={server.token}")
-        client = Client(f"http://127.0.0.1:{server.port}")
+        here = f"http://127.0.0.1:{server.port}"
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            client.get("/api/run")
-        assert client.get(f"/api/run?token={server.token}").status == 200
+            _asked(here, "api/run")
+        assert _asked(here, f"api/run?token={server.token}").status == 200
     with open_server(text_run, host="0.0.0.0", port=0) as other:
         assert other.token != server.token
 
@@ -73,7 +54,7 @@ def test_a_token_may_be_given_for_this_machine_too(text_run):
         open_server(text_run, port=0, token="sixteen-letters-x") as server,
         pytest.raises(urllib.error.HTTPError, match="401"),
     ):
-        Client(f"http://127.0.0.1:{server.port}").get("/api/run")
+        _asked(server.address.partition("?")[0], "api/run")
 
 
 @pytest.mark.parametrize(

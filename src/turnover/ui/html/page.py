@@ -5,15 +5,16 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnover.errors import MissingExtraError, RunError
 from turnover.ui import words
 
 from .data import ReportData, collect
-from .sections import context_of, lede_of, sections_of
+from .sections import context_of, lede_of, score_power, sections_of
 from .shown_rows import ShownRow
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def render(data: ReportData, *, twin: str = "report.json") -> str:
     )
 
 
+@cache
 def environment(package: str = _PACKAGE) -> "jinja2.Environment":
     """Return templates, those of `package` first, that escape everything and have the filters of `words`."""
     import jinja2
@@ -83,8 +85,8 @@ def environment(package: str = _PACKAGE) -> "jinja2.Environment":
     formats = (words.count, words.percent, words.digits, words.unit, words.p_value, words.duration, words.score)
     for function in formats:
         env.filters[function.__name__] = lambda *given, form=function: unbroken(form(*given))
-    others = (words.pieces, words.shortened, words.power_of, unbroken, _label_numbers, _label_of, _power)
-    env.filters |= {function.__name__.lstrip("_"): function for function in others}
+    others = (words.pieces, words.shortened, words.power_of, unbroken, _label_numbers, _label_of)
+    env.filters |= {function.__name__.lstrip("_"): function for function in others} | {"power": score_power}
     return env
 
 
@@ -105,13 +107,7 @@ def _label_numbers(data: ReportData, row: ShownRow, also: Sequence[str | None] =
 
 
 def _label_of(number: int, data: ReportData) -> str | None:
-    """Return the label of a shown row."""
     return data.by_number[number].label
-
-
-def _power(entries: Sequence[Any]) -> int:
-    """Return the power of ten in whose units the scores of some rows are read easily."""
-    return words.power_of([entry.score for entry in entries])
 
 
 def _policy(script: str) -> str:

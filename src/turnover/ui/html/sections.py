@@ -123,8 +123,8 @@ def _classification_context(data: ReportData, found: Findings) -> dict[str, Any]
         "thing": "row",
         "mean_head": unit_head(found),
         "mean_unit": unit_sentence(found.harmful),
-        "harmful_power": _power(found.harmful.items),
-        "group_power": _power(found.groups.items),
+        "harmful_power": score_power(found.harmful.items),
+        "group_power": score_power(found.groups.items),
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
         "listed": _LISTED[data.overview.kind],
         "harmful_words": harmful_words(found),
@@ -157,7 +157,8 @@ _CONTEXTS: dict[str, Callable[[ReportData, Any], dict[str, Any]]] = {
 }
 
 
-def _power(items: Iterable[Any]) -> int:
+def score_power(items: Iterable[Any]) -> int:
+    """Return the power of ten in whose units the scores of some rows are read easily."""
     return power_of([one.score for one in items])
 
 
