@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,14 +189,6 @@ def test_a_damaged_run_says_how_to_run_it_again(turnover_, runs, tmp_path, kind,
     said = turnover_(*(word.replace("_", " ") for word in command.split()))
     rejected(said, part)
     assert "Save the model again" not in said.err
-
-
-def test_a_port_in_use_is_told_with_the_cure(turnover_, text_run):
-    pytest.importorskip("fastapi", reason="needs the extra serve")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        rejected(turnover_("serve", text_run, "--port", taken.getsockname()[1]), "in use", "--port")
 
 
 def test_without_a_display_the_report_is_written_and_its_path_told(turnover_, text_run, tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def environment(package: str = _PACKAGE) -> "jinja2.Environment":
     formats = (words.count, words.percent, words.digits, words.unit, words.p_value, words.duration, words.score)
     for function in formats:
         env.filters[function.__name__] = lambda *given, form=function: unbroken(form(*given))
-    others = (words.pieces, words.shortened, words.power_of, unbroken, _label_numbers, _label_of)
+    others = (words.pieces, words.shortened, unbroken, _label_numbers, _label_of)
     env.filters |= {function.__name__.lstrip("_"): function for function in others} | {"power": score_power}
     return env
 

@@ -68,26 +68,26 @@ def sections_of(data: ReportData) -> list[Section]:
     ]
 
 
-def _classification_sections(found: Findings) -> list[tuple[bool, Section]]:
-    errors, labels = found.errors, found.likely_label_errors
+def _classification_sections(findings: Findings) -> list[tuple[bool, Section]]:
+    errors, labels = findings.errors, findings.likely_label_errors
     return [
         (bool(errors.items), Section("errors", "Most confident errors", count(errors.count))),
         (True, Section("label-errors", "Likely label errors", count(labels.count))),
-        (bool(found.harmful.items), Section("harmful", "Harmful examples", count(found.harmful.count))),
-        (True, Section("memorized", "Memorized", count(found.memorized.count))),
+        (bool(findings.harmful.items), Section("harmful", "Harmful examples", count(findings.harmful.count))),
+        (True, Section("memorized", "Memorized", count(findings.memorized.count))),
         (
-            bool(found.near_duplicates.items),
-            Section("duplicates", "Near-duplicates", count(found.near_duplicates.count)),
+            bool(findings.near_duplicates.items),
+            Section("duplicates", "Near-duplicates", count(findings.near_duplicates.count)),
         ),
-        (bool(found.groups.items), Section("groups", "Groups", count(len(found.groups.items)))),
-        (True, Section("classes", "Classes", count(len(found.classes)))),
+        (bool(findings.groups.items), Section("groups", "Groups", count(len(findings.groups.items)))),
+        (True, Section("classes", "Classes", count(len(findings.classes)))),
     ]
 
 
-def _language_sections(found: LanguageFindings) -> list[tuple[bool, Section]]:
+def _language_sections(findings: LanguageFindings) -> list[tuple[bool, Section]]:
     return [
-        (bool(found.passages), Section("passages", "Memorized passages")),
-        (True, Section("memorized", "Memorized", count(found.memorized.count))),
+        (bool(findings.passages), Section("passages", "Memorized passages")),
+        (True, Section("memorized", "Memorized", count(findings.memorized.count))),
     ]
 
 
@@ -118,34 +118,34 @@ def lede_of(data: ReportData) -> str:
     return f"Trained on {count(rows.get('train', 0), noun)}{classes}" + (f"; {held_out}." if held_out else ".")
 
 
-def _classification_context(data: ReportData, found: Findings) -> dict[str, Any]:
+def _classification_context(data: ReportData, findings: Findings) -> dict[str, Any]:
     return {
         "thing": "row",
-        "mean_head": unit_head(found),
-        "mean_unit": unit_sentence(found.harmful),
-        "harmful_power": score_power(found.harmful.items),
-        "group_power": score_power(found.groups.items),
+        "mean_head": unit_head(findings),
+        "mean_unit": unit_sentence(findings.harmful),
+        "harmful_power": score_power(findings.harmful.items),
+        "group_power": score_power(findings.groups.items),
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
         "listed": _LISTED[data.overview.kind],
-        "harmful_words": harmful_words(found),
-        "expected_words": label_errors_expected(found.likely_label_errors),
-        "significance_words": significance_words(found),
+        "harmful_words": harmful_words(findings),
+        "expected_words": label_errors_expected(findings.likely_label_errors),
+        "significance_words": significance_words(findings),
         "noise": [
-            (score_name(one, grouped=bool(found.groups.items)), one, noise_words(one, found))
-            for one in found.trust.scores
+            (score_name(one, grouped=bool(findings.groups.items)), one, noise_words(one, findings))
+            for one in findings.trust.scores
         ],
-        "single_score_words": single_score_words(found),
-        **_trust_chart(found),
-        **_confusions(data.overview.labels, found.confusions),
+        "single_score_words": single_score_words(findings),
+        **_trust_chart(findings),
+        **_confusions(data.overview.labels, findings.confusions),
     }
 
 
-def _language_context(data: ReportData, found: LanguageFindings) -> dict[str, Any]:
+def _language_context(data: ReportData, findings: LanguageFindings) -> dict[str, Any]:
     return {
         "thing": "word",
-        "mean_head": f" ({found.memorized.unit})",
-        "word_power": power_of([one.self_influence for one in found.memorized.items]),
-        "noise": [(score_name(one), one, self_influence_words(one, "words")) for one in found.trust.scores],
+        "mean_head": f" ({findings.memorized.unit})",
+        "word_power": power_of([one.self_influence for one in findings.memorized.items]),
+        "noise": [(score_name(one), one, self_influence_words(one, "words")) for one in findings.trust.scores],
         "single_score_words": SINGLE_WORD_SCORES,
         "trust_chart": None,
     }
@@ -176,25 +176,27 @@ def _curves(data: ReportData) -> dict[str, Any]:
 
 
 def _memorized(data: ReportData) -> dict[str, Any]:
-    found = data.findings.memorized
-    rows = count(found.rows, f"training {found.noun}")
-    power = power_of([one.self_influence for one in found.items] or (found.histogram.edges if found.histogram else ()))
+    memorized = data.findings.memorized
+    rows = count(memorized.rows, f"training {memorized.noun}")
+    power = power_of(
+        [one.self_influence for one in memorized.items] or (memorized.histogram.edges if memorized.histogram else ())
+    )
     words = (
-        f"{rows}, of which {count(found.count)} ({percent(found.share)}) are memorized: significant "
+        f"{rows}, of which {count(memorized.count)} ({percent(memorized.share)}) are memorized: significant "
         "positive self-influence."
     )
-    chart = None if found.histogram is None else charts.bar_chart(found.histogram, power=power, log=True)
+    chart = None if memorized.histogram is None else charts.bar_chart(memorized.histogram, power=power, log=True)
     return {"self_chart": chart, "self_words": words, "self_power": power}
 
 
-def _trust_chart(found: Findings) -> dict[str, Any]:
-    histogram = found.trust.mean_influence
+def _trust_chart(findings: Findings) -> dict[str, Any]:
+    histogram = findings.trust.mean_influence
     if histogram is None:
         return {"trust_chart": None}
     power = power_of(histogram.edges)
     words = (
         "Bars beyond the line are scores that noise does not explain; within the line, a single score is noise. "
-        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(found.harmful)}."
+        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(findings.harmful)}."
     )
     chart = charts.bar_chart(histogram, power=power, log=True)
     return {"trust_chart": chart, "trust_words": words, "trust_power": power}

@@ -47,8 +47,8 @@ def make_app() -> "typer.Typer":
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    def show_version(wanted: bool) -> None:
-        if wanted:
+    def show_version(asked: bool) -> None:
+        if asked:
             print(f"turnover {__version__}")
             raise typer.Exit
 

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import HarmfulExample, InfluentialExample
+from turnover.ui.pictures import as_image
 from turnover.ui.words import cell_text, power_of, score, unit
 
 SHARED = "bold cyan"
@@ -151,12 +152,10 @@ def _draw_cells(value: Mapping[str, Any], style: str, near: Collection[str], mos
 
 def _shrunk(image: np.ndarray, widest: int) -> np.ndarray:
     """Return an image of at most so many pixels per line, each the mean of those it stands for."""
-    height, width = image.shape[:2]
+    from PIL import Image
+
+    height, width, channels = image.shape
     if width <= widest:
         return image
-    wide, high = widest, max(1, round(height * widest / width))
-    rows = np.linspace(0, height, high + 1).astype(int)
-    columns = np.linspace(0, width, wide + 1).astype(int)
-    sums = np.add.reduceat(np.add.reduceat(image.astype(float), rows[:-1], axis=0), columns[:-1], axis=1)
-    sizes = np.diff(rows)[:, None, None] * np.diff(columns)[None, :, None]
-    return (sums / sizes).astype(np.uint8)
+    high = max(1, round(height * widest / width))
+    return np.asarray(as_image(image).resize((widest, high), Image.Resampling.BOX)).reshape(high, widest, channels)

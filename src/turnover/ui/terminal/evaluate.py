@@ -48,19 +48,19 @@ def evaluate(
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder)
     chosen = _metrics(metrics, truth)
-    what = replace(
+    evaluation = replace(
         _USUAL, metrics=chosen, view=view, queries=queries, subsets=subsets, truth=truth, processes=processes
     )
-    known_wrong(run, what)  # rejects what cannot be measured before anything is trained
-    if what.trainings:
-        foretold = duration(estimated_seconds(run, what))
-        terminal.aside.print(f"{count(what.trainings, 'training')} of this run's network, about {foretold}.")
+    known_wrong(run, evaluation)  # rejects what cannot be measured before anything is trained
+    if evaluation.trainings:
+        foretold = duration(estimated_seconds(run, evaluation))
+        terminal.aside.print(f"{count(evaluation.trainings, 'training')} of this run's network, about {foretold}.")
     with resumable("stopped. Finished trainings are kept; the same command resumes."):
-        table = evaluate_run(run, what, progress=terminal.aside.is_terminal)
+        table = evaluate_run(run, evaluation, progress=terminal.aside.is_terminal)
     if as_json:
         terminal.result(table.to_dict())
     else:
-        _print(table, what, terminal)
+        _print(table, evaluation, terminal)
 
 
 def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
@@ -77,7 +77,7 @@ def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
     return tuple(metric for metric in possible if metric in names)
 
 
-def _print(table: Table, what: RunEvaluation, terminal: Terminal) -> None:
+def _print(table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
     words = terminal.words
     drawn = Drawn(title=plain(f"{table.task}: scores against retraining"), title_justify="left")
     drawn.add_column("")
@@ -102,10 +102,11 @@ def _print(table: Table, what: RunEvaluation, terminal: Terminal) -> None:
             "0: chance",
         )
     for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
-        found = [getattr(row, name) for row in table.rows]
-        if any(found):
+        detections = [getattr(row, name) for row in table.rows]
+        if any(detections):
             cells = (
-                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}" for one in found
+                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}"
+                for one in detections
             )
             drawn.add_row(f"label errors found {by}", *cells, "")
     for k, chance in (table.random_brittleness or {}).items():
@@ -117,5 +118,6 @@ def _print(table: Table, what: RunEvaluation, terminal: Terminal) -> None:
             words.print(plain(f"{row.method}, {metric}: {why}"), style="yellow")
     retrained = "without masks" if table.view == "plain" else "with masks, evaluated in full view"
     words.print(
-        f"Networks were retrained {retrained}; the LDS uses {what.subsets} random halves of the rows.", style="dim"
+        f"Networks were retrained {retrained}; the LDS uses {evaluation.subsets} random halves of the rows.",
+        style="dim",
     )

@@ -81,8 +81,8 @@ def own_name() -> str:
     called = Path(sys.argv[0])
     if called.stem != "turnover" or not called.is_file():
         return "turnover"
-    found = shutil.which("turnover")
-    if found is not None and Path(found).samefile(called):
+    on_path = shutil.which("turnover")
+    if on_path is not None and Path(on_path).samefile(called):
         return "turnover"
     # Not resolved: in a .venv the path itself says which environment is meant.
     path, here = Path(os.path.abspath(called)), Path.cwd()

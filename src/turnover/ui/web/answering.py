@@ -74,14 +74,13 @@ class Answering:
         kind = self._run.kind
         fits = given == ["row"] or (kind == "text" and given == ["text"]) or (kind == "table" and "text" not in given)
         if not given or not fits:
-            wanted = {
+            possible = {
                 "text": "a text or a row",
                 "image": "a row, or upload an image",
                 "table": "a row, values, or both",
             }
-            raise DataFileError(
-                f"this run is about {_NAMES[kind]}: give {wanted[kind]}; {' and '.join(given) or 'nothing'} was given."
-            )
+            sent = " and ".join(given) or "nothing"
+            raise DataFileError(f"this run is about {_NAMES[kind]}: give {possible[kind]}; {sent} was given.")
         self._check_examples(question.examples_of)
         if question.text is not None:
             checked_text(question.text)
@@ -183,9 +182,9 @@ class Answering:
     def _example(self, example: InfluentialExample) -> Example:
         return Example(**plain(example), shown=self._browsing.row(example.row))
 
-    def _step(self, detail: str, work: Callable[[], object]) -> None:
+    def _step(self, detail: str, load: Callable[[], object]) -> None:
         self.detail = detail
-        work()
+        load()
 
 
 _NAMES = {"text": "texts", "image": "images", "table": "rows of a table"}

@@ -61,8 +61,8 @@ def make_api(site: Site) -> APIRouter:
         most: Annotated[int, Query(ge=1, le=_MOST_ROWS, description="at most so many")] = 50,
     ) -> RowList:
         site.answering.check_ready()
-        found = site.browsing.listed(order=order, split=split, label=label, words=words)
-        return RowList(rows=[site.browsing.row(int(row)) for row in found[start : start + most]], total=len(found))
+        listed = site.browsing.listed(order=order, split=split, label=label, words=words)
+        return RowList(rows=[site.browsing.row(int(row)) for row in listed[start : start + most]], total=len(listed))
 
     @api.get("/rows/{row}", response_model=Row, responses=_BUSY, summary="One row")
     def row(row: RowNumber) -> Row:

@@ -63,17 +63,17 @@ def make_pages(site: Site) -> APIRouter:
             "label": label,
             "words": words[:200],
         }
-        found = site.browsing.listed(**chosen)  # pyright: ignore[reportArgumentType]
-        last = max(1, -(-len(found) // _ROWS_A_PAGE))
+        listed = site.browsing.listed(**chosen)  # pyright: ignore[reportArgumentType]
+        last = max(1, -(-len(listed) // _ROWS_A_PAGE))
         number = min(max(page, 1), last)
-        shown = found[(number - 1) * _ROWS_A_PAGE : number * _ROWS_A_PAGE]
+        shown = listed[(number - 1) * _ROWS_A_PAGE : number * _ROWS_A_PAGE]
         links = {
             where: f"/rows?{urlencode(chosen | {'page': at})}"
             for where, at in (("before", number - 1), ("after", number + 1))
             if 1 <= at <= last
         }
         return _render(
-            site, request, "rows.html", rows=[site.browsing.row(int(row)) for row in shown], total=len(found),
+            site, request, "rows.html", rows=[site.browsing.row(int(row)) for row in shown], total=len(listed),
             chosen=chosen, number=number, last=last, links=links,
         )  # fmt: skip
 

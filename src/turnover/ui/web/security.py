@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -108,7 +108,7 @@ class Guard:
             (bearer.strip() if kind.lower() == "bearer" else "", self._token),
             (request.cookies.get(_cookie_name(self._token), ""), _cookie_value(self._token)),
         ]
-        return any(hmac.compare_digest(one.encode(), wanted.encode()) for one, wanted in given)
+        return any(hmac.compare_digest(sent.encode(), secret.encode()) for sent, secret in given)
 
     def _signed_in(self, request: Request) -> Response | None:
         """Return a page that keeps the token of the address as a cookie and goes on without it."""
@@ -176,44 +176,31 @@ class BodyLimits:
             await self._app(scope, receive, send)
             return
         most = _LARGER.get(scope["path"], _OTHER_BYTES)
-        await self._app(scope, _Bounded(receive, most, self._seconds, _length(scope)), send)
+        announced = Headers(scope=scope).get("content-length", "")
+        seen, complete = 0, False
+        ends: float | None = None
 
+        async def bounded() -> Message:
+            """Return the next part of the body, or that the client went away; raise where it is beyond its limits."""
+            nonlocal seen, complete, ends
+            if complete:
+                return await receive()
+            if announced.isdigit() and int(announced) > most:
+                raise _too_large(most)
+            seconds = asyncio.get_running_loop().time()
+            ends = seconds + self._seconds if ends is None else ends
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, ends - seconds))
+            except TimeoutError as error:
+                sentence = f"the request did not arrive within {self._seconds:g} seconds. Try again."
+                raise HTTPException(408, sentence) from error
+            seen += len(message.get("body", b""))
+            if seen > most:
+                raise _too_large(most)
+            complete = not message.get("more_body", False)
+            return message
 
-class _Bounded:
-    """Receives a body within its limits; what is beyond them is raised where the body is read."""
-
-    def __init__(self, receive: Receive, most: int, seconds: float, announced: int) -> None:
-        self._receive, self._most, self._seconds, self._announced = receive, most, seconds, announced
-        self._seen = 0
-        self._ends: float | None = None
-        self._complete = False
-
-    async def __call__(self) -> Message:
-        """Return the next part of the body, or that the client went away."""
-        if self._complete:
-            return await self._receive()
-        if self._announced > self._most:
-            raise _too_large(self._most)
-        now = asyncio.get_running_loop().time()
-        self._ends = now + self._seconds if self._ends is None else self._ends
-        try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._ends - now))
-        except TimeoutError as error:
-            raise HTTPException(
-                408, f"the request did not arrive within {self._seconds:g} seconds. Try again."
-            ) from error
-        self._seen += len(message.get("body", b""))
-        if self._seen > self._most:
-            raise _too_large(self._most)
-        self._complete = not message.get("more_body", False)
-        return message
-
-
-def _length(scope: Scope) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return 0
+        await self._app(scope, bounded, send)
 
 
 def _too_large(most: int) -> HTTPException:
