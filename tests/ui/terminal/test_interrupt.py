@@ -27,19 +27,20 @@ main()
 
 def _stopped_here(*arguments: str) -> Said:
     """Call the command line in this process, with Ctrl-C after a few steps of the training."""
-    told = Bars.__call__
+    draw = Bars.__call__
 
     def stop(self: Bars, stage: str, done: int, total: int, note: str = "") -> None:
-        told(self, stage, done, total, note)
+        draw(self, stage, done, total, note)
         if stage == "training" and done == 5:
             signal.raise_signal(signal.SIGINT)
 
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bars, "__call__", stop)
-        said = call_turnover(*arguments)
-    signal.signal(signal.SIGINT, former)
-    return said
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Bars, "__call__", stop)
+            return call_turnover(*arguments)
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def _stopped_in_a_process(*arguments: str) -> Said:
