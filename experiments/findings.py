@@ -1,7 +1,8 @@
 """A result of the paper beside ours, as the page of all results shows it, and numbers as pages write them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, stdev
 
 
@@ -22,6 +23,25 @@ class Finding:
     ours: str
     setting: str
     agreement: str
+
+
+def paragraphs(*sections: Iterable[str]) -> str:
+    r"""Return a page of blocks, with an empty line between any two but items of a list; empty ones are skipped.
+
+    Example:
+        >>> paragraphs(["# Title", "- one", "- two"], ["End."])
+        '# Title\n\n- one\n- two\n\nEnd.'
+    """
+    blocks = [block for section in sections for block in section if block]
+    page = blocks[0]
+    for before, block in pairwise(blocks):
+        page += ("\n" if before.startswith("- ") and block.startswith("- ") else "\n\n") + block
+    return page
+
+
+def agreements(findings: Sequence[Finding]) -> list[str]:
+    """Return the sentences on agreement as items of a list."""
+    return [f"- {finding.agreement}" for finding in findings]
 
 
 def spread(values: Sequence[float], form: str = ".3f") -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from turnover.evaluation import markdown_table
 from turnover.storage import write_atomically
 
-from .findings import Finding
+from .findings import Finding, agreements, paragraphs
 from .runner import experiments, module_of, outside, read_json
 
 PAPER = (
@@ -35,33 +35,32 @@ def write_index(folder: Path) -> Path:
     """Write the page that shows all results of a folder, beside the folder, and return its path."""
     records = {record["experiment"]: record for record in map(read_json, sorted(folder.glob("*.json")))}
     ours = [name for name in records if name not in PAPER]
-    lines = ["# Results", "", _ABOUT, "", "## The paper, and what we find", ""]
+    lines = ["# Results", _ABOUT, "## The paper, and what we find"]
     for name in PAPER:
-        not_run = [f"### {name}", "", f"Not run yet: `make repro-{name.replace('_', '-')}`.", ""]
+        not_run = [f"### {name}", f"Not run yet: `make repro-{name.replace('_', '-')}`."]
         lines += _section(records[name], folder) if name in records else not_run
-    lines += ["## Beyond the paper", ""]
+    lines.append("## Beyond the paper")
     for name in ours:
         lines += _section(records[name], folder)
     rows = [_run_row(records[name], folder) for name in (*PAPER, *ours) if name in records]
     table = markdown_table(["result", "experiment", "size", "minutes", "as expected"], rows)
     index = folder.with_suffix(".md")
-    write_atomically(index, "\n".join([*lines, "## The runs", "", table]) + "\n")
+    write_atomically(index, paragraphs(lines, ["## The runs", table]) + "\n")
     return index
 
 
 def _section(record: dict[str, Any], folder: Path) -> list[str]:
     name = record["experiment"]
     title = _title(name, folder)
-    lines = [f"### [{title}]({folder.name}/{name}.md)", ""]
+    lines = [f"### [{title}]({folder.name}/{name}.md)"]
     findings = _findings(record)
     if findings:
         beside = any(finding.paper != "–" for finding in findings)
         head = ["result", *(["the paper"] if beside else []), "here", "setting here"]
         rows = [[one.what, *([one.paper] if beside else []), one.ours, one.setting] for one in findings]
-        lines += [markdown_table(head, rows, padded=False), "", *(f"- {one.agreement}" for one in findings), ""]
-    for figure in sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")]):
-        lines += [f"![{title}]({folder.name}/{figure.name})", ""]
-    return lines
+        lines += [markdown_table(head, rows, padded=False), *agreements(findings)]
+    figures = sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")])
+    return [*lines, *(f"![{title}]({folder.name}/{figure.name})" for figure in figures)]
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.digits_network import digit_queries, digits_recipe
-from experiments.findings import Finding, counted
+from experiments.findings import Finding, counted, paragraphs
 from turnover.evaluation import markdown_table
 from turnover.influence import NULL_IDS, null_ids
 from turnover.scores import Scores, student_limit
@@ -182,30 +182,21 @@ def page(result: dict[str, Any], folder: Path) -> str:
         ]
         for name, part in result["null"].items()
     ]
-    return "\n".join(
+    return paragraphs(
         [
             "# Do intervals and significance keep their promise?",
-            "",
             "Digits, an MLP with two masked hidden layers and no trunk, a tenth of the labels changed.",
-            "",
             "## Intervals",
-            "",
             "Each run against the mean of all others; the error of that mean is part of the interval.",
-            "",
             markdown_table(["", "share or ratio"], coverage),
-            "",
             "With a trunk (the first layer shared by all replicas, so that their errors are correlated) and denoised "
             "by ridge (which shrinks: the interval is around the mean of the denoised estimate, not of the raw one):",
-            "",
             markdown_table(
                 ["", "runs", "intervals that contain the mean", "standard error / standard deviation of the runs"],
                 with_trunk,
             ),
-            "",
             "## Null ids",
-            "",
             "Other ids than those that p-values are made from.",
-            "",
             markdown_table(
                 ["", "pairs", "p < .05 (expected: 4 to 6 %)", "sets", "anything significant (expected: at most 5 %)"],
                 null,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.findings import Finding, minutes_words, percents, spread
+from experiments.findings import Finding, agreements, minutes_words, paragraphs, percents, spread
 from turnover.evaluation import markdown_table
 
 from .plot import NAMES, gains, plot, standard_error
@@ -141,17 +141,13 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
     plot(result, folder / _FIGURE)
     share = result["setting"]["shown"]
-    lines = [
-        "# Data cleansing: SST-2 without rows that are harmful to reviews of electronics",
-        "",
-        *_settings(result),
-        "",
-    ]
-    lines += [f"## {percent(share)} removed", "", *_table(result), "", *_verdicts(result), ""]
-    lines += ["## Other shares", "", f"![Gain by the share that is removed]({_FIGURE})", "", *_shares(result), ""]
-    lines += ["## What is removed", "", *_why(result), "", *_examples(result), ""]
-    lines += ["## Settings", "", *_chosen(result), ""]
-    return "\n".join([*lines, minutes_words(result["spent"])])
+    return paragraphs(
+        ["# Data cleansing: SST-2 without rows that are harmful to reviews of electronics", *_settings(result)],
+        [f"## {percent(share)} removed", *_table(result), *_verdicts(result)],
+        ["## Other shares", f"![Gain by the share that is removed]({_FIGURE})", *_shares(result)],
+        ["## What is removed", *_why(result), *_examples(result)],
+        ["## Settings", *_chosen(result), minutes_words(result["spent"])],
+    )
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
@@ -202,7 +198,7 @@ def _table(result: Mapping[str, Any]) -> Iterable[str]:
         cells.append(mean_and_sd([one["dev"]["accuracy"] for one in runs], "accuracy"))
         title = "none" if name == "none" else f"{percent(share)} {name_of(name, result)}"
         rows.append([title, *cells])
-    yield from [markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield "Mean ± sd over seeds. Arms are compared seed by seed, which removes most of this variation:"
 
 
@@ -217,16 +213,14 @@ def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
             cells.append("no gain" if None in needed else seeds_told(max(needed)))
             rows.append([name_of(name, result), measure, *cells])
     head = ["removed", "measure", "gain over none", "gain over random", "seeds needed to show them"]
-    yield from [markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield (
         "Gains are means ± standard errors; accuracy in points. Seeds needed: with so many, a gain of this size lies "
         "beyond one standard error in 80 % of cases; chance alone lies there in one case of six. The "
         "standard error is that of seeds, splits among them; the "
         f"{result['test_rows']:,} test reviews of two seeds are mostly the same."
     )
-    yield ""
-    yield from (f"- {one.agreement}" for one in findings(result))
-    yield ""
+    yield from agreements(findings(result))
     yield power_sentence(result)
 
 
@@ -237,10 +231,9 @@ def _shares(result: Mapping[str, Any]) -> Iterable[str]:
             [name_of(name, result), *(_mean_gain(gains(result, name, share, measure), measure) for share in shares)]
             for name in ("random", *result["setting"]["estimates"])
         ]
-        yield from [markdown_table([f"gain over none in {measure}", *map(percent, shares)], rows), ""]
+        yield markdown_table([f"gain over none in {measure}", *map(percent, shares)], rows)
     yield best_sentence(result)
     if {"ridge", "denoised"} <= set(result["setting"]["estimates"]):
-        yield ""
         yield source_sentence(result)
 
 
@@ -251,7 +244,6 @@ def _why(result: Mapping[str, Any]) -> Iterable[str]:
         f"validation reviews (by chance {percent(share)}); what the removal does to the loss on the validation "
         "reviews, which it was chosen for; and how many of the removed rows are positive."
     )
-    yield ""
     rows = []
     for name in ("random", *result["setting"]["estimates"]):
         overlap = result["overlap"].get(name)
@@ -265,14 +257,13 @@ def _why(result: Mapping[str, Any]) -> Iterable[str]:
         cells.append(percent(float(np.mean(positive))) if positive else "–")
         rows.append([name_of(name, result), *cells])
     head = ["removed", "rows that two seeds share", "validation loss saved", "test loss saved", "positive among them"]
-    yield from [markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield noise_sentence(result)
 
 
 def _examples(result: Mapping[str, Any]) -> Iterable[str]:
     name = result["setting"]["estimates"][-1]
     yield f"Rows that most seeds remove ({name_of(name, result)}):"
-    yield ""
     rows = [
         [
             one["text"].replace("`", "'"),
@@ -286,7 +277,6 @@ def _examples(result: Mapping[str, Any]) -> Iterable[str]:
 
 def _chosen(result: Mapping[str, Any]) -> Iterable[str]:
     yield "Rate and epochs have the least loss on dev rows of SST-2; no review was looked at."
-    yield ""
     rows = []
     for name, title in (("plain", "without masks"), ("masked", "with masks")):
         chosen = result["chosen"][name]

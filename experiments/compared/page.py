@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.figures import drawn
-from experiments.findings import Finding
+from experiments.findings import Finding, paragraphs
 from turnover.evaluation import markdown_table
 
 from .methods import NAMES, ONCE
@@ -41,14 +41,14 @@ Figures = dict[str, Any]
 def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
     _plot(result, folder / "compared.svg")
-    parts = ["# Turn-over dropout beside its baselines", "", *_setting(result), "", "![LDS](compared.svg)"]
+    parts = ["# Turn-over dropout beside its baselines", *_setting(result), "![LDS](compared.svg)"]
     for task in result["tasks"].values():
-        parts += ["", f"## {task['name']}", "", _about(task)]
+        parts += [f"## {task['name']}", _about(task)]
         for view, truth in _TRUTHS.items():
             table = task[view]
-            parts += ["", f"### Ground truth: {truth}", "", _table(table, result["setting"]), "", *_said(table)]
+            parts += [f"### Ground truth: {truth}", _table(table, result["setting"]), *_said(table)]
             parts += _problems(table)
-    return "\n".join([*parts, "", *_reading(result)]) + "\n"
+    return paragraphs(parts, _reading(result))
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
@@ -85,7 +85,6 @@ def _setting(result: dict[str, Any]) -> list[str]:
         "All methods score the same rows and queries and are judged by the same retrainings. Turn-over dropout "
         "trains the masked network; every other method trains what the ground truth retrains: the plain network, or "
         "the masked one in full view, as it would be deployed.",
-        "",
         *[_task_line(task) for task in how["tasks"]],
         f"- LDS: {how['subsets']} random halves of the rows, each retrained {how['subset_seeds']} times. Leave one "
         f"out: {how['loo_rows']} rows, seeds of retraining: {how['loo_seeds']}. Predictions changed: the "
@@ -219,7 +218,6 @@ def _reading(result: dict[str, Any]) -> list[str]:
     left_out = [task["data"] for task in result["setting"]["tasks"] if not task["retrain"]]
     lines = [
         "## How to read this",
-        "",
         "- Seconds are of one process on a machine that others use too: compare orders, not digits. They hold the "
         "method's own training and the scores of all rows on all queries, not self-influence.",
         "- Peak memory is the growth of the process; memory that was freed before and used again is not counted, so "

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.findings import Finding, counted
+from experiments.findings import Finding, agreements, counted, paragraphs
 from turnover.evaluation import Bootstrap, markdown_table, mean_interval
 
 from .figures import image_figure, text_figure
@@ -26,28 +26,22 @@ def page(result: dict[str, Any], folder: Path) -> str:
     (image_figure if images else text_figure)(result["shown"], folder / figure)
     parts = [
         f"# Errors on {_TITLES[how['data']]}, and the training rows behind them",
-        "",
         f"{result['train_rows']:,} training rows, {_network(how)}, {result['replicas']} replicas; "
         f"{result['wrong']:,} errors on {result['test_rows']:,} test rows (accuracy {result['accuracy']:.1%}). Shown "
         f"are the first {len(result['shown'])} of the file{'' if images else ' whose texts are short'}, each with the "
         f"{how['supporting']} training rows of the predicted label that support it most (denoised score ± standard "
         "error, in units of the loss; * significant)" + ("." if images else "; subwords of both texts are marked."),
-        "",
         f"![errors and their supporting rows]({figure})",
-        "",
         "## Are errors repaired without these rows?",
-        "",
         f"For each of {repair['errors']} errors drawn at random, the {how['share']:.0%} of the training rows "
         f"({repair['removed']}) of the predicted label that support it most are removed, and the network without masks "
         f"is retrained from {counted(len(how['seeds']), 'seed')}; beside it, as many random rows of that label. An "
         f"error counts where a training on all rows makes it too: {repair['tried']} cases. Intervals (95 %) are over "
         "errors.",
-        "",
         markdown_table(["removed", "repaired", "share", "more than at random"], _rows(result)),
-        "",
-        *(f"- {finding.agreement}" for finding in findings(result)),
+        *agreements(findings(result)),
     ]
-    return "\n".join(parts)
+    return paragraphs(parts)
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:

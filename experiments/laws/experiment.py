@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.digits_network import QUERIES_FROM, digit_queries, digits_recipe
-from experiments.findings import Finding
+from experiments.findings import Finding, paragraphs
 from experiments.runner import kept
 from experiments.timing import growth
 from turnover.evaluation import markdown_table
@@ -117,11 +117,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown."""
     lines = [
         "# How noise and signal of one pair change",
-        "",
         "Digits, an MLP with two masked hidden layers and no trunk. Noise is the standard deviation of scores of "
         "null ids; signal is the mean square of all scores without that of noise; both are roots of means over queries "
         "and seeds, in the unit of the loss.",
-        "",
     ]
     for name, (title, expected) in _LAW_WORDS.items():
         part = result[name]
@@ -130,10 +128,10 @@ def page(result: dict[str, Any], folder: Path) -> str:
             for point in part["points"]
             for size in point["setting"].values()
         ]
-        lines += [f"## By {title}", "", markdown_table([name, "noise", "signal", "signal / noise"], rows)]
+        lines += [f"## By {title}", markdown_table([name, "noise", "signal", "signal / noise"], rows)]
         fits = ", ".join(f"{kind} {_fit(part[kind])}" for kind in ("noise", "signal"))
-        lines += ["", f"Exponents: {fits} (a simple law would give {expected}).", ""]
-    return "\n".join(lines)
+        lines.append(f"Exponents: {fits} (a simple law would give {expected}).")
+    return paragraphs(lines)
 
 
 def _number(value: float | None) -> str:

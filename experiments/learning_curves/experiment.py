@@ -26,7 +26,7 @@ from experiments.encoders import (
     train,
 )
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, counted, minutes_words, spread
+from experiments.findings import Finding, counted, minutes_words, paragraphs, spread
 from experiments.runner import Needs, kept, spent
 from experiments.timing import one_thread
 from turnover.batches import INSTANCE_ID
@@ -232,8 +232,8 @@ _OTHERS = {
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the curves are drawn into the folder."""
     _plot(result["curves"], folder / _FIGURE)
-    return "\n".join(
-        ["# Learning curves: the flipped subnetwork beside the test set", "", *_setting(result), *_areas(result)]
+    return paragraphs(
+        ["# Learning curves: the flipped subnetwork beside the test set"], _setting(result), _areas(result)
     )
 
 
@@ -279,15 +279,13 @@ def _setting(result: Mapping[str, Any]) -> Iterable[str]:
         f"which stand for the test set as in the paper. Seeds: {len(setting['seeds'])}, with other rows, masks and "
         "order each."
     )
-    yield from ["", f"![Loss of kept subnetwork, flipped subnetwork and test rows over the steps]({_FIGURE})", ""]
+    yield f"![Loss of kept subnetwork, flipped subnetwork and test rows over the steps]({_FIGURE})"
     if len(setting["seeds"]) > 1:
         yield "Lines are means over seeds, bands reach from the lowest seed to the highest."
-        yield ""
 
 
 def _areas(result: Mapping[str, Any]) -> Iterable[str]:
     yield "Area between two curves, as mean distance in loss over all steps:"
-    yield ""
     rows = [
         [
             title,
@@ -297,14 +295,11 @@ def _areas(result: Mapping[str, Any]) -> Iterable[str]:
         for other, (ratio, title) in _OTHERS.items()
     ]
     yield markdown_table(["compared with", "flipped", "kept", "flipped / kept"], rows)
-    yield ""
     yield agreement(result["areas"])
-    yield ""
     yield (
         "The second row takes out that a flipped subnetwork is half a network and test rows are predicted by all of "
         "it, the third that the training file of SST-2 holds phrases and the dev set whole sentences."
     )
-    yield ""
     yield minutes_words(result["spent"])
 
 

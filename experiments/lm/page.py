@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, minutes_words, spread
+from experiments.findings import Finding, agreements, minutes_words, paragraphs, spread
 from turnover.applications import colored_text
 from turnover.evaluation import markdown_table
 
@@ -108,8 +108,8 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     text = colored_text(passage["words"], passage["values"], limits=tuple(passage["limits"]), unit="self-influence")
     draw_text(text, folder / "lm.svg", title=f"WikiText-2 by self-influence, mean of {passage['models']} models")
     plot(result, folder / "lm-pattern.svg")
-    parts = (_head(result), _passage(result), _highest(result), _pattern(result), _question(result), _counted(result))
-    return "\n".join(line for part in parts for line in part)
+    parts = (_head, _passage, _highest, _pattern, _question, _counted)
+    return paragraphs(*(part(result) for part in parts))
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
@@ -153,34 +153,27 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 def _head(result: Mapping[str, Any]) -> Iterable[str]:
     corpus, network = result["corpus"], result["setting"]["network"]
     yield "# Language model: text colored by self-influence"
-    yield ""
     yield (
         f"A feed-forward language model ({network['context']} words of context, embedding and hidden layer of "
         f"{network['size']}) on {corpus['positions']:,} positions of WikiText-2, {corpus['vocabulary']:,} words; "
         f"{network['epochs']} epochs. A position, its context and the next word, is an instance. Self-influence is the "
         f"mean of {len(result['masked'])} models with masks on the embedding and the hidden layer."
     )
-    yield ""
-    for one in findings(result):
-        yield f"- {one.agreement}"
-    yield ""
+    yield from agreements(findings(result))
     runs = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
     rows = [_row(name, seeds, ("all", "known")) for name, seeds in runs.items()]
-    yield from [markdown_table(["test perplexity", "all words", "words of the vocabulary"], rows), ""]
+    yield markdown_table(["test perplexity", "all words", "words of the vocabulary"], rows)
 
 
 def _passage(result: Mapping[str, Any]) -> Iterable[str]:
     names, low_high = colored_names(result["passage"]), result["passage"]["limits"]
     yield "## The paper's passage"
-    yield ""
     yield "![the passage of the paper's figure, words colored by self-influence](lm.svg)"
-    yield ""
     yield (
         f"Values are clipped to the 70th and 95th percentile of all positions ({low_high[0]:.2f} and "
         f"{low_high[1]:.2f} nats). Of the last names that the paper mentions, {_list(names['all'])} are in the "
         f"passage; colored at their first place: {_list(names['colored'])}."
     )
-    yield ""
 
 
 def _highest(result: Mapping[str, Any]) -> Iterable[str]:
@@ -194,13 +187,12 @@ def _highest(result: Mapping[str, Any]) -> Iterable[str]:
         ]
         for one in result["highest"]
     ]
-    yield from ["", markdown_table(["context", "word", "self-influence, nats", "frequency in the text"], rows), ""]
+    yield markdown_table(["context", "word", "self-influence, nats", "frequency in the text"], rows)
 
 
 def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
     found = result["pattern"]
     yield "## Rare words and names"
-    yield ""
     yield "![self-influence by frequency; perplexity without what scored highest](lm-pattern.svg)"
     several = f"mean of {len(result['masked'])} models"
     keys = {several: "frequency", "one model": "frequency_one_model", "null ids": "frequency_null"}
@@ -209,23 +201,19 @@ def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
         for name, key in keys.items()
     ]
     head = ["Spearman correlation of self-influence and log frequency", "correlation", "95 % interval"]
-    yield from ["", markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield (
         "Intervals are by bootstrap over stretches of 100 words. Of all positions "
         f"{100 * found['positive']:.0f} % have positive self-influence (mean {found['mean']:.2f} nats)"
         + ("." if found["between_models"] is None else f"; two models agree with {found['between_models']:.2f}.")
-    )
-    yield (
-        f"Names (words with a capital within a sentence) of frequency {RARE} or less score "
+        + f"\nNames (words with a capital within a sentence) of frequency {RARE} or less score "
         f"{_interval(found['names'], 'difference', '+.2f')} nats above other words of the same frequency."
     )
-    yield ""
 
 
 def _question(result: Mapping[str, Any]) -> Iterable[str]:
     removal, setting = result["removal"], result["setting"]
     yield "## The open question: training without rows of high self-influence"
-    yield ""
     yield (
         "The paper asks whether such rows could be used to improve the training of language models. Retrained "
         f"without masks, {len(setting['seeds'])} seeds; mean ± sd of test perplexity by the frequency of the test word "
@@ -237,9 +225,8 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
             how = f" to {setting['weight']:g}" if name == "weighted" else ""
             words = title.replace("\n", " ")
             rows.append(_row(f"{100 * one['share']:g} %: {words}{how}", one[name]))
-    yield from ["", markdown_table(["removed words", *_WORDS.values()], rows), ""]
+    yield markdown_table(["removed words", *_WORDS.values()], rows)
     yield "A difference is called clear where Student's 95 % interval over the seeds excludes 0."
-    yield ""
     rows = []
     for one in removal["shares"]:
         for name, other in (("removed", "random"), ("removed", "matched"), ("weighted", None)):
@@ -250,13 +237,12 @@ def _question(result: Mapping[str, Any]) -> Iterable[str]:
             )
             rows.append([f"{100 * one['share']:g} %: {title} – {against}", *cells])
     head = ["difference in perplexity, % ± standard error", "all", "known words", "rare", "frequent"]
-    yield from [markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
 
 
 def _counted(result: Mapping[str, Any]) -> Iterable[str]:
     rates, setting = result["rates"], result["setting"]
     yield "## How it is counted"
-    yield ""
     for how, title in (("masked", "with masks"), ("plain", "without")):
         tried = ", ".join(f"{rate}: {value:.0f}" for rate, value in rates[how]["perplexity"].items())
         best = f"{rates[how]['best']:g}"

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
-from experiments.findings import Finding, spread
+from experiments.findings import Finding, paragraphs, spread
 from experiments.networks import masked_mlp
 from experiments.runner import kept
 from experiments.timing import one_thread
@@ -163,20 +163,16 @@ def page(result: dict[str, Any], folder: Any) -> str:
     """Return the page as Markdown."""
     lines = [
         "# What a flipped subnetwork knows of its own row",
-        "",
         "A flipped subnetwork is not trained on its row. Is it what the network would be without the row? Two "
         f"trainings answer that, one with all rows, one without {result['left_out']:.0%} of them: both have the same "
         "masks, and in both the flipped subnetworks of these rows were not trained on them.",
-        "",
     ]
     for name, task in result["tasks"].items():
         lines += [
             f"## {_TASKS[name]}",
-            "",
             f"{task['rows']:,} rows, hidden layers of {', '.join(map(str, task['hidden']))}, all masked, no bias at "
             f"the end, {task['epochs']} epochs; all labels as they are. Loss and accuracy on the rows in question, "
             f"mean ± sd of {len(task['seeds'])} seeds.",
-            "",
             markdown_table(
                 ["prediction by", "loss", "accuracy"],
                 [
@@ -184,13 +180,10 @@ def page(result: dict[str, Any], folder: Any) -> str:
                     for who, title in _WHO.items()
                 ],
             ),
-            "",
             _sentence(name, task),
-            "",
         ]
     lines += [
         "## Why, as far as we can tell",
-        "",
         "- **Halves compete.** Where the kept subnetwork has learned a row, similar rows are already predicted well by "
         "networks that share some of its units, so that they train the other units less. Training on a row thus takes "
         "from its flipped subnetwork what it could have learned from similar rows: it is worse on the row than a "
@@ -201,7 +194,7 @@ def page(result: dict[str, Any], folder: Any) -> str:
         f"subtracted: `Influence.out_of_sample(references={result['references']})`. That improves flipped subnetworks "
         "on all rows, most on their own ones.",
     ]
-    return "\n".join(lines)
+    return paragraphs(lines)
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.encoders import DEV_ROWS, encoder_words
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, percents, seeds_words
+from experiments.findings import Finding, paragraphs, percents, seeds_words
 from turnover.evaluation import markdown_table
 
 _LINES = {
@@ -43,10 +43,9 @@ _REMEDIES = {
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the curves are drawn into the folder."""
     _plot_curves(result["adapters"][0]["curves"], folder / _FIGURE)
-    return "\n".join(
+    return paragraphs(
         [
             "# Real models: adapters, whole networks under masks, VGG19, and the engine on a transformer",
-            "",
             *_adapters(result),
             *_remedies(result),
             *_vgg(result),
@@ -100,26 +99,24 @@ def _adapters(result: Mapping[str, Any]) -> Iterable[str]:
     distance = follows(runs[0]["curves"])
     nearer = "nearer to" if distance["flip"] < distance["keep"] else "farther from"
     yield "## Adapters on SST-2"
-    yield ""
     yield (
         f"{_encoder(result)} with adapters of 64 units, {setting['rows']:,} training rows, {setting['epochs']} epochs, "
         f"{_tested(setting)}, by `examples/hf_trainer_sst2.py`; {seeds_words(setting['seeds'])}."
     )
     rows = [[name, percents(values)] for name, values in accuracy.items()]
-    yield from ["", markdown_table(["adapters", "accuracy"], rows), ""]
+    yield markdown_table(["adapters", "accuracy"], rows)
     yield (
         f"They differ by {difference:.1f} points (wanted: at most 2.5; the paper: 90.0 without and 88.3 with, for "
         "BERT). "
         f"The flipped curve is {nearer} the validation curve than the kept one: {distance['flip']:.3f} against "
         f"{distance['keep']:.3f} on average."
     )
-    yield from ["", f"![Loss of kept subnetwork, flipped subnetwork and validation rows]({_FIGURE})", ""]
+    yield f"![Loss of kept subnetwork, flipped subnetwork and validation rows]({_FIGURE})"
 
 
 def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
     setting, runs = result["setting"]["remedies"], result["remedies"]
     yield "## All layers under masks"
-    yield ""
     yield (
         f"{_encoder(result)} fine-tuned as a whole, {setting['rows']:,} training rows of SST-2, {setting['epochs']} "
         f"epochs, {_tested(setting)}; {seeds_words(setting['seeds'])}."
@@ -131,20 +128,17 @@ def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
         loss = mean(one["loss"] for one in runs[name])
         change = "" if name == "unmasked" else f"{_POINTS * (mean(found) - base):+.1f}"
         rows.append([title, f"{runs[name][0]['rate']:g}", percents(found), f"{loss:.3f}", change])
-    yield from ["", markdown_table(["masks", "learning rate", "accuracy", "loss", "difference"], rows)]
+    yield markdown_table(["masks", "learning rate", "accuracy", "loss", "difference"], rows)
     lost = _POINTS * (base - mean(one["accuracy"] for one in runs["mixout"]))
-    yield ""
     yield (
         f"Mixout {'is' if lost <= 3 else 'is not'} within 3 points of ordinary fine-tuning. The paper found plain "
         "masks on all layers of BERT unstable and reports no number."
     )
-    yield ""
 
 
 def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     setting, found = result["vgg"]["settings"], result["vgg"]["accuracy"]
     yield "## VGG19 on CIFAR-10"
-    yield ""
     sites = "convolutions 12 to 16" + (" and the classifier's input" if setting["twice"] else "")
     yield (
         f"Width {setting['width']:g} of the usual, {result['setting']['vgg']['images']:,} images, {setting['epochs']} "
@@ -154,19 +148,16 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     )
     paper = {"plain": "92.0", "masks": "86.2", "masks and dropout": "91.3"}
     rows = [[name, f"{_POINTS * value:.1f}", paper[name]] for name, value in found.items()]
-    yield from ["", markdown_table(["network", "accuracy", "the paper"], rows)]
+    yield markdown_table(["network", "accuracy", "the paper"], rows)
     order = sorted(found, key=lambda name: -found[name])
     same = order == sorted(found, key=lambda name: -float(paper[name]))
-    yield ""
     yield f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}."
-    yield ""
 
 
 def _speed(result: Mapping[str, Any]) -> Iterable[str]:
     setting, found = result["setting"]["speed"], result["speed"]
     loop = found["loop"]
     yield "## The engine on the adapter model"
-    yield ""
     yield (
         f"{setting['instances']:,} instances on one sentence of {found['tokens']} tokens, processor seconds of one "
         "thread. The authors' loop (100 repeated inputs per batch, two passes of the model without masks) takes "
@@ -185,12 +176,11 @@ def _speed(result: Mapping[str, Any]) -> Iterable[str]:
         for name, one in found["networks"].items()
     ]
     head = ["masks used", "seconds", "times faster than the loop", "rank correlation with all", "path"]
-    yield from ["", markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield (
         f"Rank correlations (Spearman) are {_sentences(setting['sentences'])}. Masks below the top blocks are skipped "
         "when scoring only: `only_at(model, top_sites(model, 1))` of `turnover.wrapping`."
     )
-    yield ""
     yield from _origin(result)
 
 
@@ -206,32 +196,28 @@ def _origin(result: Mapping[str, Any]) -> Iterable[str]:
         [kind, *(f"{part['spread']:.4f}, correlation {part['rank_correlation']:.2f}" for part in one.values())]
         for kind, one in found.items()
     ]
-    yield from ["", markdown_table(["ids", *(f"masks: {name}" for name in found["trained"])], rows)]
+    yield markdown_table(["ids", *(f"masks: {name}" for name in found["trained"])], rows)
     trained, null = (found[kind]["all"]["spread"] for kind in ("trained", "null"))
     if trained < _SEEN * null:
-        yield ""
         yield (
             "With all masks both deviate alike: single scores on this sentence are hardly more than noise, so that "
             "their rank correlation compares noise with itself. Whether the top blocks keep the signal is not shown."
         )
-    yield ""
 
 
 def _rates(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## Learning rates"
-    yield ""
     yield "Chosen by accuracy on held-out rows of the training data; no dev or test row was looked at."
     rows = [
         [name, ", ".join(f"{rate}: {_POINTS * value:.1f}" for rate, value in one["accuracy"].items())]
         for name, one in result["rates"].items()
     ]
-    yield from ["", markdown_table(["training", "accuracy by rate"], rows), ""]
+    yield markdown_table(["training", "accuracy by rate"], rows)
     yield (
         "Adapters have 2e-3 with masks and without, as in the example. All layers under masks have the rate of none. "
         "Few rates were tried, on few rows; where the best is the largest or smallest of them, a better one may lie "
         "beyond."
     )
-    yield ""
 
 
 def _spent(spent: Mapping[str, float]) -> str:

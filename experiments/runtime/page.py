@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.encoders import encoder_words
-from experiments.findings import Finding
+from experiments.findings import Finding, agreements, paragraphs
 from turnover.evaluation import markdown_table
 
 from .config import HEADLINE
@@ -100,7 +100,7 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its plot into `folder`."""
     plot(result, folder / "runtime.svg")
     parts = [_head(result), _ratios(result), _growth(result), _depends(result), _equal(result), _peer(result)]
-    return "\n".join(line for part in (*parts, _counted(result)) for line in part)
+    return paragraphs(*parts, _counted(result))
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
@@ -128,7 +128,6 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 def _head(result: Mapping[str, Any]) -> Iterable[str]:
     here, tokens = result["at"], result["tokens"]
     yield "# Runtime: 10,000 instances of MNLI on one target"
-    yield ""
     yield (
         f"{_encoder(result)} with adapters of {result['setting']['adapter']} units; the influence of "
         f"{here['instances']:,} training instances on one target of {tokens['target']} tokens (the instances have "
@@ -136,10 +135,7 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
         f"{result['costs']['parameters']['all']:,}. Processor seconds of one thread; all methods took turns in the "
         f"same run{_rounds(result['setting']['rounds'])}."
     )
-    yield ""
-    for one in findings(result):
-        yield f"- {one.agreement}"
-    yield ""
+    yield from agreements(findings(result))
 
 
 def _ratios(result: Mapping[str, Any]) -> Iterable[str]:
@@ -156,26 +152,24 @@ def _ratios(result: Mapping[str, Any]) -> Iterable[str]:
         for name, seconds in here["ours"].items()
     ]
     head = ["turn-over dropout", "seconds", "times faster", "rank correlation with all masks"]
-    yield from ["", markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
     yield (
         "With fewer masks the scores differ: they are those of the network above. The rank correlation shows how close "
         "they are, of "
         f"{result['setting']['engine']:,} instances on this target; [real models](real_models.md) shows how much "
         "of such scores is signal."
     )
-    yield ""
 
 
 def _growth(result: Mapping[str, Any]) -> Iterable[str]:
     names = list(result["at"]["ours"])
     yield "## How the ratio grows"
-    yield ""
     yield "![seconds and ratios against the number of instances](runtime.svg)"
     rows = [
         [f"{one['instances']:,}", time_of(one["koh"][HEADLINE]), *(times(_ratio(one, name)) for name in names)]
         for one in result["growth"]
     ]
-    yield from ["", markdown_table(["instances", "Koh+", *map(network_title, names)], rows), ""]
+    yield markdown_table(["instances", "Koh+", *map(network_title, names)], rows)
     first, last = result["growth"][0], result["growth"][-1]
     doubled = [name for name in names if _ratio(last, name) > 2 * _ratio(first, name)]
     yield (
@@ -184,13 +178,11 @@ def _growth(result: Mapping[str, Any]) -> Iterable[str]:
         f"{first['instances']:,} to {last['instances']:,} instances they grow more than twofold for "
         f"{_listed_titles(doubled)}."
     )
-    yield ""
 
 
 def _depends(result: Mapping[str, Any]) -> Iterable[str]:
     here = result["at"]
     yield "## How much work influence functions do"
-    yield ""
     yield (
         "Their seconds are those of r·t steps with b rows each, and of one gradient per training row. The ten minutes "
         "of the paper are those of Han et al. 2020, whose published script has t = |D| / 4, r = 1, b = 8; the paper's "
@@ -201,13 +193,12 @@ def _depends(result: Mapping[str, Any]) -> Iterable[str]:
         for name, seconds in here["koh"].items()
     ]
     head = ["influence functions", "seconds", "against the loop", "against all masks", "against the output layer"]
-    yield from ["", markdown_table(head, rows), ""]
+    yield markdown_table(head, rows)
 
 
 def _equal(result: Mapping[str, Any]) -> Iterable[str]:
     here, parameters, alone = result["at"], result["costs"]["parameters"], result["head_alone"]
     yield "## Equal parameters"
-    yield ""
     yield (
         "Scores by the masks of the top blocks concern these blocks' parameters alone. Influence functions can be "
         "restricted to the same ones, and are faster then too, since they need no gradient below."
@@ -222,22 +213,20 @@ def _equal(result: Mapping[str, Any]) -> Iterable[str]:
         ]
         for name, seconds in here["equal_koh"].items()
     ]
-    yield from ["", markdown_table(["parameters of", "count", "Koh+ on them", "engine", "times faster"], rows), ""]
+    yield markdown_table(["parameters of", "count", "Koh+ on them", "engine", "times faster"], rows)
     yield (
         "For the output layer alone there is a cheaper way yet: if the features below it are kept from training, "
         f"influence functions of {here['instances']:,} instances take {time_of(alone['seconds'])}, "
         f"{times(alone['seconds'] / here['ours']['0'])} times the engine's seconds; if they are not, computing them "
         f"takes {time_of(alone['features'])} more. The engine needs no feature of a training instance, only its id."
     )
-    yield ""
 
 
 def _peer(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## A peer's influence functions"
-    yield ""
     peer, here = result["peer"], result["at"]
     if "missing" in peer:
-        yield from [f"Not measured: {peer['missing']}.", ""]
+        yield f"Not measured: {peer['missing']}."
         return
     sizes = _sizes([size for size, _ in peer["points"]])
     cells = "; ".join(f"{times(ratio)} for {network_title(name)}" for name, ratio in here["peer_ratio"].items())
@@ -246,14 +235,12 @@ def _peer(result: Mapping[str, Any]) -> Iterable[str]:
         f"fitting and one target take {time_of(here['peer'])} for {here['instances']:,} instances, extrapolated from "
         f"{sizes}. Ratio to ours: {cells}."
     )
-    yield ""
 
 
 def _counted(result: Mapping[str, Any]) -> Iterable[str]:
     setting, check, costs = result["setting"], result["check"], result["costs"]["koh"]["all"]
     good = "it holds" if abs(check["ratio"] - 1) <= _FAR_OFF else "it is off by more than a quarter"
     yield "## How it is counted"
-    yield ""
     yield (
         f"- Influence functions: {setting['koh_rows']} gradients and {setting['koh_steps']} steps per round are timed, "
         f"of rows whose lengths are spread as those of all, and multiplied: {1e3 * costs['row']:.0f} ms per gradient, "

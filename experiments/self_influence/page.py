@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, minutes_words, percents, replicas_words, spread
+from experiments.findings import Finding, agreements, minutes_words, paragraphs, percents, replicas_words, spread
 from turnover.evaluation import markdown_table
 
 _TRAINED, _NEVER, _MANY = "#1b7fa6", "#a0a0a0", "#d95f02"
@@ -73,12 +73,12 @@ _WEAK = 0.1
 def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
     _plot(result, folder / _FIGURE)
-    lines = ["# Self-influence on SST-2 and CIFAR-10, beside null ids and C-scores", ""]
-    lines += [*_settings(result), "", f"![Histograms and C-scores]({_FIGURE})", "", _CAPTION, ""]
-    lines += ["## How much is positive", "", *_shares(result), ""]
-    lines += ["## C-scores", "", *_consistency(result), ""]
-    lines += [*(f"- {one.agreement}" for one in findings(result)), "", *_notes(result)]
-    return "\n".join(lines)
+    return paragraphs(
+        ["# Self-influence on SST-2 and CIFAR-10, beside null ids and C-scores", *_settings(result)],
+        [f"![Histograms and C-scores]({_FIGURE})", _CAPTION],
+        ["## How much is positive", *_shares(result)],
+        ["## C-scores", *_consistency(result), *agreements(findings(result)), *_notes(result)],
+    )
 
 
 def findings(result: Mapping[str, Any]) -> list[Finding]:
@@ -157,7 +157,6 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
         "where training on the row helps to predict it. As in the paper, scores are not centered. For every row a null "
         "id is scored on the same row, which shows the noise."
     )
-    yield ""
     for name, task in result["tasks"].items():
         part = setting["text" if name == "sst2" else "image"]
         rate = task["rate"]
@@ -180,7 +179,6 @@ def _shares(result: Mapping[str, Any]) -> Iterable[str]:
             rows.append([_TITLES[name], replicas_words(replicas), *cells])
     head = ["data", "network", "test accuracy", "above 0", "null ids above 0", "beyond 95 % of these", "mean"]
     yield markdown_table([*head, "mean of null ids", "rank correlation of two seeds"], rows)
-    yield ""
     yield (
         "Mean ± sd over seeds. The last column compares the order of rows between trainings with other masks, "
         "parameters and batches; where it is low, single values are mostly noise although their mean is not."
@@ -194,7 +192,6 @@ def _consistency(result: Mapping[str, Any]) -> Iterable[str]:
         "An image that is explained by others need not be memorized: expected are a negative rank correlation with "
         "self-influence, and a positive one with the held-out probability of its label."
     )
-    yield ""
     rows = [
         [title, *(spread([one["cscores"][measure] for one in seeds]) for seeds in runs.values())]
         for measure, title in _MEASURES.items()
@@ -208,7 +205,6 @@ def _notes(result: Mapping[str, Any]) -> Iterable[str]:
             "The convolutions are shared by all masks and learn every image: part of an image's self-influence is "
             "in both views and cancels. The same holds below the 12th layer of the paper's VGG19."
         )
-        yield ""
     yield minutes_words(result["spent"])
 
 

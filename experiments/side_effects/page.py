@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from experiments.encoders import DEV_ROWS, UNITS, encoder_words
-from experiments.findings import Finding, minutes_words, percents, seeds_words
+from experiments.findings import Finding, minutes_words, paragraphs, percents, seeds_words
 from turnover.evaluation import markdown_table
 
 from .config import PAPER_TEXT, PAPER_VGG
@@ -141,12 +141,10 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
     plot(result, folder / _FIGURE)
     parts = (_text(result), _vgg(result), _leaks(result), _rates(result))
-    return "\n".join(
+    return paragraphs(
         [
             "# Side effects: what masks cost in accuracy, and what leaks",
-            "",
             f"![Accuracy with and without masks, and the leak by layer]({_FIGURE})",
-            "",
             *(line for part in parts for line in part),
             minutes_words(result["spent"]),
         ]
@@ -221,7 +219,6 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 def _text(result: Mapping[str, Any]) -> Iterable[str]:
     setting = result["setting"]["text"]
     yield "## Adapters on SST-2"
-    yield ""
     yield (
         f"{encoder_words(setting['encoder'], setting['blocks'])} with adapters of {UNITS} units, "
         f"{_epochs(setting)}, accuracy on {setting['dev_rows'] or DEV_ROWS} dev rows; "
@@ -233,21 +230,19 @@ def _text(result: Mapping[str, Any]) -> Iterable[str]:
         paper = PAPER_TEXT.get(size["rows"])
         beside = "–" if paper is None else f"{paper[0]:.1f} → {paper[1]:.1f}"
         rows.append([f"{size['rows']:,}", _points(size[WITHOUT]), _points(size[WITH]), beside])
-    yield from ["", markdown_table(["rows", "without", "with masks", "the paper, BERT"], rows)]
+    yield markdown_table(["rows", "without", "with masks", "the paper, BERT"], rows)
     if not any(size["rows"] in PAPER_TEXT for size in result["text"]["sizes"]):
         every = "; ".join(f"{rows:,} rows {one:.1f} → {two:.1f}" for rows, (one, two) in PAPER_TEXT.items())
-        yield from ["", f"The paper has other numbers of rows: {every}."]
+        yield f"The paper has other numbers of rows: {every}."
     for size in result["text"]["sizes"]:
         lost = lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))
-        yield from ["", f"{size['rows']:,} rows: {on_text(*lost)}"]
-    yield ""
+        yield f"{size['rows']:,} rows: {on_text(*lost)}"
 
 
 def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     setting, accuracy = result["setting"]["vgg"], vgg_accuracy(result)
     tested = result["tested_images"] * len(setting["seeds"])
     yield "## VGG19 on CIFAR-10"
-    yield ""
     yield (
         f"Width {setting['width']:g} of the usual, {setting['images']:,} images, {setting['epochs']} epochs, "
         f"batches of {setting['batch']}; channel masks on the ReLU of the convolutions; ordinary dropout of "
@@ -264,10 +259,9 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
         for name, one in result["vgg"].items()
     ]
     head = ["network", "rate", "test images", "trained images", "test images, recalibrated BatchNorm", "the paper"]
-    yield from ["", markdown_table(head, rows)]
+    yield markdown_table(head, rows)
     order = sorted(PAPER_VGG, key=lambda name: -accuracy[name])
     same = order == sorted(PAPER_VGG, key=lambda name: -PAPER_VGG[name])
-    yield ""
     near = [
         f"“{one}” and “{other}”"
         for one, other in pairwise(order)
@@ -277,16 +271,13 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
         f"From best to worst: {', '.join(order)}. The paper's order is {'the same' if same else 'another'}"
         + (f", but {' and '.join(near)} do not differ significantly here." if near else ".")
     )
-    yield ""
     yield from (f"- {told}" for told in (on_masks(accuracy, tested), on_dropout(accuracy, tested)))
     yield f"- {on_all_layers(accuracy, tested)}"
     yield f"- {on_statistics(accuracy, vgg_accuracy(result, 'statistics_of_the_whole'), tested)}"
-    yield ""
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## What leaks, and what is memorized"
-    yield ""
     yield (
         "Shares of a trained row's squared gradient that `turnover.audit` finds on parameters which its flipped "
         "network uses, after training; running statistics of BatchNorm leak besides and have no gradient."
@@ -297,13 +288,12 @@ def _leaks(result: Mapping[str, Any]) -> Iterable[str]:
         shares = [f"{percents([one[key] for one in leaks])} %" for key in ("gradient_share", "early_share")]
         causes = ", ".join(f"{cause} {share:.1%}" for cause, share in leaks[0]["by_cause"].items() if share > 0)
         rows.append([title, *shares, causes or "none"])
-    yield from ["", markdown_table(["masks", "all leaks", "early layers (1 to 11)", "by cause, first seed"], rows)]
+    yield markdown_table(["masks", "all leaks", "early layers (1 to 11)", "by cause, first seed"], rows)
     first = result["vgg"]["masks"]["seeds"]
-    yield from ["", on_leak(mean(one["leak"]["early_share"] for one in first)), ""]
+    yield on_leak(mean(one["leak"]["early_share"] for one in first))
     for name, title in _MASKED.items():
         one = result["vgg"][name]["seeds"][0]
         yield f"- Masks {title}, first seed. {on_memory(one['memory'], one['trained'])}"
-    yield ""
 
 
 def _rates(result: Mapping[str, Any]) -> Iterable[str]:
@@ -313,14 +303,13 @@ def _rates(result: Mapping[str, Any]) -> Iterable[str]:
     if all(len(one["held_out"]) < 2 for one in tried.values()):
         return
     yield "## Learning rates"
-    yield ""
     yield "For each network by itself, by accuracy on held-out rows of the training data; no dev or test row decides."
     rows = []
     for name, one in tried.items():
         known = {rate: value for rate, value in one["held_out"].items() if value is not None}
         by_rate = ", ".join(f"{rate}: {100 * value:.1f}" for rate, value in known.items())
         rows.append([name, by_rate or "not tried", f"{one['best']:g}"])
-    yield from ["", markdown_table(["network", "held-out accuracy by rate", "chosen"], rows), ""]
+    yield markdown_table(["network", "held-out accuracy by rate", "chosen"], rows)
 
 
 def _accuracies(runs: Sequence[Mapping[str, float]]) -> list[float]:

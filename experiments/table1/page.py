@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding
+from experiments.findings import Finding, paragraphs
 from turnover.evaluation import markdown_table
 
 
@@ -97,56 +97,41 @@ def page(result: dict[str, Any], folder: Path) -> str:
     setting, check = result["setting"], result["retrain_check"]
     rows, more, largest = setting["rows"], setting["more_rows"], setting["rows"][-1]
     kept = min(setting["retrained"], largest)
-    return "\n".join(
+    return paragraphs(
         [
             "# Table 1: what each method costs as the data grow",
-            "",
             f"An MLP with two hidden layers of {setting['width']} on generated rows; {setting['epochs']} epochs, "
             f"batches of {setting['batch_size']}, the same for all methods. |D| goes from {rows[0]:,} to {largest:,}. "
             "Turn-over dropout and Feldman & Zhang read no training row while they estimate, so that the models "
             f"trained on {largest:,} rows also score up to {more[-1]:,}; their exponent of estimation is fitted over "
             "all of these.",
-            "",
             "Processor seconds on one core: other programs on the machine count little, and waiting for the disk not "
             f"at all. Methods took turns; the minimum of {setting['repeats']} repeats counts.",
-            "",
             "![costs against the size of the data](table1.svg)",
-            "",
             "## Growth with |D|",
-            "",
             "Exponent k of cost ~ |D|^k by least squares on logarithms ± standard error; in brackets the same for the "
             "three largest |D| alone, where fixed costs weigh least. Beside it the paper's order and the exponent that "
             "it gives at fixed epochs, batches and network: T = epochs · |D| / B, and rt = |D|.",
-            "",
             markdown_table(
                 ["method", *(head for cost in COSTS for head in (cost, "measured"))],
                 [_growth(method, result["exponents"][method]) for method in ORDERS],
             ),
-            "",
             "Feldman & Zhang is not in the paper's table; its orders are ours, for a number m of models that stays the "
             f"same (here m = {setting['subset_models']}; its authors trained thousands).",
-            "",
             f"## Costs at |D| = {largest:,}",
-            "",
             markdown_table(["method", "training", "storage", "estimation, one query"], _costs(result, largest)),
-            "",
             f"\\* Re-train is partly extrapolated: {1 + kept} of its {largest + 1:,} models were trained and their "
             f"files written, times and bytes multiplied. Its estimation is {largest:,} real forward passes, through "
             f"the models that exist in turn. Extrapolation checked at |D| = {check['rows']}: training all models took "
             f"{check['ratio']:.2f} times what was extrapolated. So its training exponent is that of one training "
             "plus 1 by construction.",
-            "",
             "## Growth of storage with |θ|",
-            "",
             f"|D| = {setting['width_rows']}, widths {', '.join(map(str, setting['widths']))}, |θ| from "
             f"{result['parameters'][0]:,} to {result['parameters'][-1]:,}. All orders say 1. Files have headers, which "
             "weigh more the smaller the network; the recording of Hara+ is written in blocks of whole steps, of which "
             "the last may be padded.",
-            "",
             markdown_table(["method", "expected", "measured"], _by_parameters(result)),
-            "",
             "## How it is counted",
-            "",
             "- As in the paper: training is all that is done before a query is known, storage all that must then be "
             "kept, as real files, to answer any query, estimation one query against all rows.",
             "- Koh+ is the stochastic recursion with "

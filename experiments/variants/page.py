@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, spread
+from experiments.findings import Finding, agreements, paragraphs, spread
 from turnover.evaluation import markdown_table
 
 from .run import VARIANTS
@@ -48,25 +48,18 @@ def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figure into `folder`."""
     _plot(result, folder / "variants.svg")
     how, masks = result["setting"], result["masks"]
-    return "\n".join(
+    return paragraphs(
         [
             "# Variants: what the paper's footnotes leave open",
-            "",
             _setting(result),
-            "",
             "![accuracy, wrong labels and LDS of every variant](variants.svg)",
-            "",
             _table(result),
-            "",
-            *(f"- {one.agreement}" for one in findings(result)),
-            "",
+            *agreements(findings(result)),
             "## Time and memory of the kinds of masks",
-            "",
             f"Masks of two layers of {how['hidden']} units for {masks['ids']:,} instances, in batches of "
             f"{masks['batch']}; processor seconds, the minimum of {how['repeats']} rounds in which the kinds took "
             f"turns. Kept as bits, these masks would take {masks['kept_bytes'] / 1e6:.1f} MB; none of the three "
             "stores any. Memory is the growth of the process.",
-            "",
             markdown_table(["masks", "seconds, in order", "shuffled", "memory"], _mask_rows(masks)),
         ]
     )

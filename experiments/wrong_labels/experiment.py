@@ -13,7 +13,7 @@ from tqdm import tqdm
 from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
-from experiments.findings import Finding, spread
+from experiments.findings import Finding, paragraphs, spread
 from experiments.runner import kept
 from turnover.applications import examine_memorized
 from turnover.evaluation import markdown_table
@@ -160,13 +160,11 @@ def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown."""
     lines = [
         "# Likely label errors, beside cleanlab",
-        "",
         f"SST-2, {result['rows']:,} training sentences, features of MiniLM (frozen), {result['changed']:,} labels "
         "flipped. `turnover run` trains once; its report lists likely label errors by held-out predictions of the "
         f"flipped subnetworks. cleanlab gets held-out predictions from {result['folds']} folds of "
         f"the same rows and features. Counted are the changed labels among the first {result['changed']:,} of each "
         "list.",
-        "",
     ]
     rows = [
         [
@@ -182,9 +180,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
         f"{one['found']['turnover']} against {one['found']['cleanlab']} and {one['found']['cleanlab_logistic']}"
         for one in result["seeds"]
     )
-    lines += ["", f"Seed by seed: {seeds}. {verdict(result)}", ""]
+    lines.append(f"Seed by seed: {seeds}. {verdict(result)}")
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")
-    return "\n".join(lines)
+    return paragraphs(lines)
 
 
 def verdict(result: dict[str, Any]) -> str:
