@@ -19,6 +19,11 @@ MODULES = [
     name
     for _, name, _ in pkgutil.walk_packages(turnover.__path__, "turnover.")
     if not name.startswith("turnover.ui.terminal")  # needs an extra; its output is tested in tests/cli
+] + [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("experiments", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if ">>>" in path.read_text(encoding="utf-8")
 ]
 
 
@@ -30,7 +35,7 @@ def missing_extras_skipped():
     except MissingExtraError as error:
         pytest.skip(str(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith(("turnover", "experiments")):
+        if (error.name or "").startswith(("turnover", "experiments", "benchmarks")):
             raise
         pytest.skip(f"{error.name} is missing: pip install 'turnover[all]'")
 

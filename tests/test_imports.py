@@ -14,35 +14,41 @@ PACKAGE = Path(turnover.__file__).parent
 FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda path: path.relative_to(PACKAGE))
 
 
-def packages_loaded_by(statement: str) -> set[str]:
-    """Names of the installed packages that a fresh interpreter holds after a statement."""
-    code = f"{statement}; import sys; print(*{{name.split('.')[0] for name in sys.modules}})"
+SUB_PACKAGES = ("applications", "baselines", "evaluation", "integrations")
+STATEMENTS = (
+    "import torch, numpy, tqdm",
+    f"import turnover; assert {{*{SUB_PACKAGES}, *turnover.__all__}} <= set(dir(turnover))",
+    "dir(turnover.integrations)",
+    *(f"turnover.{name}" for name in SUB_PACKAGES),
+)
+
+
+@pytest.fixture(scope="module")
+def loaded_after() -> dict[str, set[str]]:
+    """Names of all modules that a fresh interpreter holds after each statement, one after the other."""
+    code = "\n".join(f"{statement}\nimport sys; print(*sys.modules)" for statement in STATEMENTS)
     # -P: the current folder, with its tests and benchmarks, is no part of what users import.
     answer = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
+    return {
+        statement: set(line.split()) for statement, line in zip(STATEMENTS, answer.stdout.splitlines(), strict=True)
+    }
+
+
+@pytest.mark.parametrize("statement", STATEMENTS[1:3], ids=["turnover", "integrations"])
+def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm(loaded_after, statement):
     # Extension modules leave names such as cython_runtime behind that are no packages.
-    return set(answer.stdout.split()) & packages_distributions().keys() - sys.stdlib_module_names
-
-
-def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm():
-    allowed = packages_loaded_by("import torch, numpy, tqdm")
-    assert {"torch", "numpy", "tqdm"} <= allowed
-    assert packages_loaded_by("import torch, numpy, tqdm, turnover") - allowed <= {"turnover"}
-
-
-def test_sub_packages_are_loaded_when_they_are_used():
-    names = ("applications", "baselines", "evaluation", "integrations")
-    code = (
-        f"import sys, turnover; names = {names}; loaded = [n for n in names if f'turnover.{{n}}' in sys.modules]; "
-        "assert not loaded, loaded; assert {*names, *turnover.__all__} <= set(dir(turnover)); "
-        "print(*(getattr(turnover, name).__name__ for name in names))"
+    allowed, loaded = (
+        {name.split(".")[0] for name in loaded_after[after]} & packages_distributions().keys() - sys.stdlib_module_names
+        for after in (STATEMENTS[0], statement)
     )
-    answer = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
-    assert answer.stdout.split() == [f"turnover.{name}" for name in names]
+    assert {"torch", "numpy", "tqdm"} <= allowed
+    assert loaded - allowed <= {"turnover"}
 
 
-def test_integrations_load_no_other_package_by_themselves():
-    allowed = packages_loaded_by("import torch, numpy, tqdm")
-    assert packages_loaded_by("import turnover; dir(turnover.integrations)") - allowed <= {"turnover"}
+@pytest.mark.parametrize("name", SUB_PACKAGES)
+def test_sub_packages_are_loaded_when_they_are_used(loaded_after, name):
+    assert f"turnover.{name}" not in loaded_after[STATEMENTS[1]]
+    assert f"turnover.{name}" in loaded_after[f"turnover.{name}"]
 
 
 def test_an_unknown_name_is_an_attribute_error():

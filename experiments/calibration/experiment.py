@@ -10,7 +10,7 @@ from torch import nn
 from tqdm import tqdm
 
 import turnover
-from experiments.digits_network import digit_queries, digits_recipe
+from experiments.digits_network import QUERIES_FROM, digit_queries, digits_recipe
 from experiments.findings import Finding, counted, paragraphs
 from turnover.evaluation import markdown_table
 from turnover.influence import NULL_IDS, null_ids
@@ -25,6 +25,7 @@ class Config:
     Attributes:
         runs: trainings, each against the mean of the others.
         other_runs: the same for the network with a trunk, which is also asked with denoising.
+        rows: of digits that are trained.
         replicas: of each.
         hidden: width of both hidden layers.
         epochs: of each training.
@@ -36,6 +37,7 @@ class Config:
 
     runs: int = 32
     other_runs: int = 12
+    rows: int = QUERIES_FROM
     replicas: int = 8
     hidden: int = 512
     epochs: int = 20
@@ -47,7 +49,16 @@ class Config:
 
 SIZES = {
     "toy": Config(
-        runs=3, other_runs=3, replicas=3, hidden=32, epochs=1, queries=3, null_ids=600, null_sets=10, set_size=100
+        runs=3,
+        other_runs=3,
+        rows=200,
+        replicas=3,
+        hidden=32,
+        epochs=1,
+        queries=3,
+        null_ids=600,
+        null_sets=10,
+        set_size=100,
     ),
     "small": Config(),
     "medium": Config(other_runs=32, queries=360, null_ids=16384, null_sets=1000),
@@ -112,7 +123,12 @@ def _trained(
     config: Config, number: int, replicas: int | None = None, at: tuple[str, ...] = ("1", "3")
 ) -> tuple[TrainingRecipe, nn.Module]:
     recipe, _ = digits_recipe(
-        hidden=config.hidden, seed=number, replicas=replicas or config.replicas, epochs=config.epochs, at=at
+        rows=config.rows,
+        hidden=config.hidden,
+        seed=number,
+        replicas=replicas or config.replicas,
+        epochs=config.epochs,
+        at=at,
     )
     return recipe, recipe.fit(seed=number)
 

@@ -4,22 +4,31 @@ import gc
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
 from experiments.datasets import MissingDataError
-from experiments.runner import run
+from experiments.runner import publish, run
 from turnover.errors import WeakSignalWarning
 
 
-class Toy(NamedTuple):
-    """A finished toy run."""
+@dataclass(frozen=True)
+class Toy:
+    """A finished toy run, and where its page is written."""
 
     record: dict[str, Any]
     folder: Path
+    pages: Path
+
+    @cached_property
+    def page(self) -> str:
+        """The page; its figures lie in `pages`."""
+        return publish(self.record, self.pages).read_text(encoding="utf-8")
 
     @property
     def result(self) -> dict[str, Any]:
@@ -34,22 +43,19 @@ def run_toy(tmp_path_factory, worker_id) -> Callable[[str], Toy]:
     shared = (base if worker_id == "master" else base.parent) / "toys"
     shared.mkdir(exist_ok=True)
 
+    @cache
     def toy(name: str) -> Toy:
-        # Experiments collect garbage before they measure memory, which takes long with all libraries loaded.
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # experiments collect garbage before they measure memory
         try:
             with FileLock(shared / f"{name}.lock"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", WeakSignalWarning)  # toys hardly learn
-                return Toy(run(name, "toy", shared / name), shared / name)
+                return Toy(run(name, "toy", shared / name), shared / name, base / "pages" / name)
         except MissingDataError as error:
             pytest.skip(str(error))
         except ModuleNotFoundError as error:
             if (error.name or "").startswith(("turnover", "experiments")):
                 raise
             pytest.skip(f"{error.name} is missing: pip install 'turnover[all]'")
-        finally:
-            gc.unfreeze()
 
     return toy
 

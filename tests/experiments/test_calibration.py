@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.calibration.experiment import _coverage, page
+from experiments.calibration.experiment import _coverage
 
 
 def test_honest_errors_cover_nineteen_of_twenty_and_halved_ones_do_not():
@@ -20,7 +20,7 @@ def test_a_toy_run_counts_shares(toy):
     assert toy.result["null"]["replicas_3"]["pairs"] == 600 * 3
 
 
-def test_the_page_shows_every_number(toy, tmp_path):
-    text = page(toy.result, tmp_path)
+def test_the_page_shows_every_number(toy):
+    text = toy.page
     assert f"{toy.result['covered']:.1%}" in text
     assert "3 replicas" in text

@@ -8,7 +8,7 @@ import torch
 
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
-from experiments.cleansing.config import SIZES, Config
+from experiments.cleansing.config import SIZES
 from experiments.cleansing.data import labeled, part
 from experiments.cleansing.page import (
     agreement,
@@ -21,7 +21,8 @@ from experiments.cleansing.page import (
 )
 from experiments.cleansing.plot import gains
 from experiments.cleansing.run import run as measure
-from experiments.datasets.electronics import Reviews, load_electronics, split_reviews, tokenized
+from experiments.datasets.electronics import load_electronics, split_reviews, tokenized
+from experiments.datasets.sst2 import Sentences
 from experiments.encoders import open_encoder
 
 
@@ -45,7 +46,7 @@ def test_equal_and_nearly_equal_reviews_are_on_one_side_of_every_split():
     long = " ".join(f"word{number}" for number in range(60))
     texts = [f"a review of its own number {number} {number**2}" for number in range(36)]
     texts += ["the same words", "the same words", long, f"{long} more"]
-    reviews = Reviews(texts, np.arange(40) % 2)
+    reviews = Sentences(texts, np.arange(40) % 2)
     sides = set()
     for seed in range(12):
         validation, test = split_reviews(reviews, validation=12, seed=seed)
@@ -115,8 +116,8 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     assert encoder in page(result, tmp_path)
 
 
-def test_the_page_shows_the_table_and_draws_the_figure(toy, tmp_path):
-    text = page(toy.result, tmp_path)
+def test_the_page_shows_the_table_and_draws_the_figure(toy):
+    text = toy.page
     accuracy = [100 * seed["none"]["test"]["accuracy"] for seed in toy.result["seeds"]]
     assert f"none | {np.mean(accuracy):.1f} ± {np.std(accuracy, ddof=1):.1f} |" in " ".join(text.split())
     assert "78.3 ± 0.2" in text
@@ -187,7 +188,5 @@ def test_rows_for_the_engine_have_ids_where_asked_for():
     assert first["input_ids"].shape == (1, 2)
 
 
-def test_sizes_are_the_four_and_full_is_the_papers():
-    assert list(SIZES) == ["toy", "small", "medium", "full"]
-    assert isinstance(SIZES["full"], Config)
+def test_the_full_size_is_the_papers():
     assert (SIZES["full"].shares, SIZES["full"].validation, len(SIZES["full"].seeds)) == ((0.01,), 200, 4)

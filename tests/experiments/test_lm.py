@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.datasets import MissingDataError
 from experiments.datasets.wikitext2 import load_wikitext2
 from experiments.lm.config import SIZES
 from experiments.lm.figures import draw_text
@@ -12,7 +11,6 @@ from experiments.lm.page import (
     colored_names,
     frequency_verdict,
     names_verdict,
-    page,
     perplexity_verdict,
     question_verdict,
 )
@@ -29,12 +27,6 @@ from experiments.lm.pattern import (
 from experiments.lm.training import Corpus, Positions, load_corpus
 from turnover.applications.colored_text import colored_text
 from turnover.runs.language_models import Vocabulary
-
-
-def test_missing_data_says_where_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(MissingDataError, match=r"wikitext-2/valid.txt"):
-        load_wikitext2("valid")
 
 
 def test_lines_are_those_of_the_file(tmp_path, monkeypatch):
@@ -77,9 +69,9 @@ def test_the_best_rate_is_the_one_with_the_lowest_validation_perplexity(toy):
         assert one["perplexity"][f"{one['best']:g}"] == min(one["perplexity"].values())
 
 
-def test_the_page_shows_the_numbers_and_draws_the_text(toy, tmp_path):
-    page(toy.result, tmp_path)
-    drawn = (tmp_path / "lm.svg").read_text(encoding="utf-8")
+def test_the_page_shows_the_numbers_and_draws_the_text(toy):
+    assert "(lm.svg)" in toy.page
+    drawn = (toy.pages / "lm.svg").read_text(encoding="utf-8")
     for word in ("Worthing", "Moncrieff", "[eos]"):
         assert f">{word}</text>" in drawn
 
@@ -146,17 +138,11 @@ def test_matched_positions_have_words_of_the_same_frequency():
     assert left.tolist() == drawn.tolist()
 
 
-def test_changes_are_by_seed_and_judged_by_two_standard_errors():
+def test_changes_are_by_seed_and_one_seed_settles_nothing():
     runs = [{"known": 110.0}, {"known": 231.0}]
     assert change(runs, [{"known": 100.0}, {"known": 220.0}], "known") == [10.0, 5.0]
-    assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
     assert mean_and_error([1.0]) == (1.0, 0.0)
-    assert (verdict([1.0, 1.1]), verdict([-1.0, -1.1]), verdict([1.0, -1.0]), verdict([5.0])) == (
-        "higher",
-        "lower",
-        "",
-        "",
-    )
+    assert [verdict(values) for values in ([-1.0, -1.1], [5.0])] == ["lower", ""]
 
 
 def test_sentences_on_perplexity_follow_the_number():

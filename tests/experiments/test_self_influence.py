@@ -35,12 +35,6 @@ def test_cscores_of_other_images_are_refused(monkeypatch, data_file, tmp_path):
         image_task(SIZES["toy"].image)
 
 
-def test_missing_cscores_say_where_to_get_them(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(MissingDataError, match=r"https://.*export TURNOVER_DATA"):
-        load_cscores(rows=1)
-
-
 def test_every_row_is_counted_once_for_every_seed_and_network(toy):
     config = SIZES["toy"]
     for name, task in toy.result["tasks"].items():
@@ -77,8 +71,8 @@ def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
     assert "VGG19 of 0.03125 times" in page(result, tmp_path)
 
 
-def test_the_page_shows_the_shares_and_draws_the_figure(toy, tmp_path):
-    text = page(toy.result, tmp_path)
+def test_the_page_shows_the_shares_and_draws_the_figure(toy):
+    text = toy.page
     positive = [100 * one["positive"] for one in toy.result["tasks"]["sst2"]["runs"]["1"]]
     assert f"{np.mean(positive):.1f} ± {np.std(positive, ddof=1):.1f} %" in text
     assert len(findings(toy.result)) == 3
@@ -106,7 +100,6 @@ def test_networks_are_named_as_they_are():
     setting = {"text": vars(SIZES["full"].text), "image": vars(SIZES["full"].image)}
     assert "bert-base-cased" in network("sst2", setting)
     assert "VGG19 of 1 times" in network("cifar10", setting)
-    assert list(SIZES) == ["toy", "small", "medium", "full"]
 
 
 def test_text_without_features_is_an_error_that_names_the_file(tmp_path, monkeypatch):
