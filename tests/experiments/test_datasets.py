@@ -7,10 +7,15 @@ import torch
 from experiments.datasets import MissingDataError, data_folder
 from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.cifar10 import labels_by_people, load_cifar10
+from experiments.datasets.cscores import load_cscores
 from experiments.datasets.digits import load_digits
+from experiments.datasets.electronics import load_electronics
 from experiments.datasets.folder import read_tsv
 from experiments.datasets.minilm import minilm_folder, text_features
+from experiments.datasets.mnli import load_mnli
 from experiments.datasets.sst2 import load_sst2
+from experiments.datasets.wikitext2 import load_wikitext2
+from experiments.datasets.yahoo import load_yahoo
 from turnover.errors import TurnOverError
 
 
@@ -22,11 +27,22 @@ def test_the_data_folder_follows_the_variable_and_is_data_without_it(monkeypatch
 
 
 @pytest.mark.parametrize(
-    "load", [lambda: load_sst2("dev"), lambda: load_cifar10("test"), lambda: labels_by_people(rows=1)]
+    ("load", "source"),
+    [
+        (lambda: load_sst2("dev"), "sst2/dev.tsv.*https://"),
+        (lambda: load_cifar10("test"), "cifar10_12k.npz.*https://"),
+        (lambda: labels_by_people(rows=1), "cifar10n_labels.npz.*https://"),
+        (lambda: load_cscores(rows=1), "cifar10_cscores.npz.*https://"),
+        (lambda: load_mnli("train"), "mnli/train.tsv.*https://"),
+        (lambda: load_wikitext2("valid"), "wikitext-2/valid.txt.*https://"),
+        (load_electronics, "electronics.tsv.*https://"),
+        (load_yahoo, "yahoo_answers_topics on the Hugging Face hub"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_missing_data_says_where_to_get_it_and_how_to_point_to_it(monkeypatch, tmp_path, load):
+def test_missing_data_says_where_to_get_it_and_how_to_point_to_it(monkeypatch, tmp_path, load, source):
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
-    with pytest.raises(MissingDataError, match=r"https://.*export TURNOVER_DATA=") as caught:
+    with pytest.raises(MissingDataError, match=f"{source}.*export TURNOVER_DATA=") as caught:
         load()
     assert str(tmp_path) in str(caught.value)
     assert isinstance(caught.value, TurnOverError)
