@@ -79,7 +79,7 @@ def _alone(run: Run, server: LiveServer, sentences: list[str]) -> None:
 
 def _together(run: Run, server: LiveServer, sentences: list[str]) -> None:
     """Ask from many clients at once, and compare every answer with that of the library."""
-    wanted = {sentence: _library(run, sentence) for sentence in sentences}
+    by_library = {sentence: _library(run, sentence) for sentence in sentences}
     questions = [sentences[number % len(sentences)] for number in range(_TOGETHER)]
     outcomes: Counter[str] = Counter()
     before, began = _resident(), time.perf_counter()
@@ -90,7 +90,7 @@ def _together(run: Run, server: LiveServer, sentences: list[str]) -> None:
         start = time.perf_counter()
         try:
             status, answer = _asked(server, "POST", "/api/explain", {"text": sentence, "k": 10})
-            outcome = "right" if status == 200 and _same(answer, wanted[sentence]) else f"wrong (status {status})"
+            outcome = "right" if status == 200 and _same(answer, by_library[sentence]) else f"wrong (status {status})"
         except OSError as error:
             outcome = f"lost ({error})"
         with lock:
@@ -117,15 +117,15 @@ def _library(run: Run, sentence: str) -> dict[str, Any]:
     }
 
 
-def _same(answer: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def _same(answer: dict[str, Any], by_library: dict[str, Any]) -> bool:
     """Tell whether an answer has the label, rows and scores of the library's."""
-    if answer["predicted"] != wanted["predicted"]:
+    if answer["predicted"] != by_library["predicted"]:
         return False
     for side in ("supporting", "opposing"):
         found = [(one["row"], one["score"]) for one in answer[side]]
-        scale = max((abs(score) for _, score in wanted[side]), default=0.0)
-        if [row for row, _ in found] != [row for row, _ in wanted[side]] or any(
-            abs(one - other) > _TOLERANCE * scale for (_, one), (_, other) in zip(found, wanted[side], strict=True)
+        scale = max((abs(score) for _, score in by_library[side]), default=0.0)
+        if [row for row, _ in found] != [row for row, _ in by_library[side]] or any(
+            abs(one - other) > _TOLERANCE * scale for (_, one), (_, other) in zip(found, by_library[side], strict=True)
         ):
             return False
     return True

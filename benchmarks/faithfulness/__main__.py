@@ -37,11 +37,11 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no task {', '.join(unknown)}; there are {', '.join(config.tasks)}")
     if asked.choose or everything:
-        choose(config, folder, tasks=tasks, methods_wanted=asked.method)
+        choose(config, folder, tasks=tasks, method_names=asked.method)
     if asked.explore or everything:
-        explore(config, folder, tasks=tasks, methods_wanted=asked.method)
+        explore(config, folder, tasks=tasks, method_names=asked.method)
     if not (asked.choose or asked.explore or asked.page):
-        run(config, folder, tasks=tasks, methods_wanted=asked.method, seeds=asked.seed)
+        run(config, folder, tasks=tasks, method_names=asked.method, seeds=asked.seed)
     if asked.size != "toy":
         print(publish(config, asked.size, folder, PAGES))
 

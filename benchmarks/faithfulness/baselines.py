@@ -34,31 +34,19 @@ def tracin(trainings: Trainings, *, fast: bool) -> Answers:
         model.eval()
         return rate
 
-    last = list(dict(model.named_children()))[-1]
     checkpoints: Any = list(trained.states)  # captum's types say paths, its text says anything that `load` can load
-    loads: Any = load
+    how: dict[str, Any] = {
+        "checkpoints_load_func": load,
+        "loss_fn": nn.CrossEntropyLoss(reduction="sum"),
+        "batch_size": _AT_ONCE,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns of its own hooks and of data sets whose length it cannot tell
         if fast:
-            method = TracInCPFast(
-                model,
-                model.get_submodule(last),
-                ready.rows(),
-                checkpoints,
-                checkpoints_load_func=loads,
-                loss_fn=nn.CrossEntropyLoss(reduction="sum"),
-                batch_size=_AT_ONCE,
-            )
+            last = model.get_submodule(list(dict(model.named_children()))[-1])
+            method = TracInCPFast(model, last, ready.rows(), checkpoints, **how)
         else:
-            method = TracInCP(
-                model,
-                ready.rows(),
-                checkpoints,
-                checkpoints_load_func=loads,
-                loss_fn=nn.CrossEntropyLoss(reduction="sum"),
-                batch_size=_AT_ONCE,
-                sample_wise_grads_per_batch=True,
-            )
+            method = TracInCP(model, ready.rows(), checkpoints, **how, sample_wise_grads_per_batch=True)
         pairs = method.influence(ready.validation)
         own = method.self_influence()
     assert isinstance(pairs, torch.Tensor)

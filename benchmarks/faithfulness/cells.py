@@ -34,22 +34,17 @@ def read_cells(folder: Path) -> list[Cell]:
 def run_cells(
     ready: Prepared,
     methods: Mapping[str, Method],
-    wanted: Iterable[tuple[int, str]],
+    seeds_and_names: Iterable[tuple[int, str]],
     *,
     checkpoints: int,
     folder: Path,
 ) -> None:
     """Measure the cells that are not there yet; a method that fails is kept with its reason.
 
-    Args:
-        ready: the task.
-        methods: by name.
-        wanted: seeds and names; all of one seed should follow each other, for they share trainings.
-        checkpoints: of plain trainings.
-        folder: of the task.
+    Cells of one seed should follow each other, for they share trainings.
     """
     (folder / "cells").mkdir(parents=True, exist_ok=True)
-    todo = [(seed, name) for seed, name in wanted if not cell_file(folder, name, seed).exists()]
+    todo = [(seed, name) for seed, name in seeds_and_names if not cell_file(folder, name, seed).exists()]
     trainings: Trainings | None = None
     for seed, name in (bar := tqdm(todo, unit=" cells")):
         bar.set_description(f"{folder.name} {name} {seed}")
@@ -118,7 +113,7 @@ _FEATURES = Path("runs/cache")
 
 
 def measure(
-    config: Config, folder: Path, task: str, everyone: dict[str, Method], wanted: Sequence[tuple[int, str]]
+    config: Config, folder: Path, task: str, everyone: dict[str, Method], seeds_and_names: Sequence[tuple[int, str]]
 ) -> None:
     """Measure cells of a task, then judge them; the ground truth is trained where it is not there yet."""
     try:
@@ -127,7 +122,7 @@ def measure(
         print(f"{task} is skipped: {error}")
         return
     claim(folder / task, config.tasks[task])
-    run_cells(ready, everyone, wanted, checkpoints=config.checkpoints, folder=folder / task)
+    run_cells(ready, everyone, seeds_and_names, checkpoints=config.checkpoints, folder=folder / task)
     judge(folder / task, ground_truth(ready, folder / task, processes=config.processes))
 
 

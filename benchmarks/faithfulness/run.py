@@ -10,7 +10,7 @@ from turnover.storage import write_atomically
 
 from .cells import measure
 from .config import Config
-from .methods import methods, our_methods
+from .methods import Method, methods, our_methods
 from .ours import CANDIDATES, EXPLORED, TRIED_ON
 from .page import findings, page
 from .table import collected, means, with_earlier
@@ -18,20 +18,26 @@ from .table import collected, means, with_earlier
 JUDGED_BY = ("lds_plain", "lds_full", "mean_auc")
 
 
-def choose(config: Config, folder: Path, *, tasks: Sequence[str], methods_wanted: Sequence[str] | None = None) -> None:
-    """Measure all estimates on the seeds that options are chosen on, and note which is best."""
+def choose(config: Config, folder: Path, *, tasks: Sequence[str], method_names: Sequence[str] | None = None) -> None:
+    """Measure all estimates on the seeds that options are chosen on, and note which is best by what is measured."""
     everyone = our_methods(config, CANDIDATES)
-    names = [name for name in everyone if methods_wanted is None or name in methods_wanted]
-    for task in tasks:
-        measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in names])
-    decide(config, folder)
-
-
-def decide(config: Config, folder: Path) -> None:
-    """Note which estimate is best by what is measured already."""
-    names = list(our_methods(config, CANDIDATES))
-    measured = {task: means(folder / task, names, config.chosen_on) for task in config.tasks}
+    _measure_ours(config, folder, everyone, tasks, method_names)
+    measured = {task: means(folder / task, list(everyone), config.chosen_on) for task in config.tasks}
     write_json(folder / "choice.json", best(measured))
+
+
+def explore(config: Config, folder: Path, *, tasks: Sequence[str], method_names: Sequence[str] | None = None) -> None:
+    """Measure what else was tried, on the seeds that options are chosen on."""
+    tried_on = [task for task in tasks if task in TRIED_ON]
+    _measure_ours(config, folder, our_methods(config, EXPLORED), tried_on, method_names)
+
+
+def _measure_ours(
+    config: Config, folder: Path, everyone: dict[str, Method], tasks: Sequence[str], names: Sequence[str] | None
+) -> None:
+    asked = [name for name in everyone if names is None or name in names]
+    for task in tasks:
+        measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in asked])
 
 
 def chosen(folder: Path) -> str | None:
@@ -72,12 +78,12 @@ def run(
     folder: Path,
     *,
     tasks: Sequence[str],
-    methods_wanted: Sequence[str] | None = None,
+    method_names: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> None:
     """Measure what is reported."""
     everyone = methods(config, default=chosen(folder))
-    names = list(methods_wanted or everyone)
+    names = list(method_names or everyone)
     unknown = [name for name in names if name not in everyone]
     if unknown:
         raise SystemExit(
@@ -86,23 +92,14 @@ def run(
         )
     for task in tasks:
         reported = sorted({seed for name in names for seed in everyone[name].seeds(config)})
-        wanted = [
+        seeds_and_names = [
             (seed, name)
             for seed in reported
             if seeds is None or seed in seeds
             for name in names
             if seed in everyone[name].seeds(config)
         ]
-        measure(config, folder, task, everyone, wanted)
-
-
-def explore(config: Config, folder: Path, *, tasks: Sequence[str], methods_wanted: Sequence[str] | None = None) -> None:
-    """Measure what else was tried, on the seeds that options are chosen on."""
-    everyone = our_methods(config, EXPLORED)
-    names = [name for name in everyone if methods_wanted is None or name in methods_wanted]
-    for task in tasks:
-        if task in TRIED_ON:
-            measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in names])
+        measure(config, folder, task, everyone, seeds_and_names)
 
 
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:

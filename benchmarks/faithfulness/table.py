@@ -64,8 +64,8 @@ def collected(config: Config, size: str, folder: Path) -> Figures:
 
 def means(folder: Path, names: Sequence[str], seeds: Iterable[int]) -> dict[str, Figures]:
     """Return mean, standard deviation and number of seeds of every figure, by method."""
-    wanted = set(seeds)
-    cells = [cell for cell in read_cells(folder) if cell["seed"] in wanted and "failed" not in cell]
+    reported = set(seeds)
+    cells = [cell for cell in read_cells(folder) if cell["seed"] in reported and "failed" not in cell]
     found: dict[str, Figures] = {}
     for name in names:
         mine = [cell for cell in cells if cell["method"] == name]

@@ -138,11 +138,11 @@ class Trainings:
 def _with_states(recipe: TrainingRecipe, seed: int, checkpoints: int) -> tuple[nn.Module, tuple[State, ...]]:
     """Train; return the model and its weights at so many equal parts of the training, the last at its end."""
     total = len(recipe.batches(seed))
-    wanted = {(place + 1) * total // checkpoints for place in range(checkpoints - 1)}
+    checkpoint_steps = {(place + 1) * total // checkpoints for place in range(checkpoints - 1)}
     states: list[State] = []
 
     def note(step: Step) -> None:
-        if step.number in wanted:
+        if step.number in checkpoint_steps:
             states.append(_copied(step.model))
 
     model = recipe.fit(seed=seed, on_step=note)

@@ -43,9 +43,9 @@ def trainings(ready):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faithfulness")
-    choose(TOY, folder, tasks=["digits"], methods_wanted=["tod", "replicas_ridge"])
-    explore(TOY, folder, tasks=["digits"], methods_wanted=list(EXPLORED)[:1])
-    run(TOY, folder, tasks=["digits"], methods_wanted=["tod", "replicas_ridge", "subsets", "training_loss"])
+    choose(TOY, folder, tasks=["digits"], method_names=["tod", "replicas_ridge"])
+    explore(TOY, folder, tasks=["digits"], method_names=list(EXPLORED)[:1])
+    run(TOY, folder, tasks=["digits"], method_names=["tod", "replicas_ridge", "subsets", "training_loss"])
     return folder
 
 
@@ -114,7 +114,7 @@ def test_a_finished_cell_is_not_measured_again(folder, ready):
 def test_a_folder_of_other_settings_is_refused(folder):
     other = replace(TOY, tasks={"digits": replace(TOY.tasks["digits"], epochs=4)})
     with pytest.raises(ExperimentError, match=r"other settings \(epochs: there 3, now 4\)"):
-        run(other, folder, tasks=["digits"], methods_wanted=["tod"])
+        run(other, folder, tasks=["digits"], method_names=["tod"])
 
 
 def test_a_method_that_fails_is_kept_with_its_reason(trainings):
@@ -134,11 +134,17 @@ def test_the_default_is_chosen_on_seeds_that_are_not_reported(folder, result):
     assert set(result["choice"]["shares"]) == {"tod", "replicas_ridge"}
 
 
-def test_an_estimate_that_lacks_a_task_is_not_chosen():
-    def figures(value):
-        return {name: {"mean": value} for name in ("lds_plain", "lds_full", "mean_auc")}
+LDS = ("lds_plain", "lds_full", "mean_auc")
+ALL = (*LDS, "mean_found", "self_found", "train_seconds", "score_seconds")
 
-    measured = {"one": {"a": figures(0.1), "b": figures(0.9)}, "two": {"a": figures(0.1)}}
+
+def figures(value, names=ALL, *, sd=0.01):
+    """Return figures of a method, all with the same mean over seeds."""
+    return {name: {"mean": value, "sd": sd, "seeds": 1 if sd is None else 3} for name in names}
+
+
+def test_an_estimate_that_lacks_a_task_is_not_chosen():
+    measured = {"one": {"a": figures(0.1, LDS), "b": figures(0.9, LDS)}, "two": {"a": figures(0.1, LDS)}}
     assert best(measured)["default"] == "a"
     assert best({"one": {}})["default"] is None
 
@@ -186,8 +192,9 @@ def test_a_page_can_be_written_of_nothing(tmp_path):
     assert "Not chosen yet" in page(result, tmp_path)
 
 
-def _goals(task, default, titles):
+def _goals(methods, default):
     """Return what the table of goals says of one task, by goal."""
+    task, titles = {"setting": {"title": "T"}, "methods": methods}, {name: name for name in methods}
     _, _, table = goals({"choice": {"default": default}, "tasks": {"t": task}, "titles": titles})
     head, _, *rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in table.splitlines()]
     assert head == ["goal", "T"]
@@ -195,37 +202,26 @@ def _goals(task, default, titles):
 
 
 def test_goals_say_missed_where_a_baseline_is_better():
-    def figures(value):
-        names = ("lds_plain", "lds_full", "mean_auc", "mean_found", "self_found", "train_seconds", "score_seconds")
-        return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in names}
-
-    found = {"tod": figures(0.1), "ridge": figures(0.5), "ekfac": figures(0.6), "tracin": figures(0.4)}
-    task = {"setting": {"title": "T"}, "methods": found}
-    titles = {name: name for name in found}
-    told = _goals(task, "ridge", titles)
+    means = {"tod": 0.1, "ridge": 0.5, "ekfac": 0.6, "tracin": 0.4}
+    told = _goals({name: figures(mean) for name, mean in means.items()}, "ridge")
     assert told["LDS (plain) twice the original estimator, by more than one sd"] == "reached: 0.500, 0.100 (5.0 times)"
     baseline = told["LDS (plain) above every baseline's"]
     assert baseline.startswith("**missed**: 0.500; ekfac 0.600; not measured: tracin_fast, trak_1")
 
 
 def test_goals_name_the_best_baseline_that_is_beaten():
-    figures = {"mean": 0.5, "sd": 0.01, "seeds": 3}
-    mine = dict.fromkeys(("lds_plain", "lds_full", "mean_auc", "mean_found"), figures)
-    found = {"tod": mine, "ridge": mine}
-    found |= {name: {"mean_auc": figures | {"mean": 0.3}} for name in BASELINES} | {
-        "trak_5": {"mean_auc": figures | {"mean": 0.4}}
-    }
-    told = _goals({"setting": {"title": "T"}, "methods": found}, "ridge", {name: name for name in found})
+    methods = {name: figures(0.5, (*LDS, "mean_found")) for name in ("tod", "ridge")}
+    methods |= {name: figures(0.4 if name == "trak_5" else 0.3, ["mean_auc"]) for name in BASELINES}
+    told = _goals(methods, "ridge")
     assert told["mean influence (AUC) above every baseline's"] == "reached: 0.500; the best of them trak_5 0.400"
 
 
 def test_findings_count_the_tasks_on_which_the_default_is_best():
-    def figures(value):
-        return {name: {"mean": value, "sd": 0.01, "seeds": 3} for name in ("lds_plain", "mean_auc", "held_out_found")}
-
-    found = {"tod": figures(0.1), "ridge": figures(0.5), "two_views": figures(0.6), "cleanlab": figures(0.65)}
+    names = ("lds_plain", "mean_auc", "held_out_found")
+    means = {"tod": 0.1, "ridge": 0.5, "two_views": 0.6, "cleanlab": 0.65}
+    found = {name: figures(mean, names) for name, mean in means.items()}
     tasks = {
-        name: {"setting": {"title": f"{name}, features"}, "methods": found | {"ekfac": figures(baseline)}}
+        name: {"setting": {"title": f"{name}, features"}, "methods": found | {"ekfac": figures(baseline, names)}}
         for name, baseline in (("One", 0.4), ("Two", 0.6))
     }
     setting = {"seeds": [0, 1, 2], "own_seeds": [0, 1]}
@@ -280,10 +276,8 @@ def test_the_gap_to_a_baseline_is_told_as_noise_or_bias(one, several, baseline, 
 
 
 def test_goals_say_what_is_not_measured_where_there_is_no_ground_truth_yet():
-    names = ("mean_auc", "mean_found", "train_seconds", "score_seconds")
-    found = {name: {figure: {"mean": 0.5, "sd": 0.1, "seeds": 3} for figure in names} for name in ("tod", "ridge")}
-    task = {"setting": {"title": "T"}, "methods": found}
-    told = _goals(task, "ridge", {})
+    known = figures(0.5, ("mean_auc", "mean_found", "train_seconds", "score_seconds"))
+    told = _goals({"tod": known, "ridge": known}, "ridge")
     assert [text for goal, text in told.items() if "LDS" in goal] == ["not measured", "not measured"]
 
 
@@ -296,27 +290,16 @@ def test_goals_say_what_is_not_measured_where_there_is_no_ground_truth_yet():
     ],
 )
 def test_goals_say_what_finds_as_many_wrong_labels_as_folds(flipped, seconds, told):
-    def figures(**values):
-        return {name: {"mean": value, "sd": 0.01, "seeds": 5} for name, value in values.items()}
-
-    lds = {"lds_plain": 0.1, "lds_full": 0.1, "mean_auc": 0.9, "mean_found": 0.9}
-    paper = figures(self_found=0.4, held_out_found=flipped, train_seconds=seconds, score_seconds=seconds, **lds)
-    folds = figures(held_out_found=0.6, train_seconds=0.0, score_seconds=4.0)
-    task = {"setting": {"title": "T"}, "methods": {"tod": paper, "cleanlab": folds}}
-    titles = {"tod": "tod", "cleanlab": "cleanlab"}
-    found = _goals(task, "tod", titles)["tod: no fewer in the worst 10 %, beyond one sd, than cleanlab, in less time"]
+    paper = figures(0.4) | figures(flipped, ["held_out_found"]) | figures(seconds, ["train_seconds", "score_seconds"])
+    folds = figures(0.6, ["held_out_found"]) | figures(0.0, ["train_seconds"]) | figures(4.0, ["score_seconds"])
+    goal = "tod: no fewer in the worst 10 %, beyond one sd, than cleanlab, in less time"
+    found = _goals({"tod": paper, "cleanlab": folds}, "tod")[goal]
     assert found.startswith(told) or found.endswith(told)
     assert found.startswith("reached") == (told.startswith("reached"))
 
 
 def test_goals_say_where_one_seed_is_all_there_is():
-    names = ("lds_plain", "lds_full", "mean_auc", "mean_found", "self_found", "train_seconds", "score_seconds")
-    found = {
-        name: {figure: {"mean": value, "sd": None, "seeds": 1} for figure in names}
-        for name, value in (("tod", 0.1), ("ridge", 0.5))
-    }
-    task = {"setting": {"title": "T"}, "methods": found}
-    told = _goals(task, "ridge", {"tod": "tod"})
+    told = _goals({"tod": figures(0.1, sd=None), "ridge": figures(0.5, sd=None)}, "ridge")
     assert told
     assert all("(one seed)" in text for text in told.values())
 
@@ -332,13 +315,13 @@ def test_shrinkage_across_queries_brings_noisy_scores_nearer_to_the_truth():
 def test_missing_data_leaves_the_other_tasks_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
     config = replace(TOY, tasks={"cifar10": SIZES["full"].tasks["cifar10"]})
-    run(config, tmp_path, tasks=["cifar10"], methods_wanted=["tod"])
+    run(config, tmp_path, tasks=["cifar10"], method_names=["tod"])
     assert "cifar10 is skipped: there is no file" in capsys.readouterr().out
 
 
 def test_an_unknown_method_is_told_which_there_are(tmp_path):
     with pytest.raises(SystemExit, match=r"no method nothing is reported; there are tod"):
-        run(SIZES["toy"], tmp_path, tasks=["digits"], methods_wanted=["nothing"], seeds=None)
+        run(SIZES["toy"], tmp_path, tasks=["digits"], method_names=["nothing"], seeds=None)
 
 
 def test_the_table_of_what_to_use_has_the_published_figures():

@@ -30,13 +30,16 @@ def test_all_answers_of_many_clients_are_those_of_the_library(run, monkeypatch, 
 
 
 def test_another_row_score_or_label_counts_as_wrong(run):
-    wanted = live_page._library(run, "number 7")
+    by_library = live_page._library(run, "number 7")
     answer = {
-        "predicted": wanted["predicted"],
-        **{side: [{"row": row, "score": score} for row, score in wanted[side]] for side in ("supporting", "opposing")},
+        "predicted": by_library["predicted"],
+        **{
+            side: [{"row": row, "score": score} for row, score in by_library[side]]
+            for side in ("supporting", "opposing")
+        },
     }
-    assert wanted["supporting"]
-    assert live_page._same(answer, wanted)
+    assert by_library["supporting"]
+    assert live_page._same(answer, by_library)
     for change in ("predicted", "row", "score", "fewer"):
         other = copy.deepcopy(answer)
         if change == "predicted":
@@ -47,4 +50,4 @@ def test_another_row_score_or_label_counts_as_wrong(run):
             other["supporting"][0]["score"] *= 1.1
         else:
             other["supporting"].pop()
-        assert not live_page._same(other, wanted), change
+        assert not live_page._same(other, by_library), change
