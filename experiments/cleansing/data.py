@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from experiments.datasets.electronics import Reviews, load_electronics
+from experiments.datasets.electronics import load_electronics
 from experiments.datasets.minilm import text_features
 from experiments.datasets.numbers import standardized
 from experiments.datasets.sst2 import Sentences, load_sst2
@@ -42,7 +42,7 @@ class Domains:
     """
 
     train: Sentences
-    reviews: Reviews
+    reviews: Sentences
     inputs: Inputs
     labels: Tensor
     dev_inputs: Inputs

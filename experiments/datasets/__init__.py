@@ -1,8 +1,8 @@
 """The data sets of the experiments, read from a folder of the user's own.
 
 Owns: where the files are, how they are read, labels changed on purpose, sentence features. Must not know: which
-experiment asks. Nothing is downloaded unless TURNOVER_HUB asks for it; a file that is missing is an error that says
-where to get it.
+experiment asks. Nothing is downloaded unless TURNOVER_HUB asks for it. Every loader takes `rows`, how many (None: all
+that the file has), and raises a MissingDataError that says where to get a file that is missing.
 
 | file | idea |
 | --- | --- |

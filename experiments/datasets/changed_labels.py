@@ -20,13 +20,7 @@ class ChangedLabels:
 
 
 def change_labels(labels: NDArray[np.int64], *, share: float, classes: int, seed: int = 0) -> ChangedLabels:
-    """Return labels of which a share was changed, each to one of the other classes at random.
-
-    Args:
-        labels: [rows], from 0.
-        share: of the rows, within [0, 1]; rounded to whole rows.
-        classes: how many there are.
-        seed: of the choice of rows and of classes.
+    """Return labels of which a share, rounded to whole rows, was changed, each to one of the other classes at random.
 
     Example:
         >>> some = change_labels(np.zeros(10, np.int64), share=0.2, classes=3)

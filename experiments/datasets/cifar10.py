@@ -1,7 +1,7 @@
 """CIFAR-10: small photographs of ten classes, and the labels that people gave them (CIFAR-10N)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,11 @@ class Images:
     """Images and their labels.
 
     Attributes:
-        pixels: uint8 [images, 32, 32, 3].
-        labels: [images], a place in CLASSES.
+        pixels: uint8 [images, 32, 32, 3]; of digits, float32 [digits, 64].
+        labels: [images], a place in CLASSES; of digits, 0 to 9.
     """
 
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[Any]
     labels: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -38,15 +38,7 @@ class Images:
 
 
 def load_cifar10(split: Literal["train", "test"], *, rows: int | None = None) -> Images:
-    """Return the first images of a split of CIFAR-10, at most 10,000 for training and 2,000 for testing.
-
-    Args:
-        split: "train" or "test".
-        rows: how many; None: all that the file has.
-
-    Raises:
-        MissingDataError: the file is not there.
-    """
+    """Return the first images of a split of CIFAR-10."""
     with np.load(data_file("cifar10/cifar10_12k.npz", source=_IMAGES)) as file:
         return Images(file[f"x_{split}"][:rows], file[f"y_{split}"][:rows].astype(np.int64))
 
@@ -57,9 +49,6 @@ def labels_by_people(kind: Literal["aggre", "random1", "clean"] = "aggre", *, ro
     Args:
         kind: "aggre": the majority of three people (9.0 % wrong); "random1": one of them (17.2 % wrong); "clean".
         rows: how many.
-
-    Raises:
-        MissingDataError: the file is not there.
     """
     with np.load(data_file("cifar10/cifar10n_labels.npz", source=_PEOPLE)) as file:
         return file[kind][:rows].astype(np.int64)

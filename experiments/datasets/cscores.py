@@ -15,12 +15,6 @@ def load_cscores(*, rows: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return the C-scores of the first training images, within [0, 1], and the labels that the file gives them.
 
     The labels are there to check the order: they must be those of the images.
-
-    Args:
-        rows: how many.
-
-    Raises:
-        MissingDataError: the file is not there.
     """
     with np.load(data_file("cifar10/cifar10_cscores.npz", source=_SOURCE)) as file:
         return file["scores"][:rows].astype(np.float32), file["labels"][:rows].astype(np.int64)

@@ -2,7 +2,6 @@
 
 import html
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from turnover.applications import near_duplicates
 
 from .folder import data_file, read_tsv
+from .sst2 import Sentences
 
 _SOURCE = (
     "The Multi-Domain Sentiment data set is at https://www.cs.jhu.edu/~mdredze/datasets/sentiment/ (unprocessed; "
@@ -37,39 +37,15 @@ _STEPS = [
 ]
 
 
-@dataclass(frozen=True)
-class Reviews:
-    """Reviews and their labels.
-
-    Attributes:
-        texts: tokens with a space between.
-        labels: [reviews]; 1 is positive.
-    """
-
-    texts: list[str]
-    labels: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        """Return the number of reviews."""
-        return len(self.texts)
-
-
-def load_electronics(*, rows: int | None = None) -> Reviews:
-    """Return reviews of electronics: 2,000, as many positive as negative, some of them more than once.
-
-    Args:
-        rows: how many, as many of both labels; None: all.
-
-    Raises:
-        MissingDataError: the file is not there.
-    """
+def load_electronics(*, rows: int | None = None) -> Sentences:
+    """Return reviews of electronics: 2,000, as many positive as negative, some of them more than once."""
     found = read_tsv(data_file("electronics/electronics.tsv", source=_SOURCE))
     labels = np.array([int(row["label"]) for row in found], np.int64)
     places = np.arange(len(found))
     if rows is not None:
         halves = [np.flatnonzero(labels == label)[: rows // 2] for label in (0, 1)]
         places = np.sort(np.concatenate(halves))
-    return Reviews([tokenized(found[place]["text"]) for place in places], labels[places])
+    return Sentences([tokenized(found[place]["text"]) for place in places], labels[places])
 
 
 def tokenized(text: str) -> str:
@@ -86,28 +62,25 @@ def tokenized(text: str) -> str:
     return " ".join(text.split())
 
 
-def split_reviews(reviews: Reviews, *, validation: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of validation and of test reviews; equal and nearly equal texts are on one side.
+def split_reviews(reviews: Sentences, *, validation: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of validation reviews, as many of both labels, and of the others, for testing.
 
-    Args:
-        reviews: all of them.
-        validation: how many, as many of both labels; the others are for testing.
-        seed: of the draw.
+    Equal and nearly equal texts are on one side.
 
     Example:
-        >>> some = Reviews(["a", "b", "a", "c", "d", "e"], np.array([0, 1, 0, 1, 0, 1]))
+        >>> some = Sentences(["a", "b", "a", "c", "d", "e"], np.array([0, 1, 0, 1, 0, 1]))
         >>> first, other = split_reviews(some, validation=2, seed=0)
         >>> len(first), len(other), bool({0, 2} <= set(first.tolist()) or {0, 2} <= set(other.tolist()))
         (2, 4, True)
     """
     groups = _groups(tuple(reviews.texts))
-    wanted = np.array([validation // 2, validation // 2])
+    still_needed = np.array([validation // 2, validation // 2])
     chosen: list[int] = []
     for number in np.random.default_rng(seed).permutation(len(groups)):
         labels = np.bincount(reviews.labels[groups[number]], minlength=2)
-        if (labels <= wanted).all():
+        if (labels <= still_needed).all():
             chosen += groups[number]
-            wanted = wanted - labels
+            still_needed = still_needed - labels
     rest = np.setdiff1d(np.arange(len(reviews)), chosen)
     return np.sort(np.array(chosen, np.int64)), rest
 

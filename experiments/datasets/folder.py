@@ -26,12 +26,7 @@ def data_folder() -> Path:
 def data_file(name: str, *, source: str) -> Path:
     """Return the path of a data file, such as "sst2/train.tsv"; with TURNOVER_HUB=1 it is made of the hub's first.
 
-    Args:
-        name: of the file, below the data folder.
-        source: where to get it and in which form, for the message.
-
-    Raises:
-        MissingDataError: it is not there.
+    Where it is missing, a MissingDataError says by `source` where to get it and in which form.
     """
     path = data_folder() / name
     if not path.is_file() and not from_hub(name, path):

@@ -56,15 +56,7 @@ def hub_asked() -> str | None:
 
 
 def from_hub(name: str, path: Path) -> bool:
-    """Make a data file, such as "sst2/train.tsv", of a data set on the hub; return whether it can be made.
-
-    Args:
-        name: of the file, below the data folder.
-        path: to write.
-
-    Raises:
-        DataFileError: the data set cannot be loaded; the message says what to do.
-    """
+    """Make a data file, such as "sst2/train.tsv", of a data set on the hub; return whether it can be made."""
     asked, known = hub_asked(), FILES.get(name)
     if asked is None or known is None:
         return False

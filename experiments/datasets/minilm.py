@@ -40,17 +40,8 @@ def text_features(
 ) -> Tensor:
     """Return one vector a text, float32 [texts, width]: the mean of the encoder's last states over its tokens.
 
-    The same texts, encoder and length are computed once: the vectors are kept in the cache folder.
-
-    Args:
-        texts: any number of them.
-        model: a folder or a name on the Hugging Face hub; None: MiniLM from its package, without network.
-        cache: folder for the vectors.
-        longest: tokens of a text that are read.
-        progress: show a bar.
-
-    Raises:
-        MissingDataError: MiniLM is wanted and not installed.
+    The same texts, encoder and length (in tokens) are computed once: the vectors are kept in the cache folder. The
+    encoder is a folder or a name on the Hugging Face hub; None: MiniLM from its package, without network.
     """
     where = os.fspath(minilm_folder() if model is None else model)
     kept = Path(cache) / f"features-{_digest(texts, where, longest)}.npy"

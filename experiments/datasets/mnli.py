@@ -38,15 +38,7 @@ class Pairs:
 
 
 def load_mnli(split: Literal["train", "validation"], *, rows: int | None = None) -> Pairs:
-    """Return the first pairs of a split of MNLI.
-
-    Args:
-        split: "train" or "validation".
-        rows: how many; None: all that the file has.
-
-    Raises:
-        MissingDataError: the file is not there, or a label is none of LABELS.
-    """
+    """Return the first pairs of a split of MNLI; a label that is none of LABELS is a MissingDataError too."""
     path = data_file(f"mnli/{split}.tsv", source=_SOURCE)
     found = read_tsv(path)[:rows]
     strange = sorted({row["label"] for row in found} - set(_PLACES))

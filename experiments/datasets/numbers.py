@@ -23,29 +23,23 @@ def digit_rows(rows: int) -> Rows:
     return x[:rows], found.labels[:rows], x[rows:], found.labels[rows:]
 
 
-def sst2_rows(rows: int, cache: Path) -> Rows:
-    """Return features of the first sentences for training and of the dev set held out, standardized by the former.
-
-    Args:
-        rows: for training.
-        cache: folder for the features.
-    """
-    train, dev = load_sst2("train", rows=rows), load_sst2("dev")
+def sst2_rows(rows: int, cache: Path, *, held_out: int | None = None) -> Rows:
+    """Return features of sentences for training and of the dev set held out, standardized by the former."""
+    train, dev = load_sst2("train", rows=rows), load_sst2("dev", rows=held_out)
     x, held = text_features(train.texts, cache=cache), text_features(dev.texts, cache=cache)
     x, held = standardized(x, held)
     return x, train.labels, held, dev.labels
 
 
-def cifar10_rows(rows: int) -> Rows:
-    """Return the first images for training and all test images held out, averaged to 16 × 16 pixels."""
-    train, test = load_cifar10("train", rows=rows), load_cifar10("test")
-    x, held = standardized(*(halved(torch.from_numpy(images.pixels)) for images in (train, test)))
+def cifar10_rows(rows: int, *, held_out: int | None = None, halved: bool = True) -> Rows:
+    """Return the first images for training and test images held out, standardized by the former.
+
+    Halved, every four pixels become their mean, so that an image has 16 × 16 of them.
+    """
+    train, test = load_cifar10("train", rows=rows), load_cifar10("test", rows=held_out)
+    pixels = [torch.from_numpy(images.pixels).permute(0, 3, 1, 2).float().contiguous() for images in (train, test)]
+    x, held = standardized(*(functional.avg_pool2d(images, 2) if halved else images for images in pixels))
     return x, train.labels, held, test.labels
-
-
-def halved(pixels: Tensor) -> Tensor:
-    """Return float images [n, 3, 16, 16] of bytes [n, 32, 32, 3]: every four pixels become their mean."""
-    return functional.avg_pool2d(pixels.permute(0, 3, 1, 2).float().contiguous(), 2)
 
 
 def standardized(train: Tensor, *others: Tensor) -> list[Tensor]:

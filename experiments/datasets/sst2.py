@@ -34,15 +34,9 @@ class Sentences:
 
 
 def load_sst2(split: Split, *, rows: int | None = None, seed: int | None = 0) -> Sentences:
-    """Return sentences of one split of SST-2.
+    """Return sentences of a split of SST-2: "train" (67,349 phrases and sentences), "dev" (872) or "test" (1,821).
 
-    Args:
-        split: "train" (67,349 phrases and sentences), "dev" (872) or "test" (1,821).
-        rows: how many; None: all.
-        seed: draws `rows` of them at random, without repeats; None: the first ones.
-
-    Raises:
-        MissingDataError: the file is not there.
+    A seed draws them at random, without repeats; None: the first ones.
     """
     found = read_tsv(data_file(f"sst2/{split}.tsv", source=_SOURCE))
     places = np.arange(len(found)) if seed is None else np.random.default_rng(seed).permutation(len(found))

@@ -12,12 +12,5 @@ _SOURCE = (
 
 
 def load_wikitext2(split: Literal["train", "valid", "test"]) -> list[str]:
-    """Return the lines of a split of WikiText-2, empty ones among them.
-
-    Args:
-        split: "train" (2,088,628 words and ends of lines), "valid" or "test".
-
-    Raises:
-        MissingDataError: the file is not there.
-    """
+    """Return the lines of a split of WikiText-2 (train: 2,088,628 words and ends of lines), empty ones among them."""
     return data_file(f"wikitext-2/{split}.txt", source=_SOURCE).read_text(encoding="utf-8").splitlines()

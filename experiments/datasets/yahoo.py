@@ -3,20 +3,10 @@
 import numpy as np
 
 from .folder import data_file, read_tsv
+from .hub import HUB_TOPICS
 from .sst2 import Sentences
 
-TOPICS = (
-    "society and culture",
-    "science and mathematics",
-    "health",
-    "education and reference",
-    "computers and internet",
-    "sports",
-    "business and finance",
-    "entertainment and music",
-    "family and relationships",
-    "politics and government",
-)
+TOPICS = tuple(topic.lower().replace("&", "and") for topic in HUB_TOPICS)
 _SOURCE = (
     "Yahoo Answers by topic (Zhang et al. 2015) is yahoo_answers_topics on the Hugging Face hub. Wanted is "
     "yahoo_answers.tsv, a header and then label<TAB>text, labels from 0 to 9."
@@ -24,15 +14,7 @@ _SOURCE = (
 
 
 def load_yahoo(*, rows: int | None = None, seed: int = 0) -> Sentences:
-    """Return questions with answers and their topics, a place in TOPICS, in random order; each text once.
-
-    Args:
-        rows: how many; None: all.
-        seed: of the order.
-
-    Raises:
-        MissingDataError: the file is not there.
-    """
+    """Return questions with answers and their topics, a place in TOPICS, in random order; each text once."""
     lines = read_tsv(data_file("yahoo-answers/yahoo_answers.tsv", source=_SOURCE))
     found = list({row["text"].strip(): row for row in lines}.values())
     chosen = [found[place] for place in np.random.default_rng(seed).permutation(len(found))[:rows]]

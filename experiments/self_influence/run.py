@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     }
     if task.consistency is not None:
         measures = {"self_influence": own.values, "held_out_probability": held_out, "full_loss": loss, "null": own.null}
-        found["cscores"] = {name: _rank_correlation(values, task.consistency) for name, values in measures.items()}
+        found["cscores"] = {name: float(spearman(values, task.consistency)) for name, values in measures.items()}
         found["deciles"] = _by_decile(task.consistency, own.values, own.null)
     return found
 
@@ -123,9 +124,4 @@ def _by_decile(consistency: np.ndarray, values: np.ndarray, null: np.ndarray) ->
 def _between_seeds(folder: Path, seeds: tuple[int, ...]) -> float | None:
     """Return the mean rank correlation of self-influence between two seeds: how much of it is not noise."""
     scores = [np.load(folder / f"self-{seed}.npy") for seed in seeds]
-    pairs = [(one, other) for place, one in enumerate(scores) for other in scores[place + 1 :]]
-    return float(np.mean([_rank_correlation(one, other) for one, other in pairs])) if pairs else None
-
-
-def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    return float(spearman(one[:, None], other[:, None])[0])
+    return float(np.mean([spearman(*pair) for pair in combinations(scores, 2)])) if len(scores) > 1 else None

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 import turnover
 from experiments.cleansing.data import Inputs
-from experiments.datasets.cifar10 import load_cifar10
 from experiments.datasets.cscores import load_cscores
-from experiments.datasets.minilm import text_features
-from experiments.datasets.numbers import standardized
+from experiments.datasets.numbers import cifar10_rows, sst2_rows
 from experiments.datasets.sst2 import load_sst2
 from experiments.encoders import encoder_inputs, encoder_recipe
 from experiments.networks import VGG19, masked_cnn, masked_mlp, vgg_sites
@@ -29,12 +27,6 @@ def _masked_vgg(width: float, *, seed: int, replicas: int) -> nn.Module:
     """Return VGG19 with masks after the 11th layer; a narrow one cannot bear a second mask before the classifier."""
     network = VGG19(width=width, dropout=0.5 if width >= 1 else 0.1)
     return turnover.wrap(network, at=vgg_sites(classifier_input=width >= 1), seed=seed, replicas=replicas)
-
-
-def _pixels(images: Tensor, *, halved: bool) -> Tensor:
-    """Return float images [n, 3, 32, 32] of bytes [n, 32, 32, 3]; halved: every four pixels become their mean."""
-    found = images.permute(0, 3, 1, 2).to(torch.float32).contiguous()
-    return nn.functional.avg_pool2d(found, 2) if halved else found
 
 
 @dataclass(frozen=True)
@@ -64,16 +56,17 @@ class Task:
 
 def text_task(config: TextConfig, cache: Path, *, test_rows: int | None = None) -> Task:
     """Return sentences of SST-2, tested with its dev rows."""
-    train, dev = load_sst2("train", rows=config.rows), load_sst2("dev", rows=test_rows)
-    labels = torch.from_numpy(train.labels), torch.from_numpy(dev.labels)
     if config.encoder is not None:
-        inputs = [encoder_inputs(config.encoder, some.texts) for some in (train, dev)]
+        train, dev = load_sst2("train", rows=config.rows), load_sst2("dev", rows=test_rows)
+        x, held = (encoder_inputs(config.encoder, split.texts) for split in (train, dev))
+        labels, held_labels = train.labels, dev.labels
         make = partial(encoder_recipe, config.encoder, batch_size=config.batch_size, masked=True)
-        return Task(inputs[0], labels[0], inputs[1], labels[1], config.rates, config.epochs, make)
-    x, held = standardized(*(text_features(some.texts, cache=cache) for some in (train, dev)))
-    build = partial(masked_mlp, x.shape[1], (config.hidden,), 2)
-    make = partial(_recipe, build, optimizer=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
-    return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make)
+    else:
+        x, labels, held, held_labels = sst2_rows(config.rows, cache, held_out=test_rows)
+        build = partial(masked_mlp, x.shape[1], (config.hidden,), 2)
+        make = partial(_recipe, build, optimizer=partial(torch.optim.AdamW, weight_decay=0.01), size=config.batch_size)
+    rows = x, torch.from_numpy(labels), held, torch.from_numpy(held_labels)
+    return Task(*rows, config.rates, config.epochs, make)
 
 
 def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
@@ -82,20 +75,18 @@ def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
     Raises:
         ExperimentError: the C-scores are of other images.
     """
-    train, test = load_cifar10("train", rows=config.rows), load_cifar10("test", rows=test_rows)
-    scores, theirs = load_cscores(rows=len(train))
-    if not np.array_equal(theirs, train.labels):
+    x, labels, held, held_labels = cifar10_rows(config.rows, held_out=test_rows, halved=not config.vgg)
+    scores, theirs = load_cscores(rows=len(labels))
+    if not np.array_equal(theirs, labels):
         raise ExperimentError(
             "the labels in cifar10_cscores.npz are not those of the images. Give C-scores in the original order of "
             "CIFAR-10's training images."
         )
-    x, held = (_pixels(torch.from_numpy(some.pixels), halved=not config.vgg) for some in (train, test))
-    x, held = standardized(x, held)
     build = partial(_masked_vgg, config.vgg) if config.vgg else partial(masked_cnn, 3, config.hidden, 10)
     optimizer = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
     make = partial(_recipe, build, optimizer=optimizer, size=config.batch_size, milestones=config.milestones)
-    labels = torch.from_numpy(train.labels), torch.from_numpy(test.labels)
-    return Task(x, labels[0], held, labels[1], config.rates, config.epochs, make, scores)
+    rows = x, torch.from_numpy(labels), held, torch.from_numpy(held_labels)
+    return Task(*rows, config.rates, config.epochs, make, scores)
 
 
 def _recipe(
