@@ -25,14 +25,20 @@ RARE = 5
 def with_frequency(scores: Floats, frequencies: NDArray[np.int64], *, draws: int) -> dict[str, float]:
     """Return Spearman's correlation of scores with log frequency, and its 95 % interval over stretches of text."""
     logs = np.log(frequencies.astype(np.float64))
-    stretches = np.array_split(np.arange(len(scores)), max(2, len(scores) // STRETCH))
+    return _over_stretches("spearman", lambda rows: float(spearman(scores[rows], logs[rows])), len(scores), draws)
+
+
+def _over_stretches(
+    name: str, statistic: Callable[[NDArray[np.int64]], float], positions: int, draws: int
+) -> dict[str, float]:
+    """Return a statistic of all positions, and its 95 % interval by bootstrap over stretches of text."""
+    stretches = np.array_split(np.arange(positions), max(2, positions // STRETCH))
 
     def draw(rng: np.random.Generator) -> float:
-        rows = np.concatenate([stretches[place] for place in drawn(rng, len(stretches))])
-        return float(spearman(scores[rows], logs[rows]))
+        return statistic(np.concatenate([stretches[place] for place in drawn(rng, len(stretches))]))
 
     interval = interval_of(draw, Bootstrap(draws=draws))
-    return {"spearman": float(spearman(scores, logs)), "low": interval.low, "high": interval.high}
+    return {name: statistic(np.arange(positions)), "low": interval.low, "high": interval.high}
 
 
 def by_frequency(scores: Floats, corpus: Corpus) -> list[dict[str, Any]]:
@@ -69,7 +75,6 @@ def rare_names(scores: Floats, corpus: Corpus, *, draws: int) -> dict[str, float
     """Return by how much rare names score above other words that are as rare, with its interval over stretches."""
     some = (corpus.frequencies <= RARE) & ~starting(corpus) & ordinary(corpus)
     names, frequencies = named(corpus), corpus.frequencies
-    stretches = np.array_split(np.arange(len(scores)), max(2, len(scores) // STRETCH))
 
     def difference(rows: NDArray[np.int64]) -> float:
         """Return the mean over frequencies, each weighted by its names."""
@@ -82,11 +87,7 @@ def rare_names(scores: Floats, corpus: Corpus, *, draws: int) -> dict[str, float
                 weight += len(mine)
         return total / weight if weight else float("nan")
 
-    def draw(rng: np.random.Generator) -> float:
-        return difference(np.concatenate([stretches[place] for place in drawn(rng, len(stretches))]))
-
-    interval = interval_of(draw, Bootstrap(draws=draws))
-    return {"difference": difference(np.arange(len(scores))), "low": interval.low, "high": interval.high}
+    return _over_stretches("difference", difference, len(scores), draws)
 
 
 def named(corpus: Corpus) -> NDArray[np.bool_]:
@@ -107,8 +108,6 @@ def ordinary(corpus: Corpus) -> NDArray[np.bool_]:
     return letters[corpus.train.words.numpy()]
 
 
-Floats = NDArray[np.float64]
-
 VARIANTS = ("removed", "random", "matched", "weighted")
 """Left out: the positions of highest self-influence; as many at random; as many at random whose words are as frequent.
 Weighted: those of highest self-influence count less."""
@@ -117,27 +116,17 @@ Weighted: those of highest self-influence count less."""
 def weights_for(
     variant: str, scores: Floats, frequencies: NDArray[np.int64], *, share: float, weight: float, seed: int
 ) -> Tensor:
-    """Return a weight for every position.
-
-    Args:
-        variant: one of VARIANTS.
-        scores: self-influence of the positions.
-        frequencies: of their words.
-        share: of the positions that are removed or weighted down.
-        weight: of those weighted down.
-        seed: of what is drawn at random.
-    """
+    """Return a weight for every position, where a share of them is removed or weighted down as in one of VARIANTS."""
     highest = np.argsort(-scores, kind="stable")[: round(share * len(scores))]
     rng = np.random.default_rng(seed)
-    choose: dict[str, Callable[[], NDArray[np.int64]]] = {
-        "removed": lambda: highest,
-        "weighted": lambda: highest,
-        "random": lambda: rng.choice(len(scores), len(highest), replace=False),
-        "matched": lambda: _matched(highest, frequencies, rng),
-    }
-    found = torch.ones(len(scores))
-    found[torch.from_numpy(choose[variant]())] = weight if variant == "weighted" else 0.0
-    return found
+    chosen = highest
+    if variant == "random":
+        chosen = rng.choice(len(scores), len(highest), replace=False)
+    elif variant == "matched":
+        chosen = _matched(highest, frequencies, rng)
+    weights = torch.ones(len(scores))
+    weights[torch.from_numpy(chosen)] = weight if variant == "weighted" else 0.0
+    return weights
 
 
 def judged(model: nn.Module, corpus: Corpus) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,6 @@ def _masked(corpus: Corpus, config: Config, rate: float, seed: int, out: Path) -
 
 def _pattern(corpus: Corpus, config: Config, every: np.ndarray, null: np.ndarray) -> dict[str, Any]:
     mean, frequencies = every.mean(0), corpus.frequencies
-    pairs = [(one, other) for one in range(len(every)) for other in range(one)]
     return {
         "positive": float((mean > 0).mean()),
         "mean": float(mean.mean()),
@@ -87,8 +87,8 @@ def _pattern(corpus: Corpus, config: Config, every: np.ndarray, null: np.ndarray
         "frequency_null": with_frequency(null, frequencies, draws=config.draws),
         "names": rare_names(mean, corpus, draws=config.draws),
         "bins": by_frequency(mean, corpus),
-        "between_models": float(np.mean([spearman(every[one], every[other]) for one, other in pairs]))
-        if pairs
+        "between_models": float(np.mean([spearman(*pair) for pair in combinations(every, 2)]))
+        if len(every) > 1
         else None,
     }
 

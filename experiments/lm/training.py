@@ -120,14 +120,7 @@ def trained(
 ) -> tuple[nn.Module, list[float]]:
     """Return the model of the epoch with the best validation perplexity, and this perplexity after every epoch.
 
-    Args:
-        corpus: the text.
-        network: sizes and settings.
-        rate: at the start.
-        seed: of weights, order, dropout and masks.
-        masked: with turn-over dropout.
-        weights: of the positions; those of weight 0 are not seen. None: 1 each.
-        title: of the progress bar.
+    The seed is that of weights, order, dropout and masks; positions of weight 0 are not seen (None: 1 each).
     """
     torch.manual_seed(seed)
     sizes: dict[str, Any] = {"context": network.context, "embedding": network.size, "hidden": network.size}
@@ -152,16 +145,15 @@ def trained(
 
 
 @torch.no_grad()
-def word_losses(model: nn.Module, positions: Positions) -> Tensor:
-    """Return the loss of every position by the whole network."""
+def word_losses(model: nn.Module, positions: Positions, *, ids: Tensor | None = None, view: View = "full") -> Tensor:
+    """Return the loss of every position by the whole network, or in a view of instances, one per position."""
     model.eval()
-    where = device_of(model)
-    parts = zip(positions.contexts.split(_EVALUATED), positions.words.split(_EVALUATED), strict=True)
-    losses = [
-        functional.cross_entropy(model(context.to(where)), words.to(where), reduction="none")
-        for context, words in parts
-    ]
-    return torch.cat(losses).cpu()
+    losses, where = [], device_of(model)
+    for rows in torch.arange(len(positions)).split(_EVALUATED):
+        with nullcontext() if ids is None else turnover.instances(ids[rows], view=view):
+            outputs = model(positions.contexts[rows].to(where))
+        losses.append(functional.cross_entropy(outputs, positions.words[rows].to(where), reduction="none").cpu())
+    return torch.cat(losses)
 
 
 def perplexity(model: nn.Module, positions: Positions) -> float:
@@ -194,9 +186,6 @@ def _step(
     optimizer.step()
 
 
-_AT_ONCE = 1024
-
-
 def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:
     """Return what each position does to its own loss, [positions]."""
     data = turnover.with_instance_ids(TensorDataset(positions.contexts, positions.words))
@@ -206,14 +195,5 @@ def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:
 def null_scores(model: nn.Module, positions: Positions) -> np.ndarray:
     """Return the same for null ids, one per position: what masks alone make of it."""
     ids = torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + len(positions))
-    return (_losses(model, positions, ids, "flip") - _losses(model, positions, ids, "keep")).numpy()
-
-
-@torch.no_grad()
-def _losses(model: nn.Module, positions: Positions, ids: Tensor, view: View) -> Tensor:
-    parts, where = [], device_of(model)
-    for rows in torch.arange(len(positions)).split(_AT_ONCE):
-        with turnover.instances(ids[rows], view=view):
-            outputs = model(positions.contexts[rows].to(where))
-        parts.append(functional.cross_entropy(outputs, positions.words[rows].to(where), reduction="none").cpu())
-    return torch.cat(parts)
+    flip, keep = (word_losses(model, positions, ids=ids, view=view) for view in ("flip", "keep"))
+    return (flip - keep).numpy()

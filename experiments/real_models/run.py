@@ -17,7 +17,7 @@ from experiments.timing import one_thread
 
 from . import speed
 from .config import Config, RemedyConfig, VggConfig
-from .trainings import REMEDIES, choose, example
+from .trainings import REMEDIES, choose, example, remedied
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _speed(ask: Callable[..., dict[str, Any]], config: Config, folder: str, out:
 
 def _remedy(name: str, config: RemedyConfig, rate: float, seed: int, folder: str) -> dict[str, float]:
     rows = load_rows("train", rows=config.rows)
-    model = REMEDIES[name](classifier(folder, seed=seed), seed)
+    model = remedied(classifier(folder, seed=seed), name, seed)
     with tqdm(total=config.epochs * -(-len(rows) // 32), desc=name) as bar:
         options = {"rate": rate, "epochs": config.epochs, "seed": seed}
         train(model, rows, masked=name != "unmasked", tell=bar.update, **options)

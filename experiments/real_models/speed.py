@@ -28,17 +28,17 @@ def measure(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
     plain = turnover.unwrap(model).eval()
     loop = _loop(plain, dev, first, config)
     found: dict[str, Any] = {"tokens": len(dev.tokens[first]), "loop": loop, "null_ids": NULL_IDS, "networks": {}}
-    wanted = {name: _scores(net, dev, first, config.instances) for name, net in networks.items()}
+    first_scores = {name: _scores(net, dev, first, config.instances) for name, net in networks.items()}
     fewer = max(2, round(_FURTHER * config.instances))
     further = [{name: _scores(net, dev, place, fewer)[0] for name, net in networks.items()} for place in others]
-    for name, (scores, spent, path) in wanted.items():
-        pairs = (scores, wanted["all"][0]), *((one[name], one["all"]) for one in further)
+    for name, (scores, spent, path) in first_scores.items():
+        pairs = (scores, first_scores["all"][0]), *((one[name], one["all"]) for one in further)
         found["networks"][name] = {
             "seconds": spent,
             "path": path,
             "ratio": loop["seconds"] / spent,
-            "rank_correlation": float(np.mean([_rank_correlation(*pair) for pair in pairs])),
-            "rank_correlation_first": _rank_correlation(scores, wanted["all"][0]),
+            "rank_correlation": float(np.mean([spearman(*pair) for pair in pairs])),
+            "rank_correlation_first": float(spearman(scores, first_scores["all"][0])),
         }
     return found
 
@@ -59,7 +59,7 @@ def origin(model: nn.Module, dev: Rows, config: SpeedConfig) -> dict[str, Any]:
     for kind, ids in (("trained", torch.arange(config.origin)), ("null", null_ids(config.origin))):
         scores = {name: _plain_scores(network, dev, 0, ids) for name, network in networks.items()}
         found[kind] = {
-            name: {"spread": float(one.std()), "rank_correlation": _rank_correlation(one, scores["all"])}
+            name: {"spread": float(one.std()), "rank_correlation": float(spearman(one, scores["all"]))}
             for name, one in scores.items()
         }
     return found
@@ -99,7 +99,3 @@ def _scores(model: nn.Module, dev: Rows, place: int, instances: int) -> tuple[np
     found: list[turnover.Scores] = []
     spent = seconds(lambda: found.append(ask.pairwise(query, ids=range(instances), progress=False)))
     return found[0].values[:, 0], spent, found[0].path
-
-
-def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    return float(spearman(one.astype(np.float64), other.astype(np.float64)))

@@ -2,7 +2,6 @@
 
 import importlib.util
 import warnings
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import torch
 from torch import nn
 
 import turnover
-from experiments.encoders import classifier, judge, load_rows, train
+from experiments.encoders import adapter_network, classifier, judge, load_rows, train
 from experiments.runner import ROOT, kept
 from turnover.errors import TurnOverWarning
+from turnover.layers import Mode
 
 from .config import Config, Trial
 
@@ -28,40 +28,24 @@ def example(name: str) -> Any:
     return module
 
 
-def unmasked(model: Any, seed: int) -> nn.Module:
-    """Return the model as it is: ordinary fine-tuning."""
-    return model
-
-
-def plain(model: Any, seed: int) -> nn.Module:
-    """Return the model with masks in the place of all its dropouts."""
-    return _wrapped(model, seed=seed)
-
-
-def backward(model: Any, seed: int) -> nn.Module:
-    """Return the model with masks on gradients alone."""
-    return _wrapped(model, mode="backward", seed=seed)
-
-
-def mixout(model: Any, seed: int) -> nn.Module:
-    """Return the model with masks on the difference from its weights at the start."""
-    return _wrapped(model, mode="mixout", seed=seed)
-
-
-REMEDIES: dict[str, Callable[[Any, int], nn.Module]] = {
-    "unmasked": unmasked,
-    "plain": plain,
-    "backward": backward,
-    "mixout": mixout,
+REMEDIES: dict[str, Mode | None] = {
+    "unmasked": None,  # ordinary fine-tuning
+    "plain": "forward",  # masks in the place of all dropouts of the model
+    "backward": "backward",  # on gradients alone
+    "mixout": "mixout",  # on the difference from the weights at the start
 }
 
 
-def _wrapped(model: Any, **options: Any) -> nn.Module:
+def remedied(model: Any, name: str, seed: int) -> nn.Module:
+    """Return the model under masks by a remedy."""
+    mode = REMEDIES[name]
+    if mode is None:
+        return model
     model.classifier.bias.requires_grad_(False)  # no mask covers it
     with warnings.catch_warnings():
         # That zero does not stay zero at plain sites is part of what is measured.
         warnings.simplefilter("ignore", TurnOverWarning)
-        return turnover.wrap(model, **options)
+        return turnover.wrap(model, mode=mode, seed=seed)
 
 
 HELD_OUT_FROM = 20_000
@@ -88,22 +72,14 @@ def choose(config: Config, folder: str, parts: Path) -> dict[str, Any]:
 
 
 def _measured_text(folder: str, name: str, trial: Trial, rate: float) -> dict[str, float]:
-    model = _TEXT[name](classifier(folder, seed=_SEED))
     masked = name not in ("unmasked", "adapters without masks")
+    if name.startswith("adapters"):
+        model = adapter_network(folder, masked=masked, seed=_SEED)
+    else:
+        model = remedied(classifier(folder, seed=_SEED), name, _SEED)
     rows = load_rows("train", rows=trial.rows)
     train(model, rows, masked=masked, rate=rate, epochs=trial.epochs, seed=_SEED, tell=lambda: None)
     return judge(model, load_rows("train", start=HELD_OUT_FROM, rows=trial.held_out))
-
-
-def _adapters(base: Any) -> nn.Module:
-    return turnover.wrap(base, adapters=64, seed=_SEED)
-
-
-_TEXT: dict[str, Callable[[Any], nn.Module]] = {
-    "adapters": _adapters,
-    "adapters without masks": lambda base: turnover.unwrap(_adapters(base)),
-    **{name: lambda base, remedy=remedy: remedy(base, _SEED) for name, remedy in REMEDIES.items()},
-}
 
 
 def _measured_vgg(name: str, trial: Trial, rate: float) -> dict[str, float]:

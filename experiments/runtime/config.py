@@ -1,6 +1,9 @@
 """Settings of the measurement."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import torch
 
 from experiments.runner import Needs
 
@@ -19,6 +22,11 @@ class Recursion:
 
     steps: float
     batch: int
+
+    def batches(self, instances: int, draw: torch.Generator) -> Iterator[torch.Tensor]:
+        """Yield the rows of every step for so many instances, at random."""
+        for _ in range(max(1, round(self.steps * instances))):
+            yield torch.randint(instances, (self.batch,), generator=draw)
 
 
 RECURSIONS = {"han2020": Recursion(0.25, 8), "table1": Recursion(1.0, 8), "table1_single": Recursion(1.0, 1)}

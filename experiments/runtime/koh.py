@@ -1,7 +1,7 @@
 """What influence functions cost: the recursion by steps, the gradients by rows; seconds at several sizes as a line."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -49,6 +49,14 @@ DAMPING, SCALE = 3e-3, 1e4
 _DRAWN = 999
 
 
+def solve(hessian: Hessian, vector: Tensor, batches: Iterable[Tensor]) -> Tensor:
+    """Return what the recursion makes of a vector, one step per batch."""
+    solution = vector
+    for rows in batches:
+        solution = vector + solution - hessian.times(solution, rows) / SCALE
+    return solution / SCALE
+
+
 class Koh:
     """Influence functions of one model, in parts that can be timed.
 
@@ -73,29 +81,18 @@ class Koh:
         """Return the gradient of the target's loss [1, parameters]."""
         return self.target.stacked(torch.arange(1))
 
-    def solve(self, vector: Tensor, batches: Sequence[Tensor]) -> Tensor:
-        """Return what the recursion makes of a vector, one step per batch."""
-        solution = vector
-        for rows in batches:
-            solution = vector + solution - self.hessian.times(solution, rows) / SCALE
-        return solution / SCALE
-
-    def products(self, rows: Tensor, solved: Tensor) -> Any:
-        """Return the rows' scores, up to the number of instances."""
-        return self.losses.products(rows, solved)
-
     def costs(self, config: Config, number: int) -> dict[str, float]:
         """Return the seconds of a row's gradient and of a step of every batch size."""
         vector = self.vector()
         steps = {
-            batch: seconds(lambda some=batches: self.solve(vector, some)) / len(batches)
+            batch: seconds(lambda some=batches: solve(self.hessian, vector, some)) / len(batches)
             for batch in sorted({one.batch for one in RECURSIONS.values()})
             for batches in [self._batches(batch, config.koh_steps, number)]
         }
         rows = self._rows(config.koh_rows, number)
         return {
             "target": seconds(self.vector),
-            "row": seconds(lambda: self.products(rows, vector)) / len(rows),
+            "row": seconds(lambda: self.losses.products(rows, vector)) / len(rows),
             **{f"step {batch}": spent for batch, spent in steps.items()},
         }
 
@@ -103,9 +100,8 @@ class Koh:
         """Return the seconds of all of it for so many instances, from end to end."""
         draw = torch.Generator().manual_seed(seed)
         rows = torch.randperm(len(self.lengths), generator=draw)[:instances]
-        steps = max(1, round(recursion.steps * instances))
-        batches = [rows[torch.randint(len(rows), (recursion.batch,), generator=draw)] for _ in range(steps)]
-        return seconds(lambda: self.products(rows, self.solve(self.vector(), batches)))
+        batches = [rows[batch] for batch in recursion.batches(instances, draw)]
+        return seconds(lambda: self.losses.products(rows, solve(self.hessian, self.vector(), batches)))
 
     def _rows(self, count: int, number: int) -> Tensor:
         """Return rows whose lengths are spread as those of all: of sorted rows, evenly spaced ones."""
@@ -145,12 +141,7 @@ def head_alone(task: Task, config: Config, recursion: Recursion) -> dict[str, An
     draw = torch.Generator().manual_seed(config.seed)
 
     def answer() -> None:
-        vector = losses.stacked(rows[:1])
-        now = vector
-        for _ in range(max(1, round(recursion.steps * len(rows)))):
-            batch = torch.randint(len(rows), (recursion.batch,), generator=draw)
-            now = vector + now - hessian.times(now, batch) / SCALE
-        losses.products(rows, now / SCALE)
+        losses.products(rows, solve(hessian, losses.stacked(rows[:1]), recursion.batches(len(rows), draw)))
 
     return {"seconds": seconds(answer), "features": spent / len(some) * config.instances}
 

@@ -75,11 +75,7 @@ def peer_missing() -> str | None:
 def peer_seconds(task: Task, rows: Sequence[int], modules: Sequence[str], scratch: Path) -> float:
     """Return the seconds in which factors are fitted on rows and the same rows scored on the target.
 
-    Args:
-        task: the instances, the target and the model.
-        rows: which instances.
-        modules: that were trained; of them the Linear layers count.
-        scratch: folder for its files.
+    Of the modules that were trained the Linear layers count; its files are in `scratch` meanwhile.
     """
     from kronfluence.analyzer import Analyzer, prepare_model
 

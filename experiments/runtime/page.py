@@ -76,9 +76,7 @@ def fast_verdict(ratios: Mapping[str, float]) -> str:
 def equal_verdict(ratios: Mapping[str, float], kept_features: float) -> str:
     """Return one sentence on influence functions that are restricted to the parameters our masks belong to.
 
-    Args:
-        ratios: by the masks that are used, of influence functions on the same parameters.
-        kept_features: the ratio for the output layer where its inputs are kept from training.
+    `kept_features` is the ratio for the output layer where its inputs are kept from training.
     """
     least = min(ratios, key=lambda name: ratios[name])
     side = "faster" if ratios[least] > 1 and kept_features > 1 else "not always faster"

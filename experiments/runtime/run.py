@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -72,7 +71,9 @@ def _round(task: Task, config: Config, number: int) -> dict[str, Any]:
     agreement = {"all": 1.0}
     for name in networks:
         if name != "all":
-            agreement[name] = _rank_correlation(whole, engine[name].pop("scores"))
+            scores = engine[name].pop("scores")
+            both = min(len(whole), len(scores))
+            agreement[name] = float(spearman(whole[:both], scores[:both]))
     return {"koh": koh, "loop": loop, "engine": engine, "parameters": sizes, "agreement": agreement}
 
 
@@ -149,8 +150,3 @@ def _peer(task: Task, config: Config, scratch: Path) -> dict[str, Any]:
         rows = order[((torch.arange(size) + 0.5) * len(order) / size).long()].tolist()
         points.append((size, peer_seconds(task, rows, modules, scratch)))
     return {"points": points, "name": "kronfluence (EK-FAC)"}
-
-
-def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    some = min(len(one), len(other))
-    return float(spearman(one[:some].astype(np.float64), other[:some].astype(np.float64)))
