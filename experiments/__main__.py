@@ -62,12 +62,7 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
 
 
 def longest_first(names: Sequence[str], results: Path) -> list[str]:
-    """Return the names by how long each took last, so that no long one is left to run by itself.
-
-    Args:
-        names: of the experiments.
-        results: folder of published records; an experiment without one goes first.
-    """
+    """Return the names by how long each took last, so that no long one is left to run by itself; new ones first."""
 
     def seconds(name: str) -> float:
         file = results / f"{name}.json"
@@ -81,12 +76,8 @@ def run_side_by_side(
 ) -> list[str]:
     """Run experiments as commands of their own, one process and thread each; return the names of those that failed.
 
-    Args:
-        names: of the experiments.
-        size: of all of them.
-        jobs: how many at a time; those whose config says `ALONE = True` have the machine to themselves.
-        runs: folder for their runs, NAME-SIZE each, and for their output, in logs/.
-        tell: gets a line when an experiment begins and ends.
+    Those whose config says `ALONE = True` have the machine to themselves. Their folders are NAME-SIZE in `runs`, their
+    output is in its logs/; `tell` gets a line when an experiment begins and ends.
     """
     logs = runs / "logs"
     logs.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,11 @@ QUERIES_FROM = 1437
 
 
 def masked_network(
-    *, hidden: int = 512, seed: int = 0, replicas: int = 1, keep: float = 0.5, at: tuple[str, ...] = ("1", "3")
+    *, hidden: int = 512, seed: int = 0, replicas: int = 1, at: tuple[str, ...] = ("1", "3")
 ) -> nn.Module:
     """Return the untrained network with masks; with at=("3",) its first layer is a trunk that all replicas share."""
     layers = [nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)]
-    return turnover.wrap(nn.Sequential(*layers), at=list(at), seed=seed, replicas=replicas, keep=keep)
+    return turnover.wrap(nn.Sequential(*layers), at=list(at), seed=seed, replicas=replicas)
 
 
 def digits_recipe(

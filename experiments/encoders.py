@@ -62,14 +62,9 @@ def load_rows(
     start: int = 0,
     rows: int | None = None,
 ) -> Rows:
-    """Return tokenized sentences of SST-2.
+    """Return sentences of SST-2 as tokens of an encoder (None: MiniLM), so many from `start` on.
 
-    Args:
-        split: of the data set.
-        encoder: whose tokens they are; None: MiniLM's.
-        seed: draws them at random; rows of the same seed and another start are other rows. None: as in the file.
-        start: the first that is taken.
-        rows: how many; None: all.
+    They are drawn by the seed: those of another start are other rows. None: as in the file.
     """
     sentences, stop = _sentences(split, seed), None if rows is None else start + rows
     tokenizer = _tokenizer(os.fspath(encoder or minilm_folder()))
@@ -146,16 +141,10 @@ def adapter_network(encoder: str | os.PathLike[str], *, masked: bool, seed: int)
 def train(
     model: nn.Module, rows: Rows, *, masked: bool, rate: float, epochs: int, seed: int, tell: Callable[[], object]
 ) -> None:
-    """Train as the Trainer of Hugging Face does by default: AdamW without decay, a rate that falls to zero.
+    """Train in place as the Trainer of Hugging Face does by default: AdamW without decay, a rate that falls to zero.
 
-    Args:
-        model: is trained in place.
-        rows: place in `rows` is the instance id.
-        masked: run within `turnover.instances`.
-        rate: at the start.
-        epochs: passes over the rows.
-        seed: of the order and of ordinary dropout.
-        tell: called after every step.
+    A place in `rows` is the instance id; the seed is that of the order and of ordinary dropout. `tell` is called after
+    every step.
     """
     torch.manual_seed(seed)
     order = torch.Generator().manual_seed(seed)
@@ -203,13 +192,7 @@ def judge(model: nn.Module, rows: Rows) -> dict[str, float]:
 
 
 def encoder_inputs(encoder: str | os.PathLike[str], texts: Sequence[str], *, longest: int = 64) -> dict[str, Tensor]:
-    """Return the tokens of texts as an encoder takes them, all padded to the longest.
-
-    Args:
-        encoder: a folder or a name on the hub.
-        texts: any number.
-        longest: tokens of a text that are read.
-    """
+    """Return the tokens of texts as an encoder, a folder or a name on the hub, takes them, all of one length."""
     tokenizer = _tokenizer(os.fspath(encoder))
     # To the same length for training and query rows alike: scoring compares batches of both.
     found = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
@@ -230,16 +213,7 @@ def encoder_recipe(
 ) -> TrainingRecipe:
     """Return how an encoder with an output layer is trained: AdamW, a rate that falls to zero.
 
-    Args:
-        encoder: a folder or a name on the hub.
-        inputs: tokens of the rows.
-        labels: of the rows.
-        masked: train masked adapters in the frozen encoder; else fine-tune all of it without masks.
-        rate: at the start.
-        epochs: passes over the rows.
-        batch_size: rows of a batch.
-        replicas: masked parts in one training.
-        seed: of the masks.
+    Masked, adapters in the frozen encoder are trained, with masks of the seed; else all of it is fine-tuned.
     """
     steps = epochs * -(-len(labels) // batch_size)
     plain = partial(classifier, encoder)

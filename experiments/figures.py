@@ -17,12 +17,8 @@ def drawn(
 ) -> Iterator[Any]:
     """Give an empty matplotlib figure, and write it as SVG when the block ends.
 
-    Args:
-        file: to write.
-        size: in inches.
-        font: size in points.
-        layout: of matplotlib.
-        letters: "none": text stays text; "path": outlines, where places depend on the width of letters.
+    The size is in inches, that of the font in points. Letters "none": text stays text; "path": outlines, where places
+    depend on the width of letters.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -35,13 +31,7 @@ def drawn(
 
 
 def tidy(panel: Any, *, grid: str | None = "both", box: bool = False) -> None:
-    """Give a panel a light grid, and take away its upper and right edges.
-
-    Args:
-        panel: of a figure.
-        grid: lines of which axis: "both", "x", "y" or None.
-        box: leave all four edges.
-    """
+    """Give a panel a light grid, of one axis or both, and take away its upper and right edges unless it is a box."""
     if not box:
         panel.spines[["top", "right"]].set_visible(False)
     if grid is not None:

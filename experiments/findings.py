@@ -54,14 +54,14 @@ def spread(values: Sequence[float], form: str = ".3f") -> str:
     return f"{mean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
 
 
-def percents(values: Sequence[float], form: str = ".1f") -> str:
+def percents(values: Sequence[float]) -> str:
     """Return shares in percent, mean ± standard deviation over seeds, without the sign.
 
     Example:
         >>> percents([0.881, 0.885])
         '88.3 ± 0.3'
     """
-    return spread([100 * value for value in values], form)
+    return spread([100 * value for value in values], ".1f")
 
 
 def counted(count: int, noun: str) -> str:

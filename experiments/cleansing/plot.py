@@ -26,14 +26,9 @@ _MEASURES = {"accuracy": ("accuracy gained (points)", 100.0), "loss": ("loss sav
 
 
 def gains(result: Mapping[str, Any], name: str, share: float, measure: str, *, rows: str = "test") -> np.ndarray:
-    """Return by how much an arm is better than all rows, seed by seed; positive: more accurate, or less loss.
+    """Return by how much an arm ("random" or an estimate) is better than all rows, seed by seed.
 
-    Args:
-        result: of the run.
-        name: "random" or an estimate.
-        share: that is removed.
-        measure: "accuracy" or "loss".
-        rows: "test", "validation" or "dev".
+    Positive: more accurate, or less loss, on "test", "validation" or "dev" rows.
     """
     sign = 1 if measure == "accuracy" else -1
     return np.array(

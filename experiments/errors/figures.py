@@ -2,6 +2,7 @@
 
 import base64
 import io
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +74,8 @@ def _block(error: dict[str, Any], indent: float, *, first: bool) -> list[Line]:
 def _beside(
     notes: list[str], text: str, marks: list[tuple[int, int]], indent: float, color: str, weight: str
 ) -> list[Line]:
-    rows = _broken(text, marks, indent, weight)
-    return [
-        (
-            notes[place] if place < len(notes) else "",
-            rows[place] if place < len(rows) else [],
-            color,
-            weight,
-        )
-        for place in range(max(len(notes), len(rows)))
-    ]
+    lines = zip_longest(notes, _broken(text, marks, indent, weight))
+    return [(note or "", words or [], color, weight) for note, words in lines]
 
 
 def _broken(text: str, marks: list[tuple[int, int]], indent: float, weight: str) -> list[list[Word]]:
@@ -107,13 +100,8 @@ def _broken(text: str, marks: list[tuple[int, int]], indent: float, weight: str)
 def _pieces(word: str, start: int, marks: list[tuple[int, int]]) -> list[tuple[str, bool]]:
     """Return a word cut where marks begin and end."""
     inside = [any(low <= start + place < high for low, high in marks) for place in range(len(word))]
-    pieces: list[tuple[str, bool]] = []
-    for sign, marked in zip(word, inside, strict=True):
-        if pieces and pieces[-1][1] == marked:
-            pieces[-1] = (pieces[-1][0] + sign, marked)
-        else:
-            pieces.append((sign, marked))
-    return pieces
+    runs = groupby(zip(word, inside, strict=True), key=lambda pair: pair[1])
+    return [("".join(letter for letter, _ in letters), marked) for marked, letters in runs]
 
 
 def _width(text: str, weight: str) -> float:

@@ -151,13 +151,13 @@ def _curves(config: Config, seed: int, encoder: str) -> list[dict[str, float]]:
         "test under masks": _loader(test, range(0, len(test), 2), ids=never[::2]),
     }
     steps = config.epochs * -(-len(rows) // BATCH)
-    wanted = {round(point * steps / config.points) for point in range(1, config.points + 1)}
+    point_steps = {round(point * steps / config.points) for point in range(1, config.points + 1)}
     history = [_point(model, loaders, step=0)]
     with tqdm(total=steps, desc=f"seed {seed}", leave=False) as bar:
 
         def tell() -> None:
             bar.update()
-            if bar.n in wanted:
+            if bar.n in point_steps:
                 history.append(_point(model, loaders, step=int(bar.n)))
 
         train(model, rows, masked=True, rate=config.rate, epochs=config.epochs, seed=seed, tell=tell)

@@ -75,15 +75,9 @@ def load_images(split: Literal["train", "test"], rows: int | None) -> Images:
 def train_vgg(
     network: Network, images: Images, config: VggConfig, *, rate: float, seed: int, tell: Callable[[], object]
 ) -> nn.Module:
-    """Return a trained network in eval mode.
+    """Return a trained network in eval mode; a place in `images` is the instance id, `rate` is that at its height.
 
-    Args:
-        network: where its masks are.
-        images: place in them is the instance id.
-        config: width, epochs, batch, schedule.
-        rate: at its height.
-        seed: of weights, masks, order and ordinary dropout.
-        tell: called after every step.
+    The seed is that of weights, masks, order and ordinary dropout. `tell` is called after every step.
     """
     torch.manual_seed(seed)
     model: nn.Module = VGG19(width=config.width, dropout=config.dropout if network.dropout else 0.0)
@@ -176,11 +170,8 @@ def leak(model: nn.Module, images: Images) -> dict[str, Any]:
 def memory(model: nn.Module, images: Images, *, others: Images) -> dict[str, float]:
     """Return how trained images are answered in their kept and flipped parts, and whether the mask alone tells a label.
 
-    Args:
-        model: with masks; it was trained on `images`.
-        images: place in them is the id.
-        others: images that were not trained. Each is shown under the mask of a trained one: an answer that is the
-            trained one's label was read from the mask.
+    Each of the others, which were not trained, is shown under the mask of a trained one: an answer that is the trained
+    one's label was read from the mask.
     """
     count = min(len(images.y), len(others.y))
     some, ids = images.part(0, count), torch.arange(count)

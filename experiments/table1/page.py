@@ -156,8 +156,8 @@ def _finding(method: str, exponents: dict[str, Any], about: str) -> Finding:
     measured = [exponents[cost]["largest"] for cost in COSTS]
     off = [
         cost
-        for cost, value, wanted in zip(COSTS, measured, order.exponents, strict=True)
-        if abs(value - wanted) > _NEAR
+        for cost, value, exponent in zip(COSTS, measured, order.exponents, strict=True)
+        if abs(value - exponent) > _NEAR
     ]
     written = ", ".join(f"{cost} {getattr(order, cost)}" for cost in COSTS)
     return Finding(
