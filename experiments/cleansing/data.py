@@ -27,28 +27,21 @@ Inputs = Tensor | Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Domains:
-    """Inputs and labels of both domains.
+class Rows:
+    """Sentences, and their inputs and labels as a network takes them."""
 
-    Attributes:
-        train: sentences of SST-2 that are trained.
-        reviews: of electronics.
-        inputs: of the sentences.
-        labels: of the sentences.
-        dev_inputs: of SST-2's dev rows.
-        dev_labels: of SST-2's dev rows.
-        review_inputs: of the reviews.
-        review_labels: of the reviews.
-    """
-
-    train: Sentences
-    reviews: Sentences
+    sentences: Sentences
     inputs: Inputs
     labels: Tensor
-    dev_inputs: Inputs
-    dev_labels: Tensor
-    review_inputs: Inputs
-    review_labels: Tensor
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Both domains: rows of SST-2 that are trained, its dev rows, and reviews of electronics."""
+
+    train: Rows
+    dev: Rows
+    reviews: Rows
 
 
 def load_domains(config: Config, cache: Path) -> Domains:
@@ -58,14 +51,12 @@ def load_domains(config: Config, cache: Path) -> Domains:
         MissingDataError: SST-2, electronics or MiniLM is not there.
     """
     reviews = load_electronics(rows=config.reviews)
-    train, dev = load_sst2("train", rows=config.rows), load_sst2("dev", rows=config.dev_rows)
-    labels = [torch.from_numpy(some.labels) for some in (train, dev, reviews)]
-    texts = [some.texts for some in (train, dev, reviews)]
+    parts = load_sst2("train", rows=config.rows), load_sst2("dev", rows=config.dev_rows), reviews
     if config.encoder is not None:
-        tokens = [encoder_inputs(config.encoder, some, longest=config.longest) for some in texts]
-        return Domains(train, reviews, tokens[0], labels[0], tokens[1], labels[1], tokens[2], labels[2])
-    x = standardized(*(text_features(some, cache=cache, longest=config.longest) for some in texts))
-    return Domains(train, reviews, x[0], labels[0], x[1], labels[1], x[2], labels[2])
+        inputs = [encoder_inputs(config.encoder, one.texts, longest=config.longest) for one in parts]
+    else:
+        inputs = standardized(*(text_features(one.texts, cache=cache, longest=config.longest) for one in parts))
+    return Domains(*(Rows(one, x, torch.from_numpy(one.labels)) for one, x in zip(parts, inputs, strict=True)))
 
 
 def part(inputs: Inputs, places: Any) -> Inputs:
@@ -85,53 +76,35 @@ _AT_ONCE = 500
 _CHOOSING_SEED = 99
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How long and how fast is trained.
-
-    Attributes:
-        rate: of AdamW.
-        epochs: passes over the rows.
-    """
-
-    rate: float
-    epochs: int
-
-
 def recipe_of(
-    config: Config, domains: Domains, setting: Setting, *, masked: bool, replicas: int = 1, seed: int = 0
+    config: Config, rows: Rows, setting: Mapping[str, Any], *, masked: bool, replicas: int = 1, seed: int = 0
 ) -> TrainingRecipe:
-    """Return a training on the sentences."""
-    how = {"rate": setting.rate, "epochs": setting.epochs, "batch_size": config.batch_size}
+    """Return a training on rows with a rate and epochs."""
+    how: dict[str, Any] = {"epochs": setting["epochs"], "batch_size": config.batch_size}
     if config.encoder is not None:
-        assert not isinstance(domains.inputs, Tensor)
-        return encoder_recipe(
-            config.encoder, domains.inputs, domains.labels, masked=masked, replicas=replicas, seed=seed, **how
-        )
-    assert isinstance(domains.inputs, Tensor)
-    sizes = (domains.inputs.shape[1], (config.hidden,), 2)
+        assert not isinstance(rows.inputs, Tensor)
+        how |= {"rate": setting["rate"], "masked": masked, "replicas": replicas, "seed": seed}
+        return encoder_recipe(config.encoder, rows.inputs, rows.labels, **how)
+    assert isinstance(rows.inputs, Tensor)
+    sizes = (rows.inputs.shape[1], (config.hidden,), 2)
     return TrainingRecipe(
         partial(masked_mlp, *sizes, seed=seed, replicas=replicas) if masked else partial(mlp, *sizes),
-        domains.inputs,
-        domains.labels,
-        optimizer=partial(torch.optim.AdamW, lr=setting.rate, weight_decay=0.01),
-        epochs=setting.epochs,
-        batch_size=config.batch_size,
+        rows.inputs,
+        rows.labels,
+        optimizer=partial(torch.optim.AdamW, lr=setting["rate"], weight_decay=0.01),
+        **how,
     )
 
 
 def choose(config: Config, domains: Domains, *, masked: bool) -> dict[str, Any]:
     """Return rate and epochs with the least loss on dev rows of SST-2; no review is looked at."""
     rates, epochs = (config.masked_rates, config.masked_epochs) if masked else (config.rates, config.epochs)
-    tried = []
-    grid = [Setting(*one) for one in product(rates, epochs)]
-    for setting in tqdm(grid, desc="rate and epochs", disable=len(grid) == 1):
-        found: dict[str, Any] = {"rate": setting.rate, "epochs": setting.epochs}
-        if len(grid) > 1:
-            model = recipe_of(config, domains, setting, masked=masked, seed=_CHOOSING_SEED).fit(seed=_CHOOSING_SEED)
-            found |= judge(model, domains.dev_inputs, domains.dev_labels)
-        tried.append(found)
-    best = min(tried, key=lambda one: one.get("loss", 0.0))
+    tried: list[dict[str, Any]] = [{"rate": rate, "epochs": count} for rate, count in product(rates, epochs)]
+    for setting in tqdm(tried, desc="rate and epochs", disable=len(tried) == 1):
+        if len(tried) > 1:
+            recipe = recipe_of(config, domains.train, setting, masked=masked, seed=_CHOOSING_SEED)
+            setting |= judge(recipe.fit(seed=_CHOOSING_SEED), domains.dev.inputs, domains.dev.labels)
+    best = min(tried, key=lambda setting: setting.get("loss", 0.0))
     return {"rate": best["rate"], "epochs": best["epochs"], "tried": tried}
 
 

@@ -18,7 +18,7 @@ from turnover.applications import RetrainingCheck, cleanse
 from turnover.influence import Ridge
 
 from .config import Config
-from .data import Domains, Setting, choose, judge, labeled, load_domains, part, recipe_of
+from .data import Domains, choose, judge, labeled, load_domains, part, recipe_of
 
 MEASURES = ("accuracy", "loss")
 # The retrained models must not start from the parameters of the one that chose the rows.
@@ -42,7 +42,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
         return {
             "setting": asdict(config),
             "chosen": settings,
-            "rows": len(domains.labels),
+            "rows": len(domains.train.labels),
             "test_rows": seeds[0]["test_rows"],
             "seeds": seeds,
             "proofs": proofs,
@@ -78,20 +78,21 @@ def _seeds(config: Config, domains: Domains, settings: dict[str, Any], parts: Pa
 
 def _measured(config: Config, domains: Domains, settings: dict[str, Any], seed: int, way: str) -> dict[str, Any]:
     """Return what models trained without the rows that were chosen in one way do on validation, test and dev rows."""
-    validation, test = split_reviews(domains.reviews, validation=config.validation, seed=seed)
-    order = _chosen(config, domains, _setting(settings["masked"]), validation, seed, way)
-    plain = recipe_of(config, domains, _setting(settings["plain"]), masked=False)
+    reviews = domains.reviews
+    validation, test = split_reviews(reviews.sentences, validation=config.validation, seed=seed)
+    order = _chosen(config, domains, settings["masked"], validation, seed, way)
+    plain = recipe_of(config, domains.train, settings["plain"], masked=False)
 
     def arm(removed: list[int]) -> dict[str, Any]:
-        rows = np.ones(len(domains.labels), bool)
+        rows = np.ones(len(domains.train.labels), bool)
         rows[removed] = False
         model = plain.fit(torch.from_numpy(rows), seed=_FIRST_SEED + seed)
         return {
             "removed": len(removed),
-            "positive": float(domains.labels[removed].float().mean()) if removed else None,
-            "test": judge(model, part(domains.review_inputs, test), domains.review_labels[test]),
-            "validation": judge(model, part(domains.review_inputs, validation), domains.review_labels[validation]),
-            "dev": judge(model, domains.dev_inputs, domains.dev_labels),
+            "positive": float(domains.train.labels[removed].float().mean()) if removed else None,
+            "test": judge(model, part(reviews.inputs, test), reviews.labels[test]),
+            "validation": judge(model, part(reviews.inputs, validation), reviews.labels[validation]),
+            "dev": judge(model, domains.dev.inputs, domains.dev.labels),
         }
 
     shares = (0,) if way == "none" else config.shares
@@ -107,22 +108,22 @@ def _count(config: Config, share: float) -> int:
 
 
 def _chosen(
-    config: Config, domains: Domains, setting: Setting, validation: np.ndarray, seed: int, way: str
+    config: Config, domains: Domains, setting: dict[str, Any], validation: np.ndarray, seed: int, way: str
 ) -> list[int]:
     """Return places of rows in the order in which they go: those with the lowest mean influence on reviews first."""
     if way == "none":
         return []
     if way == "random":
-        return np.random.default_rng(seed).permutation(len(domains.labels)).tolist()
+        return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
     replicas = 1 if way == "tod" else config.replicas
-    recipe = recipe_of(config, domains, setting, masked=True, replicas=replicas, seed=seed)
+    recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
     ridges = {
         "ridge": Ridge(scale="query", projection=config.projection),
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
     }
-    rows = labeled(domains.inputs, domains.labels, ids=True)
+    rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
     influence = turnover.Influence(recipe.fit(seed=seed), train=rows, denoise=ridges.get(way))
-    queries = labeled(part(domains.review_inputs, validation), domains.review_labels[validation])
+    queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
     return [row.position for row in worst]
 
@@ -135,7 +136,7 @@ def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: 
         [seed["arms"][name][str(share)] for seed in seeds],
     ]
     accuracy, loss = (np.array([[one["test"][what] for one in runs] for runs in arms]) for what in MEASURES)
-    sizes = arms[2][0]["removed"], len(domains.labels), seeds[0]["test_rows"]
+    sizes = arms[2][0]["removed"], len(domains.train.labels), seeds[0]["test_rows"]
     return RetrainingCheck(accuracy, loss, config.seeds, *sizes).as_dict()
 
 
@@ -158,13 +159,9 @@ def _examples(domains: Domains, seeds: list[dict[str, Any]], name: str) -> list[
     first = np.lexsort((places, -counts))[:_EXAMPLES]
     return [
         {
-            "text": domains.train.texts[places[one]],
-            "label": int(domains.labels[places[one]]),
+            "text": domains.train.sentences.texts[places[one]],
+            "label": int(domains.train.labels[places[one]]),
             "seeds": int(counts[one]),
         }
         for one in first
     ]
-
-
-def _setting(chosen: dict[str, Any]) -> Setting:
-    return Setting(chosen["rate"], chosen["epochs"])
