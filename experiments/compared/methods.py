@@ -36,23 +36,21 @@ class Prepared:
 
     Attributes:
         plain: the training without masks.
-        masked: the same training with masks on all hidden layers.
+        size: inputs, hidden widths and classes of the network.
         queries: inputs and correct labels.
         wrong: bool [rows]: whose label was changed.
         held_out: inputs and correct labels, for accuracy.
     """
 
     plain: TrainingRecipe
-    masked: TrainingRecipe
+    size: tuple[int, tuple[int, ...], int]
     queries: tuple[Tensor, Tensor]
     wrong: np.ndarray
     held_out: tuple[Tensor, Tensor]
 
-    def masked_by(self, seed: int) -> TrainingRecipe:
-        """Return the masked training with masks of another seed."""
-        build = self.masked.build
-        assert isinstance(build, partial)
-        return replace(self.masked, build=partial(build.func, *build.args, **{**build.keywords, "seed": seed}))
+    def masked(self, seed: int = 0) -> TrainingRecipe:
+        """Return the same training with masks of a seed on all hidden layers."""
+        return replace(self.plain, build=partial(masked_mlp, *self.size, seed=seed))
 
 
 def prepare(config: TaskConfig, cache: Path) -> Prepared:
@@ -60,19 +58,19 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
     rows = digit_rows(config.rows) if config.data == "digits" else sst2_rows(config.rows, cache)
     x, labels, held_x, held_labels = rows
     classes = int(labels.max()) + 1
-    some = change_labels(labels, share=config.changed, classes=classes)
+    changed = change_labels(labels, share=config.changed, classes=classes)
     size = (x.shape[1], (config.hidden,) * config.layers, classes)
     plain = TrainingRecipe(
         partial(mlp, *size),
         x,
-        torch.from_numpy(some.given),
+        torch.from_numpy(changed.given),
         optimizer=partial(torch.optim.SGD, lr=config.learning_rate, momentum=0.9),
         epochs=config.epochs,
         batch_size=config.batch_size,
     )
     held = held_x, torch.from_numpy(held_labels)
     asked = held[0][: config.queries], held[1][: config.queries]
-    return Prepared(plain, replace(plain, build=partial(masked_mlp, *size, seed=0)), asked, some.changed, held)
+    return Prepared(plain, size, asked, changed.changed, held)
 
 
 NAMES = {
@@ -148,9 +146,9 @@ def methods(task: TaskConfig, ready: Prepared, recipe: TrainingRecipe, config: C
 
 
 def _turn_over(ready: Prepared, seeds: list[int]) -> turnover.Influence:
-    models = [ready.masked_by(seed).fit(seed=seed) for seed in seeds]
-    assert isinstance(ready.masked.inputs, Tensor)
-    rows = turnover.with_instance_ids(TensorDataset(ready.masked.inputs, ready.masked.targets))
+    models = [ready.masked(seed).fit(seed=seed) for seed in seeds]
+    assert isinstance(ready.plain.inputs, Tensor)
+    rows = turnover.with_instance_ids(TensorDataset(ready.plain.inputs, ready.plain.targets))
     return turnover.Influence(models if len(models) > 1 else models[0], train=rows)
 
 

@@ -56,11 +56,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     found = []
     for task in result["tasks"].values():
         for view, truth in _TRUTHS.items():
-            known = {
-                key: figures["lds"]
-                for key, figures in task[view]["methods"].items()
-                if key != "random" and figures.get("lds") is not None
-            }
+            known = _known(task[view], "lds")
             if OURS not in known:
                 continue
             best = max(known, key=known.__getitem__)
@@ -71,8 +67,8 @@ def findings(result: dict[str, Any]) -> list[Finding]:
                     ours=f"{known[OURS]:.3f}, {known['turnover_several']:.3f}; {NAMES[best]} {known[best]:.3f}",
                     setting=f"{task['rows']:,} rows, {task['queries']} queries, {result['setting']['seeds']} trainings",
                     agreement=f"{task['name']}, {truth}: by LDS the original estimator has place "
-                    f"{1 + sum(value > known[OURS] for value in known.values())} of {len(known)}, several models "
-                    f"together place {1 + sum(value > known['turnover_several'] for value in known.values())}.",
+                    f"{_rank(known, OURS)} of {len(known)}, several models together place "
+                    f"{_rank(known, 'turnover_several')}.",
                 )
             )
     return found
@@ -179,24 +175,28 @@ def _said(table: Figures) -> list[str]:
 
 
 def _place(table: Figures, name: str, what: str, form: str) -> str:
-    known = {
-        key: found[name] for key, found in table["methods"].items() if key != "random" and found.get(name) is not None
-    }
+    known = _known(table, name)
     if OURS not in known:
         return ""
     best = max(known.values())
     leaders = [NAMES[key] for key, value in known.items() if value == best]
-    place = 1 + sum(value > known[OURS] for value in known.values())
-    ours = f"the original estimator has {form.format(known[OURS])}, place {place} of {len(known)}"
+    ours = f"the original estimator has {form.format(known[OURS])}, place {_rank(known, OURS)} of {len(known)}"
     return f"- {what}: best {' and '.join(leaders)} with {form.format(best)}; {ours}."
 
 
+def _known(table: Figures, name: str) -> dict[str, float]:
+    """Return a figure of every method that has it, without random scores."""
+    methods = table["methods"].items()
+    return {key: figures[name] for key, figures in methods if key != "random" and figures.get(name) is not None}
+
+
+def _rank(known: dict[str, float], key: str) -> int:
+    return 1 + sum(value > known[key] for value in known.values())
+
+
 def _seconds(table: Figures) -> str:
-    total = {
-        key: found["build_seconds"] + found["score_seconds"]
-        for key, found in table["methods"].items()
-        if key != "random" and found.get("score_seconds") is not None
-    }
+    scoring = _known(table, "score_seconds")
+    total = {key: table["methods"][key]["build_seconds"] + seconds for key, seconds in scoring.items()}
     if OURS not in total:
         return ""
     fastest, slowest = min(total, key=total.__getitem__), max(total, key=total.__getitem__)

@@ -42,7 +42,7 @@ def run(config: ComparedConfig, out: Path) -> dict[str, Any]:
 
 def _measure(task: TaskConfig, ready: Prepared, view: View, config: ComparedConfig, cache: Path) -> dict[str, Any]:
     """Return the figures of all methods on one task by one ground truth."""
-    recipe = ready.plain if view == "plain" else ready.masked
+    recipe = ready.plain if view == "plain" else ready.masked()
     asked = Task(task.data, recipe, ready.queries, ready.wrong)
     how = EvaluationConfig(
         subsets=config.subsets,

@@ -73,10 +73,10 @@ def test_plain_and_masked_training_start_from_the_same_weights_and_masks_follow_
     torch.manual_seed(0)
     plain = ready.plain.build()
     torch.manual_seed(0)
-    masked = ready.masked.build()
+    masked = ready.masked().build()
     assert torch.equal(plain.state_dict()["2.weight"], masked.state_dict()["2.weight"])
     assert ready.wrong.sum() == 2
-    one, other, same = (ready.masked_by(seed).fit(seed=0).state_dict()["0.weight"] for seed in (1, 2, 1))
+    one, other, same = (ready.masked(seed).fit(seed=0).state_dict()["0.weight"] for seed in (1, 2, 1))
     assert not torch.equal(one, other)
     assert torch.equal(one, same)
 
