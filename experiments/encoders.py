@@ -1,7 +1,7 @@
 """Pretrained encoders on texts: tokens, models with masked adapters or without masks, training and accuracy."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 import turnover
 from experiments.datasets.minilm import minilm_folder
@@ -25,6 +26,11 @@ DEV_ROWS = 872
 """Of SST-2."""
 _EVALUATED = 64
 _MEGABATCH = 50
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return numbers [rows, longest], with zeros behind the shorter rows."""
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
 
 
 @dataclass(frozen=True)
@@ -45,13 +51,8 @@ class Rows:
 
     def batch(self, places: list[int]) -> dict[str, Tensor]:
         """Return these sentences, padded to the longest of them."""
-        longest = max(len(self.tokens[place]) for place in places)
-        ids = torch.zeros(len(places), longest, dtype=torch.int64)
-        real = torch.zeros_like(ids)
-        for row, place in enumerate(places):
-            ids[row, : len(self.tokens[place])] = torch.tensor(self.tokens[place])
-            real[row, : len(self.tokens[place])] = 1
-        return {"input_ids": ids, "attention_mask": real}
+        tokens = [self.tokens[place] for place in places]
+        return {"input_ids": padded(tokens), "attention_mask": padded([[1] * len(row) for row in tokens])}
 
 
 def load_rows(
@@ -168,13 +169,16 @@ def train(
 
 def batches(rows: Rows, order: torch.Generator) -> Iterator[list[int]]:
     """Yield all places in random batches of sentences of like length, so that little padding is computed."""
-    places = torch.randperm(len(rows), generator=order).tolist()
-    found: list[list[int]] = []
-    for start in range(0, len(places), _MEGABATCH * BATCH):
-        part = sorted(places[start : start + _MEGABATCH * BATCH], key=lambda place: len(rows.tokens[place]))
-        found += [part[first : first + BATCH] for first in range(0, len(part), BATCH)]
-    for place in torch.randperm(len(found), generator=order).tolist():
-        yield found[place]
+    places = torch.randperm(len(rows), generator=order)
+    parts = [batch for part in places.split(_MEGABATCH * BATCH) for batch in by_length(rows, part.tolist(), BATCH)]
+    for number in torch.randperm(len(parts), generator=order).tolist():
+        yield parts[number]
+
+
+def by_length(rows: Rows, places: Iterable[int], size: int) -> list[list[int]]:
+    """Return batches of places, from the shortest sentences to the longest."""
+    ordered = sorted(places, key=lambda place: len(rows.tokens[place]))
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 
 @torch.no_grad()
@@ -182,10 +186,8 @@ def judge(model: nn.Module, rows: Rows) -> dict[str, float]:
     """Return accuracy and mean loss of the full network."""
     model.eval()
     right = loss = 0.0
-    places = sorted(range(len(rows)), key=lambda place: len(rows.tokens[place]))
-    for start in range(0, len(places), _EVALUATED):
-        some = places[start : start + _EVALUATED]
-        logits, labels = model(**rows.batch(some)).logits, rows.labels[some]
+    for places in by_length(rows, range(len(rows)), _EVALUATED):
+        logits, labels = model(**rows.batch(places)).logits, rows.labels[places]
         right += float((logits.argmax(1) == labels).sum())
         loss += float(functional.cross_entropy(logits, labels, reduction="sum"))
     return {"accuracy": right / len(rows), "loss": loss / len(rows)}
@@ -195,8 +197,8 @@ def encoder_inputs(encoder: str | os.PathLike[str], texts: Sequence[str], *, lon
     """Return the tokens of texts as an encoder, a folder or a name on the hub, takes them, all of one length."""
     tokenizer = _tokenizer(os.fspath(encoder))
     # To the same length for training and query rows alike: scoring compares batches of both.
-    found = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
-    return {name: found[name] for name in ("input_ids", "attention_mask")}
+    tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
+    return {name: tokens[name] for name in ("input_ids", "attention_mask")}
 
 
 def encoder_recipe(

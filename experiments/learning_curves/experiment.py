@@ -20,6 +20,7 @@ from experiments.encoders import (
     UNITS,
     Rows,
     adapter_network,
+    by_length,
     encoder_words,
     load_rows,
     open_encoder,
@@ -179,15 +180,13 @@ def _point(model: nn.Module, loaders: dict[str, Any], *, step: int) -> dict[str,
     }
 
 
-def _loader(rows: Rows, places: Iterable[int], *, ids: Tensor | None = None) -> DataLoader[Any]:
+def _loader(rows: Rows, places: Sequence[int], *, ids: Tensor | None = None) -> DataLoader[Any]:
     """Return batches of rows of like length, so that little padding is computed."""
-    chosen = list(places)
-    order = sorted(range(len(chosen)), key=lambda number: len(rows.tokens[chosen[number]]))
+    id_of = {} if ids is None else dict(zip(places, ids.tolist(), strict=True))
     batches: list[Any] = []
-    for start in range(0, len(order), _TOGETHER):
-        numbers = order[start : start + _TOGETHER]
-        batch = rows.batch(some := [chosen[number] for number in numbers]) | {"labels": rows.labels[some]}
-        batches.append(batch if ids is None else batch | {INSTANCE_ID: ids[numbers]})
+    for part in by_length(rows, places, _TOGETHER):
+        batch = rows.batch(part) | {"labels": rows.labels[part]}
+        batches.append(batch | ({INSTANCE_ID: torch.tensor([id_of[place] for place in part])} if id_of else {}))
     # A generator of its own: a loader draws a number for its workers, and the training must not notice.
     return DataLoader(batches, batch_size=None, generator=torch.Generator())  # pyright: ignore[reportArgumentType]
 

@@ -64,14 +64,12 @@ def _legend(limits: Sequence[float]) -> list[str]:
     low, high = limits
     y, x = _MARGIN + 1.25 * _LINE, _MARGIN
     sans = 'font-family="DejaVu Sans, Arial, sans-serif" font-size="12" fill="#444444"'
-    found = [f'<text x="{x:g}" y="{y:g}" {sans}>self-influence, nats: below {low:.1f}</text>']
+    shapes = [f'<text x="{x:g}" y="{y:g}" {sans}>self-influence, nats: below {low:.1f}</text>']
     x += 190
-    for number, tint in enumerate(TINTS):
-        found.append(_box(x, y, 40, tint))
+    for tint in TINTS:
+        shapes.append(_box(x, y, 40, tint))
         x += 46
-        if number + 1 == len(TINTS):
-            found.append(f'<text x="{x:g}" y="{y:g}" {sans}>{high:.1f} and above (underlined)</text>')
-    return found
+    return [*shapes, f'<text x="{x:g}" y="{y:g}" {sans}>{high:.1f} and above (underlined)</text>']
 
 
 def _columns(text: str) -> int:

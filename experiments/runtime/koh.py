@@ -13,7 +13,7 @@ from turnover.baselines import Hessian, RowLosses, parameter_names
 from turnover.training import TrainingRecipe
 
 from .config import RECURSIONS, Config, Recursion
-from .task import PairRows, Task, Trimmed, padded
+from .task import PairRows, Task, Trimmed, padded_rows
 
 
 def line(points: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -169,4 +169,4 @@ def _head(model: nn.Module) -> str:
 
 
 def _recipe(model: nn.Module, rows: PairRows) -> TrainingRecipe:
-    return TrainingRecipe(lambda: model, padded(rows), rows.labels)
+    return TrainingRecipe(lambda: model, padded_rows(rows), rows.labels)

@@ -20,7 +20,7 @@ from experiments.timing import seconds
 from turnover.wrapping import only_at, top_sites
 
 from .config import Config
-from .task import Task, Trimmed, padded
+from .task import Task, Trimmed, padded_rows
 
 
 def networks_of(model: nn.Module, config: Config) -> dict[str, nn.Module]:
@@ -90,7 +90,7 @@ def peer_seconds(task: Task, rows: Sequence[int], modules: Sequence[str], scratc
             model.set_submodule(name, _without_children(layer))
     # Sorted by length, so that little padding is computed.
     some = task.train.of(sorted(rows, key=lambda row: len(task.train.tokens[row])))
-    data, target = (TensorDataset(*padded(part), part.labels) for part in (some, task.target))
+    data, target = (TensorDataset(*padded_rows(part), part.labels) for part in (some, task.target))
     shutil.rmtree(scratch, ignore_errors=True)
     own = kronfluence_task(list(layers))
     options: dict[str, Any] = {"output_dir": str(scratch), "disable_tqdm": True, "log_level": logging.ERROR}

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.mnli import LABELS, load_mnli
-from experiments.encoders import BATCH, Rows, classifier, train
+from experiments.encoders import BATCH, Rows, classifier, padded, train
 
 from .config import Config
 
@@ -30,11 +30,7 @@ class PairRows(Rows):
 
     def batch(self, places: list[int]) -> dict[str, Tensor]:
         """Return these pairs, padded to the longest of them."""
-        found = super().batch(places)
-        types = torch.zeros_like(found["input_ids"])
-        for row, place in enumerate(places):
-            types[row, : len(self.types[place])] = torch.tensor(self.types[place])
-        return {**found, "token_type_ids": types}
+        return {**super().batch(places), "token_type_ids": padded([self.types[place] for place in places])}
 
     @property
     def lengths(self) -> Tensor:
@@ -103,7 +99,7 @@ class Trimmed(nn.Module):
         return self.model(input_ids=tokens, token_type_ids=types, attention_mask=real).logits
 
 
-def padded(rows: PairRows) -> tuple[Tensor, Tensor, Tensor]:
+def padded_rows(rows: PairRows) -> tuple[Tensor, Tensor, Tensor]:
     """Return tokens, types and which tokens are real, all rows as long as the longest."""
     found = rows.batch(list(range(len(rows))))
     return found["input_ids"], found["token_type_ids"], found["attention_mask"]

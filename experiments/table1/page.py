@@ -8,6 +8,8 @@ from experiments.figures import drawn, tidy
 from experiments.findings import Finding, paragraphs
 from turnover.evaluation import markdown_table
 
+from .run import COSTS
+
 
 @dataclass(frozen=True)
 class Orders:
@@ -87,7 +89,6 @@ def _line(panel: Any, method: str, x: list[float], y: list[float]) -> None:
     )
 
 
-COSTS = ("training", "storage", "estimation")
 _NEAR = 0.15  # of an exponent
 
 
