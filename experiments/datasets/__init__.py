@@ -12,7 +12,7 @@ that the file has), and raises a MissingDataError that says where to get a file 
 | `changed_labels.py` | a share of labels changed to another class |
 | `numbers.py` | digits and sentences in one shape for all comparisons |
 | `minilm.py` | sentence features of a pretrained encoder, kept on disk |
-| `electronics.py`, `cscores.py` | reviews, written as SST-2 is; C-scores of CIFAR-10 |
+| `electronics.py` | reviews, written as SST-2 is |
 """
 
 from .folder import MissingDataError, data_file, data_folder

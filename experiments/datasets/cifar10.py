@@ -1,4 +1,4 @@
-"""CIFAR-10: small photographs of ten classes, and the labels that people gave them (CIFAR-10N)."""
+"""CIFAR-10: small photographs of ten classes, the labels that people gave them (CIFAR-10N), and their C-scores."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +17,10 @@ _IMAGES = (
 _PEOPLE = (
     "CIFAR-10N is at https://github.com/UCSC-REAL/cifar-10-100n (CIFAR-10_human.pt). Wanted is an .npz with aggre, "
     "random1 and clean, [50,000] each."
+)
+_CSCORES = (
+    "C-scores (Jiang et al. 2021) are at https://github.com/pluskid/structural-regularity (CIFAR-10, original order). "
+    "Wanted is an .npz with scores float [50,000] and labels [50,000] of the training images in their order."
 )
 
 
@@ -52,3 +56,12 @@ def labels_by_people(kind: Literal["aggre", "random1", "clean"] = "aggre", *, ro
     """
     with np.load(data_file("cifar10/cifar10n_labels.npz", source=_PEOPLE)) as file:
         return file[kind][:rows].astype(np.int64)
+
+
+def load_cscores(*, rows: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return the C-scores of the first training images, within [0, 1], and the labels that the file gives them.
+
+    The labels are there to check the order: they must be those of the images.
+    """
+    with np.load(data_file("cifar10/cifar10_cscores.npz", source=_CSCORES)) as file:
+        return file["scores"][:rows].astype(np.float32), file["labels"][:rows].astype(np.int64)

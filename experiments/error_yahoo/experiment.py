@@ -6,7 +6,7 @@ from experiments.runner import Needs
 __all__ = ["NEEDS", "SIZES", "findings", "page", "run"]
 
 SIZES = {
-    "toy": Config("yahoo", rows=80, test_rows=40, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),
+    "toy": Config("yahoo", rows=50, test_rows=24, shown=2, errors=2, seeds=(0,), epochs=2, hidden=32),
     "small": Config("yahoo", rows=4000),
     "medium": Config("yahoo", rows=4000, errors=100, seeds=(0, 1, 2)),
     # The paper's: BERT with adapters, as many of its 5,000 questions as the file has beside a test.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import turnover
 from experiments.cleansing.data import Inputs
-from experiments.datasets.cscores import load_cscores
+from experiments.datasets.cifar10 import load_cscores
 from experiments.datasets.numbers import cifar10_rows, sst2_rows
 from experiments.datasets.sst2 import load_sst2
 from experiments.encoders import encoder_inputs, encoder_recipe

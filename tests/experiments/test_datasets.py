@@ -1,13 +1,14 @@
 """Data sets of the experiments: what is read is what is in the files, and missing files say so."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from experiments.datasets import MissingDataError, data_folder
 from experiments.datasets.changed_labels import change_labels
-from experiments.datasets.cifar10 import labels_by_people, load_cifar10
-from experiments.datasets.cscores import load_cscores
+from experiments.datasets.cifar10 import labels_by_people, load_cifar10, load_cscores
 from experiments.datasets.digits import load_digits
 from experiments.datasets.electronics import load_electronics
 from experiments.datasets.folder import read_tsv
@@ -16,6 +17,8 @@ from experiments.datasets.mnli import load_mnli
 from experiments.datasets.sst2 import load_sst2
 from experiments.datasets.wikitext2 import load_wikitext2
 from experiments.datasets.yahoo import load_yahoo
+from experiments.self_influence.config import SIZES
+from experiments.self_influence.tasks import text_task
 from turnover.errors import TurnOverError
 
 
@@ -30,6 +33,7 @@ def test_the_data_folder_follows_the_variable_and_is_data_without_it(monkeypatch
     ("load", "source"),
     [
         (lambda: load_sst2("dev"), "sst2/dev.tsv.*https://"),
+        (lambda: text_task(SIZES["toy"].text, Path("nowhere")), "sst2/train.tsv.*https://"),
         (lambda: load_cifar10("test"), "cifar10_12k.npz.*https://"),
         (lambda: labels_by_people(rows=1), "cifar10n_labels.npz.*https://"),
         (lambda: load_cscores(rows=1), "cifar10_cscores.npz.*https://"),

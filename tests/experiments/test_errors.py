@@ -18,28 +18,25 @@ def toy(request, run_toy):
 
 
 def test_errors_are_wrong_and_their_supporting_rows_have_the_predicted_label(toy):
-    result = toy
-    assert result["wrong"] == round((1 - result["accuracy"]) * result["test_rows"])
-    for error in result["shown"]:
+    assert toy["wrong"] == round((1 - toy["accuracy"]) * toy["test_rows"])
+    for error in toy["shown"]:
         assert error["label"] != error["predicted"]
         assert all(row["label"] == error["predicted"] and row["score"] > 0 for row in error["supporting"])
 
 
 def test_marked_subwords_are_in_both_texts(toy):
-    result = toy
-    if result["setting"]["data"] == "cifar10":
-        assert result["shared"] is None
+    if toy["setting"]["data"] == "cifar10":
+        assert toy["shared"] is None
         return
-    for error in result["shown"]:
+    for error in toy["shown"]:
         words = {error["text"][low:high].lower() for low, high in error["marks"]}
         marked = {row["text"][low:high].lower() for row in error["supporting"] for low, high in row["marks"]}
         assert words == marked
 
 
 def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
-    result = toy
-    repair = result["repair"]
-    assert repair["removed"] == max(1, round(0.01 * result["train_rows"]))
+    repair = toy["repair"]
+    assert repair["removed"] == max(1, round(0.01 * toy["train_rows"]))
     assert all(0 <= count <= repair["tried"] for count in repair["repaired"].values())
     assert set(repair["repaired"]) == {"tod", "denoised", "random"}
 

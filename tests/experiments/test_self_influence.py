@@ -7,15 +7,13 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
-from experiments.datasets import MissingDataError
-from experiments.datasets.cifar10 import load_cifar10
-from experiments.datasets.cscores import load_cscores
+from experiments.datasets.cifar10 import load_cifar10, load_cscores
 from experiments.encoders import open_encoder
 from experiments.runner import ExperimentError
 from experiments.self_influence.config import SIZES
 from experiments.self_influence.page import agreement, cscore_sentence, findings, network, page
 from experiments.self_influence.run import run as measure
-from experiments.self_influence.tasks import image_task, text_task
+from experiments.self_influence.tasks import image_task
 
 
 def test_cscores_are_those_of_the_images(monkeypatch, data_file):
@@ -100,9 +98,3 @@ def test_networks_are_named_as_they_are():
     setting = {"text": vars(SIZES["full"].text), "image": vars(SIZES["full"].image)}
     assert "bert-base-cased" in network("sst2", setting)
     assert "VGG19 of 1 times" in network("cifar10", setting)
-
-
-def test_text_without_features_is_an_error_that_names_the_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
-    with pytest.raises(MissingDataError, match=r"sst2/train\.tsv"):
-        text_task(SIZES["toy"].text, tmp_path)
