@@ -37,7 +37,7 @@ def main(rows=1500, epochs=20):
 
     model.eval()
     accuracy = (model(test[0]).argmax(1) == test[1]).float().mean().item()
-    top = turnover.Influence(model, train=data, denoise="ridge").top((test[0][:1], test[1][:1]), k=5)
+    top = turnover.Influence(model, train=data).top((test[0][:1], test[1][:1]), k=5)
     helpful = top.helpful_ids[0].tolist()
     print(f"accuracy {accuracy:.3f}; a {test[1][0]} is supported most by rows {helpful}, labeled {y[helpful].tolist()}")
     return {"curves": curves, "accuracy": accuracy, "helpful": helpful}

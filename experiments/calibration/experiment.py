@@ -113,9 +113,9 @@ def _others(
     if not folders[1].exists():
         recipe, model = _trained(config, number, at=("3",))
         data = turnover.with_instance_ids(torch.utils.data.TensorDataset(recipe.inputs, recipe.targets))
-        for folder, denoise in zip(folders, (None, "ridge"), strict=True):
+        for folder, estimator in zip(folders, ("tod", "ridge"), strict=True):
             if not folder.exists():
-                turnover.Influence(model, train=data, denoise=denoise).pairwise(queries).save(folder)
+                turnover.Influence(model, train=data, estimator=estimator).pairwise(queries).save(folder)
     return Scores.open(folders[0]), Scores.open(folders[1])
 
 

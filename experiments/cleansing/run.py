@@ -122,7 +122,7 @@ def _chosen(
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
     }
     rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
-    influence = turnover.Influence(recipe.fit(seed=seed), train=rows, denoise=ridges.get(way))
+    influence = turnover.Influence(recipe.fit(seed=seed), train=rows, estimator=ridges.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
     return [row.position for row in worst]

@@ -149,7 +149,7 @@ def _turn_over(ready: Prepared, seeds: list[int]) -> turnover.Influence:
     models = [ready.masked(seed).fit(seed=seed) for seed in seeds]
     assert isinstance(ready.plain.inputs, Tensor)
     rows = turnover.with_instance_ids(TensorDataset(ready.plain.inputs, ready.plain.targets))
-    return turnover.Influence(models if len(models) > 1 else models[0], train=rows)
+    return turnover.Influence(models if len(models) > 1 else models[0], train=rows, estimator="tod")
 
 
 def _koh(recipe: TrainingRecipe, seed: int, damping: float, last_layer: str) -> InfluenceFunctions:

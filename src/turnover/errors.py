@@ -196,6 +196,10 @@ class TurnOverWarning(UserWarning):
     """Something works, but scores will be less trustworthy than they could be."""
 
 
+class CurvatureWarning(TurnOverWarning):
+    """Scores by curvature rest on less than they could: outputs that cannot be calibrated, layers not covered."""
+
+
 class WeakSignalWarning(TurnOverWarning):
     """The self-influence of training rows cannot be told from that of null ids: the rows were hardly learned.
 

@@ -63,7 +63,7 @@ def digits(train_mlp) -> Digits:
     data = turnover.with_instance_ids(TensorDataset(x[:ROWS], y[:ROWS]))
     return Digits(
         model=model,
-        influence=turnover.Influence(model, train=data),
+        influence=turnover.Influence(model, estimator="tod", train=data),
         x=x[:ROWS],
         y=y[:ROWS],
         true=true[:ROWS],

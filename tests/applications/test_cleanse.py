@@ -63,7 +63,7 @@ def test_significantly_harmful_rows_are_those_that_scores_mark(cleansed, mean):
 
 def test_where_nothing_is_significant_nothing_goes_and_it_says_so(digits):
     never = torch.arange(2**61, 2**61 + 500)
-    inf = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
+    inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))
     found = cleanse(inf, digits.validation, drop="significant", level=0.001)
     assert not found.dropped
     assert found.kept.all()
@@ -110,7 +110,7 @@ def test_a_regression_is_cleansed_without_classes(digits):
     with turnover.instances(range(40)):
         model(digits.x[:40])
     target = digits.y[:40, None].float()
-    inf = turnover.Influence(model, train=(digits.x[:40], target, torch.arange(40)))
+    inf = turnover.Influence(model, estimator="tod", train=(digits.x[:40], target, torch.arange(40)))
     found = cleanse(inf, (digits.x[40:60], digits.y[40:60, None].float()), drop=2)
     assert len(found.dropped) == 2
     assert found.dropped[0].held_out_label is None

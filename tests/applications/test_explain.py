@@ -74,7 +74,7 @@ def test_something_stands_out_for_many_queries(explained):
 
 def test_noise_alone_hardly_ever_stands_out(digits, queries):
     never = torch.arange(2**61, 2**61 + 500)
-    strangers = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
+    strangers = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))
     found = explain(strangers, queries, k=5)
     assert np.mean([one.significant_supporting + one.significant_opposing > 0 for one in found]) < 0.1
 
@@ -139,7 +139,9 @@ def test_an_ensemble_predicts_by_the_mean_of_all_its_replicas(digits, queries):
     )
     with turnover.instances(range(4)):
         alone(digits.x[:4])
-    both = turnover.Influence([digits.model, alone.eval()], train=(digits.x, digits.y, torch.arange(500)))
+    both = turnover.Influence(
+        [digits.model, alone.eval()], estimator="tod", train=(digits.x, digits.y, torch.arange(500))
+    )
     with torch.no_grad():
         outputs = (4 * digits.model(queries[0]) + alone(queries[0])) / 5
     found = explain(both, queries, k=2)
@@ -149,7 +151,7 @@ def test_an_ensemble_predicts_by_the_mean_of_all_its_replicas(digits, queries):
 
 
 def test_denoised_scores_explain_too(digits, queries):
-    calm = turnover.Influence(digits.model, train=(digits.x, digits.y, torch.arange(500)), denoise="ridge")
+    calm = turnover.Influence(digits.model, train=(digits.x, digits.y, torch.arange(500)), estimator="ridge")
     found = explain(calm, (queries[0][:10], queries[1][:10]), k=3)
     assert "ridge" in found.path
     assert all(one.supporting and one.supporting[0].stderr > 0 for one in found)
@@ -183,7 +185,7 @@ def test_explanations_become_json_and_a_table(explained):
 
 def test_groups_as_instances_are_explained_by_group(digits):
     ids = digits.y  # all rows of a label are one instance
-    inf = turnover.Influence(digits.model, train=(digits.x, digits.y, ids))
+    inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, ids))
     one = explain(inf, digits.test[0][:1], k=2, same_label=False)[0]
     assert {reason.id for reason in one.supporting + one.opposing} <= set(range(10))
     assert all(int(reason.id) == reason.label for reason in one.supporting)
@@ -214,6 +216,6 @@ def test_a_regression_is_refused(digits):
     model = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)), at=["1"])
     with turnover.instances(range(4)):
         model(digits.x[:4])
-    inf = turnover.Influence(model, train=(digits.x[:4], digits.y[:4].float(), torch.arange(4)))
+    inf = turnover.Influence(model, estimator="tod", train=(digits.x[:4], digits.y[:4].float(), torch.arange(4)))
     with pytest.raises(ApplicationError, match="one output"):
         explain(inf, digits.x[:2], same_label=False)

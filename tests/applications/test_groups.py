@@ -22,7 +22,7 @@ def annotated(digits, train_mlp):
     ids = torch.tensor([row["instance_id"] for row in data])
     x, y = digits.x[:400], (digits.true[:400] + (ids == instance_id_of("Bob"))) % 10
     model = train_mlp(x, y, ids=ids, epochs=12)
-    return turnover.Influence(model, train=(x, y, ids)), dict(data.names)
+    return turnover.Influence(model, estimator="tod", train=(x, y, ids)), dict(data.names)
 
 
 def test_the_annotator_who_is_wrong_harms_most(annotated, digits):
@@ -68,7 +68,7 @@ def test_groups_of_rows_are_sums_with_the_errors_of_independent_masks(digits):
 
 def test_random_groups_of_null_ids_are_rarely_significant(digits):
     never = torch.arange(2**61, 2**61 + 500)
-    inf = turnover.Influence(digits.model, train=(digits.x, digits.y, never))
+    inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))
     found = groups(inf, digits.validation, members=np.random.default_rng(0).integers(0, 40, 500))
     assert np.mean([item.p_value < 0.05 for item in found.items]) < 0.2
 

@@ -69,7 +69,7 @@ def test_rows_with_near_duplicates_say_that_they_are_not_truly_unseen(digits):
     x, y = digits.x[:60].clone(), digits.y[:60].clone()
     x[1], y[1] = x[0], y[0]  # the same with one label
     x[3], y[3] = x[2], (y[2] + 1) % 10  # the same with another
-    inf = turnover.Influence(digits.model, train=(x, y, torch.arange(60)))
+    inf = turnover.Influence(digits.model, estimator="tod", train=(x, y, torch.arange(60)))
     found = memorized(inf, duplicates=near_duplicates(features=x, threshold=0.999))
     assert found.label_error(0).duplicates == (1,)
     assert not found.label_error(0).duplicates_disagree
@@ -88,7 +88,7 @@ def test_a_trained_twin_makes_a_row_seem_less_memorized(digits, train_mlp):
     own = {}
     for count in (100, 101):
         model = train_mlp(x[:count], y[:count], epochs=60, batch_size=count)
-        influence = turnover.Influence(model, train=(x[:count], y[:count], torch.arange(count)))
+        influence = turnover.Influence(model, estimator="tod", train=(x[:count], y[:count], torch.arange(count)))
         own[count] = influence.self_influence(progress=False).values[0]
     assert own[101] < 0.85 * own[100]
 

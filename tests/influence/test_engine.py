@@ -78,7 +78,7 @@ def test_never_trained_ids_have_mean_score_0(keep, against):
 
 def test_mean_and_top_agree_with_pairwise():
     model, data = really_trained()
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     asked = queries(9)
     pairs = inf.pairwise(asked)
     assert np.allclose(inf.mean(asked).values, pairs.values.mean(1), atol=1e-5)
@@ -91,7 +91,7 @@ def test_mean_and_top_agree_with_pairwise():
 def test_top_of_many_tiles_equals_the_top_of_all(monkeypatch):
     model = trained(mlp(), at=["1", "3"])
     monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 7)
-    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 2)
+    monkeypatch.setattr("turnover.influence.estimate.Original.queries_per_block", 2)
     inf, asked = turnover.Influence(model), queries()
     pairs = inf.pairwise(asked, ids=range(40))
     top = inf.top(asked, k=3, ids=range(40))
@@ -102,7 +102,7 @@ def test_top_of_many_tiles_equals_the_top_of_all(monkeypatch):
 
 def test_top_by_label_lists_only_that_label_and_excluded_ids_never():
     model, data = really_trained()
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     x, y = queries()
     labels = np.array([int(row[1]) for row in data])
     top = inf.top((x, y), k=5, label=1)
@@ -121,7 +121,7 @@ def test_top_by_label_lists_only_that_label_and_excluded_ids_never():
 
 def test_queries_without_targets_are_judged_at_the_predicted_label():
     model, data = really_trained()
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     x, _ = queries()
     with torch.no_grad():
         said = model.eval()(x).argmax(1)
@@ -134,13 +134,15 @@ def test_queries_without_targets_are_judged_at_the_predicted_label():
 def test_queries_that_carry_ids_are_named_by_them():
     model, data = really_trained()
     some = turnover.with_instance_ids(TensorDataset(*queries()))
-    assert turnover.Influence(model, train=data).pairwise(torch.utils.data.Subset(some, [4, 1])).queries == (4, 1)
+    assert turnover.Influence(model, estimator="tod", train=data).pairwise(
+        torch.utils.data.Subset(some, [4, 1])
+    ).queries == (4, 1)
 
 
 def test_self_influence_finds_wrong_labels_and_the_model_keeps_its_mode():
     model, data = really_trained()
     model.train()
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     scores = inf.self_influence()
     assert len(scores) == 200
     assert scores.values.mean() > 0
@@ -150,9 +152,9 @@ def test_self_influence_finds_wrong_labels_and_the_model_keeps_its_mode():
 
 def test_a_shuffling_loader_that_drops_rows_answers_for_all_rows_in_the_order_of_the_data():
     model, data = really_trained()
-    whole = turnover.Influence(model, train=data)
+    whole = turnover.Influence(model, estimator="tod", train=data)
     loader = DataLoader(data, batch_size=64, shuffle=True, drop_last=True)
-    loaded = turnover.Influence(model, train=loader)
+    loaded = turnover.Influence(model, estimator="tod", train=loader)
     assert np.array_equal(loaded.out_of_sample().ids, np.arange(200))
     assert np.allclose(loaded.out_of_sample().probs, whole.out_of_sample().probs, atol=1e-6)
     assert np.allclose(loaded.self_influence().values, whole.self_influence().values, atol=1e-5)
@@ -171,7 +173,7 @@ def test_ids_that_were_never_trained_are_noticed_by_their_self_influence():
 def test_an_unknown_label_lists_those_that_exist():
     model, data = really_trained()
     with pytest.raises(InfluenceError, match=r"no instance has the label 77. There are 0, 1, 2"):
-        turnover.Influence(model, train=data).top(queries(), label=77)
+        turnover.Influence(model, estimator="tod", train=data).top(queries(), label=77)
 
 
 def test_a_model_that_fails_on_the_first_query_says_what_queries_look_like():
@@ -197,7 +199,9 @@ def test_out_of_sample_of_a_regression_is_its_outputs():
 
 def test_out_of_sample_takes_any_prediction():
     model, data = really_trained()
-    result = turnover.Influence(model, train=data).out_of_sample(predict=lambda outputs: outputs[:, :2])
+    result = turnover.Influence(model, estimator="tod", train=data).out_of_sample(
+        predict=lambda outputs: outputs[:, :2]
+    )
     assert result.probs.shape == (200, 2)
 
 
@@ -306,7 +310,7 @@ def test_bad_questions_are_refused_with_the_cure(call, message):
 
 def test_float_ids_and_ids_unknown_to_train_are_refused():
     model, data = really_trained()
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     with pytest.raises(InfluenceError, match="ids 200, 999 are not in train"):
         inf.pairwise(queries(), ids=[3, 200, 999])
     with pytest.raises(InstanceIdError, match="must be integers"):
@@ -333,7 +337,7 @@ def test_members_need_different_seeds_and_masks():
         turnover.Influence([one, two])
     with pytest.raises(InfluenceError, match="an empty list of models"):
         turnover.Influence([])
-    with pytest.raises(NotWrappedError, match="has no masks"):
+    with pytest.raises(NotWrappedError, match="this model was never wrapped"):
         turnover.Influence(mlp())
 
 

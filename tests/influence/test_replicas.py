@@ -48,7 +48,7 @@ def test_scores_of_replicas_equal_those_of_the_models_apart(data, at):
 def test_every_question_takes_a_model_with_replicas(data):
     x, y = data
     train = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
-    influence = turnover.Influence(trained(data, 3), train=train)
+    influence = turnover.Influence(trained(data, 3), estimator="tod", train=train)
     assert influence.mean((x[:4], y[:4])).stderr.shape == (40,)
     assert influence.top((x[:4], y[:4]), k=2).helpful_ids.shape == (4, 2)
     assert influence.self_influence().replicas == 3
@@ -109,8 +109,8 @@ def test_rows_are_asked_in_one_pass_and_get_what_the_replicas_say(data, at, agai
     x, y = data
     model = trained(data, 3, at)
     train = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
-    together = turnover.Influence(model, train=train, against=against)
-    apart = turnover.Influence(replica_models(model), train=train, against=against)
+    together = turnover.Influence(model, estimator="tod", train=train, against=against)
+    apart = turnover.Influence(replica_models(model), estimator="tod", train=train, against=against)
     one, other = together.self_influence(), apart.self_influence()
     np.testing.assert_allclose(one.values, other.values, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(one.stderr, other.stderr, rtol=1e-3, atol=1e-6)
@@ -123,7 +123,7 @@ def test_the_trunk_runs_once_for_all_replicas_when_rows_are_asked(data):
     calls = []
     model[0].register_forward_hook(lambda *_: calls.append(1))
     train = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
-    turnover.Influence(model, train=train).out_of_sample()
+    turnover.Influence(model, estimator="tod", train=train).out_of_sample()
     assert len(calls) == 1
 
 

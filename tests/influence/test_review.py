@@ -208,7 +208,7 @@ class Stream(IterableDataset):
 def test_an_iterable_data_set_serves_as_training_data_and_as_queries():
     model, (x, y) = trained(mlp(), at=["1", "3"]), vectors()
     data = turnover.with_instance_ids(Stream(x, y))
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     assert inf.pairwise(Stream(x, y)).shape == (4, 4)
     assert inf.self_influence().shape == (4,)
 
@@ -283,14 +283,14 @@ class OtherRowsEachTime(Sampler):
 def test_labels_of_rows_that_a_sampler_leaves_out_are_asked_for():
     model, (x, y) = trained(mlp(), at=["1", "3"]), vectors()
     data = turnover.with_instance_ids(TensorDataset(x, y))
-    inf = turnover.Influence(model, train=DataLoader(data, batch_size=2, sampler=OtherRowsEachTime()))
+    inf = turnover.Influence(model, estimator="tod", train=DataLoader(data, batch_size=2, sampler=OtherRowsEachTime()))
     with pytest.raises(InfluenceError, match="no label for 1 instances, 1 for one: a loader"):
         inf.top((x, y), k=1, label=0)
 
 
 def test_a_group_with_different_labels_has_none_of_its_own():
     model, (x, y) = trained(mlp(), at=["1", "3"]), vectors()
-    inf = turnover.Influence(model, train=(x, y, torch.tensor([0, 0, 1, 1])))
+    inf = turnover.Influence(model, estimator="tod", train=(x, y, torch.tensor([0, 0, 1, 1])))
     with pytest.raises(InfluenceError, match="rows of instance 0 have different labels, 0 and 1"):
         inf.top((x, y), k=1, label=0)
 

@@ -24,9 +24,9 @@ IDS = range(60)
 SCRIPT = """
 import sys, torch
 import turnover.influence._answers as answers
-import turnover.influence._question as question
+from turnover.influence.estimate import Original
 answers._IDS_PER_STORED_TILE = 50
-question.QUERIES_PER_BLOCK = answers.QUERIES_PER_BLOCK = 3
+Original.queries_per_block = 3
 from tests.influence.models import mlp, trained
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -50,8 +50,7 @@ def model(seed: int = 0):
 @pytest.fixture
 def small_tiles(monkeypatch):
     monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
-    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 3)
-    monkeypatch.setattr("turnover.influence._answers.QUERIES_PER_BLOCK", 3)
+    monkeypatch.setattr("turnover.influence.estimate.Original.queries_per_block", 3)
 
 
 def content(folder: Path) -> dict[str, str]:

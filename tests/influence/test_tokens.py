@@ -120,7 +120,7 @@ def test_rows_with_one_value_have_no_token_scores_and_the_error_says_how_to_get_
 def test_tokens_follow_their_rows_through_loaders_and_selection(rows):
     model = tagger()
     data = turnover.with_instance_ids(TensorDataset(*rows[:2]))
-    influence = turnover.Influence(model, train=data)
+    influence = turnover.Influence(model, estimator="tod", train=data)
     whole = influence.self_influence(progress=False)
     batched = influence.self_influence(DataLoader(data, batch_size=4), progress=False)
     np.testing.assert_allclose(batched.tokens(5), whole.tokens(5), atol=1e-5)

@@ -63,7 +63,7 @@ def test_memorized_rows_are_those_with_wrong_labels():
 
 def test_influence_of_training_rows_on_themselves_is_their_self_influence(wine):
     x, y = wine
-    one = turnover.TurnOverClassifier(hidden=(64,), replicas=1, epochs=10, random_state=0).fit(x, y)
+    one = turnover.TurnOverClassifier(hidden=(64,), replicas=1, epochs=10, random_state=0, estimator="tod").fit(x, y)
     scores = one.influence(x[:20], y[:20], ids=range(20))
     # One is centered query by query, the other by one number for all rows.
     itself = np.diagonal(scores.values) + np.asarray(scores.offset)
@@ -150,8 +150,8 @@ def test_the_network_has_no_leak(classifier, wine):
 
 def test_denoised_scores_are_closer_together_and_survive_pickling(wine):
     x, y = wine
-    plain = turnover.TurnOverClassifier(**QUICK, random_state=0).fit(x, y)
-    ridge = turnover.TurnOverClassifier(**QUICK, random_state=0, denoise="ridge").fit(x, y)
+    plain = turnover.TurnOverClassifier(**QUICK, random_state=0, estimator="tod").fit(x, y)
+    ridge = turnover.TurnOverClassifier(**QUICK, random_state=0, estimator="ridge").fit(x, y)
     smooth = pickle.loads(pickle.dumps(ridge)).influence(x[:3], y[:3])
     assert np.std(smooth.values) < np.std(plain.influence(x[:3], y[:3]).values)
 

@@ -162,7 +162,7 @@ def cleanse(
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(40)):
         ...     _ = net(x[:40])  # training goes here
-        >>> found = cleanse(turnover.Influence(net, train=data), (x[40:], y[40:]), drop="5%")
+        >>> found = cleanse(turnover.Influence(net, train=data, estimator="tod"), (x[40:], y[40:]), drop="5%")
         >>> len(found.dropped), int(found.kept.sum())
         (2, 38)
     """

@@ -208,7 +208,7 @@ def explain(
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(40)):
         ...     _ = net(x)  # training goes here
-        >>> found = explain(turnover.Influence(net, train=data), torch.randn(3, 4), k=2)
+        >>> found = explain(turnover.Influence(net, train=data, estimator="tod"), torch.randn(3, 4), k=2)
         >>> len(found), found[0].label, {one.label for one in found[0].supporting} <= {found[0].predicted}
         (3, None, True)
     """
@@ -293,7 +293,7 @@ def row_magnitudes(influence: Influence, self_influence: Scores | None = None) -
         >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
         >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
         >>> trained = TrainingRecipe(lambda: turnover.wrap(net, at=["1"]), x, y, epochs=40).fit()
-        >>> row_magnitudes(turnover.Influence(trained, train=data)).shape
+        >>> row_magnitudes(turnover.Influence(trained, train=data, estimator="tod")).shape
         (20,)
     """
     own = influence.self_influence(progress=False) if self_influence is None else self_influence

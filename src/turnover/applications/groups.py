@@ -126,7 +126,7 @@ def groups(
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(40)):
         ...     _ = net(x)  # training goes here
-        >>> scores = groups(turnover.Influence(net, train=data), (x, y), members=["Ann", "Bob"] * 20)
+        >>> scores = groups(turnover.Influence(net, train=data, estimator="tod"), (x, y), members=["Ann", "Bob"] * 20)
         >>> sorted(item.group for item in scores.items), scores.items[0].rows
         (['Ann', 'Bob'], 20)
     """

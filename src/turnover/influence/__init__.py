@@ -1,8 +1,8 @@
 """The influence engine: scores of training instances by forward passes.
 
 Owns: pairwise, mean, top, self-influence and held-out predictions, the fast paths to them and the estimators on top.
-Offers: `Influence`, its options (`Ridge`, `Executor`), and what others need to run models as it does. Must not know:
-how models are trained, reports, or any library but torch, numpy and tqdm.
+Offers: `Influence`, its options (`Curvature`, `Ridge`, `Executor`), and what others need to run models as it does. Must
+not know: how models are trained, reports, or any library but torch, numpy and tqdm.
 
 | file | one idea |
 |---|---|
@@ -10,7 +10,7 @@ how models are trained, reports, or any library but torch, numpy and tqdm.
 | `_question.py`, `_answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
 | `_row_scores.py` | questions about training rows: self-influence, held-out predictions |
 | `blocks.py` | a block of queries: null, offset, mean and standard error over members |
-| `estimate/` | estimators on top of raw scores; corrections of what masks alone do |
+| `estimate/` | estimators, of raw scores or of gradients; corrections of what masks alone do |
 | `paths/` | from one model, queries and ids to raw scores |
 | `_data.py` | single queries and training rows from data in any form |
 | `members.py`, `measures.py` | the models of an ensemble; the score of an output for its target |
@@ -22,7 +22,7 @@ from turnover.batches import null_ids
 
 from .blocks import NULL_IDS
 from .engine import Influence
-from .estimate import Ridge
+from .estimate import Curvature, EstimatorOption, Ridge
 from .execution import Executor, LocalExecutor
 from .fingerprint import fingerprint_of
 from .measures import Measure
@@ -30,6 +30,8 @@ from .members import Member, evaluating
 
 __all__ = [
     "NULL_IDS",
+    "Curvature",
+    "EstimatorOption",
     "Executor",
     "Influence",
     "LocalExecutor",

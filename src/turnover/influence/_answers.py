@@ -13,8 +13,8 @@ from turnover.errors import TurnOverWarning
 from turnover.scores import Scores, Top, finish_store
 from turnover.storage import ArraySpec, TileStore
 
-from ._question import QUERIES_PER_BLOCK, Question
-from .blocks import NULL_IDS, average, finite_mean, null_of, spread_of
+from ._question import Question
+from .blocks import NULL_IDS, average, finite_mean, joined_nulls, null_of, spread_of
 from .execution import progress_bar
 from .paths import FORMER_PATHS
 
@@ -34,13 +34,13 @@ def every_pair(question: Question, bar: Any) -> Scores:
             values[rows, columns], stderr = tile.mean
             if errors is not None:
                 errors[rows, columns] = stderr
-    null = np.concatenate(nulls, 1)
+    null = joined_nulls(nulls)
     return Scores(
         values=values,
         ids=question.ids.numpy(),
         queries=question.names,
         stderr=errors,
-        offset=np.concatenate(offsets) if question.options.center else None,
+        offset=np.concatenate(offsets) if question.is_centered else None,
         null=null,
         null_spread=spread_of(null),
         **question.about,
@@ -55,7 +55,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
     of threads.
     """
     shape = (len(question.ids), len(question.queries))
-    tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(QUERIES_PER_BLOCK, shape[1]))
+    tile = (min(_IDS_PER_STORED_TILE, shape[0]), min(question.estimate.queries_per_block, shape[1]))
     spec = ArraySpec(shape=shape, dtype="float32", tile=tile)
     arrays = {"values": spec, "stderr": spec} if question.has_errors else {"values": spec}
     identity = {
@@ -77,14 +77,14 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
                 store,
                 ids=question.ids.numpy(),
                 queries=question.names,
-                null=np.concatenate(nulls, 1),
-                offset=np.concatenate(offsets) if question.options.center else None,
+                null=joined_nulls(nulls),
+                offset=np.concatenate(offsets) if question.is_centered else None,
                 **question.about,
             )
     return Scores.open(folder)
 
 
-def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.ndarray | None, np.ndarray]]:
     """Compute all pending tiles, one block of queries after the other; return null and offset by a block's start."""
     pending: dict[int, list[tuple[int, slice]]] = {}
     for number in store.pending():
@@ -103,11 +103,14 @@ def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.
 
 def mean_over_queries(question: Question, bar: Any) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
-    sums, counts = np.zeros((2, len(question.routes), len(question.ids)))
-    null_sums, null_counts = np.zeros((2, len(question.routes), NULL_IDS))
+    members = len(question.forwards)
+    sums, counts = np.zeros((2, members, len(question.ids)))
+    null_sums, null_counts = np.zeros((2, members, NULL_IDS))
     offsets, noise = [], np.zeros(())
-    for _, block in question.blocks(bar):
-        _add_finite(null_sums, null_counts, block.member_nulls)
+    whole = question.estimate.mean_block(question.queries)
+    for block in [whole] if whole is not None else (block for _, block in question.blocks(bar)):
+        if block.member_nulls is not None:
+            _add_finite(null_sums, null_counts, block.member_nulls)
         offsets.append(block.offset)
         block_noise = block.mean_noise()
         if block_noise is not None:
@@ -115,14 +118,14 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
         for rows, tile in question.tiles(block, bar):
             _add_finite(sums[:, rows], counts[:, rows], tile.members)
     values, errors = average(_divided(sums, counts))
-    if errors is None and question.denoising is not None:
-        errors = question.denoising.errors_of_mean(question.ids, noise)
-    null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32)
+    if errors is None and noise.ndim:
+        errors = question.estimate.errors_of_mean(question.ids, noise)
+    null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.estimate.keeps_null else None
     return Scores(
         values=values,
         ids=question.ids.numpy(),
         stderr=errors,
-        offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.options.center else None,
+        offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.is_centered else None,
         null=null,
         null_spread=spread_of(null),
         **question.about,
@@ -165,7 +168,7 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
                 **about,
             )
             parts = [Top.merge(*parts, scores.top(k))]
-        tops += [part.against(null) for part in parts]
+        tops += parts if null is None else [part.against(null) for part in parts]
     if failed:
         warnings.warn(
             f"{failed:,} of {question.pairs:,} scores are not finite and are skipped in the lists; `pairwise` names "
@@ -176,15 +179,16 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
     return replace(Top.concat(tops), path=question.about["path"])
 
 
-def denoised_null(question: Question, count: int) -> Scores:
+def null_of_rows(question: Question, count: int) -> Scores:
     """Return Scores [count, queries] of null ids in the place of training instances, denoised alike."""
     blocks = [block for _, block in question.blocks(progress_bar(None, False, "pairs"))]
-    null = np.concatenate([null_of(block) for block in blocks], 1)
+    null = joined_nulls([null_of(block) for block in blocks])
+    assert null is not None
     return Scores(
         values=null,
         ids=null_ids(count).numpy(),
         queries=question.names,
-        offset=np.concatenate([block.offset for block in blocks]) if question.options.center else None,
+        offset=np.concatenate([block.offset for block in blocks]) if question.is_centered else None,
         null=null if count > 1 else None,
         **question.about,
     )

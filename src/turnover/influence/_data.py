@@ -1,6 +1,8 @@
 """What a user gives, as the engine reads it: single queries, and the training rows with their ids and labels."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,10 @@ from turnover.batches import Batch, batches_of, ids_of
 from turnover.errors import InfluenceError
 from turnover.layers import tensors_in
 
+from .fingerprint import fingerprint_of
+
 _SHOWN = 5
+_ROWS_AT_ONCE = 64
 
 
 def single_queries(data: Any, *, targets: str | None, device: torch.device) -> list[Batch]:
@@ -27,9 +32,9 @@ def single_queries(data: Any, *, targets: str | None, device: torch.device) -> l
 class TrainRows:
     """Training data with ids; ids and labels are read once, when they are needed."""
 
-    def __init__(self, data: Any, targets: str | None) -> None:
-        """Keep the data; nothing is read yet."""
-        self._data, self._targets = _in_order(data), targets
+    def __init__(self, data: Any, targets: str | None, *, numbered: bool = False) -> None:
+        """Keep the data; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
+        self._data, self._targets, self._numbered = _in_order(data), targets, numbered
         self._ids: Tensor | None = None
         self._labels: dict[int, Any] | None = None
 
@@ -49,15 +54,17 @@ class TrainRows:
         """Return whether the rows can be read more than once."""
         return not isinstance(self._data, Iterator)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield all rows in batches."""
-        return batches_of(self._data, targets=self._targets, training_rows=True)
+    def batches(self, size: int = _ROWS_AT_ONCE) -> Iterator[Batch]:
+        """Yield all rows in batches; of `size` rows unless the data has batches of its own."""
+        with_ids = not self._numbered
+        batches = batches_of(self._data, targets=self._targets, training_rows=with_ids, batch_size=size)
+        return batches if with_ids else _numbered(batches)
 
     @property
     def ids(self) -> Tensor:
         """Return every instance's id once, in the order of the data."""
         if self._ids is None:
-            ids = ids_of(self._data)
+            ids = None if self._numbered else ids_of(self._data)
             if ids is None:
                 parts = [batch.ids for batch in self.batches()]
                 if not parts or any(part is None for part in parts):
@@ -65,6 +72,45 @@ class TrainRows:
                 ids = torch.cat([part for part in parts if part is not None])
             self._ids = first_of_each(ids)
         return self._ids
+
+    @cached_property
+    def digest(self) -> str:
+        """Return a checksum of all rows, for scores that depend on them."""
+        return fingerprint_of([fingerprint_of([b.args, b.kwargs, b.target, b.ids]) for b in self.batches()])
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.ids.numpy(), kind="stable")
+        return self.ids.numpy()[order], order
+
+    def positions(self, ids: Tensor) -> np.ndarray:
+        """Return the place of each instance among all; -1 for one that is not in the training data."""
+        known, order = self._sorted
+        given = ids.cpu().numpy()
+        place = np.minimum(np.searchsorted(known, given), len(known) - 1)
+        return np.where(known[place] == given, order[place], -1)
+
+    def places(self, batch: Batch) -> np.ndarray:
+        """Return the place of every row's instance among all, or raise where a row has none."""
+        if batch.ids is None:
+            raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
+        places = self.positions(batch.ids)
+        if places.min() < 0:
+            raise InfluenceError(
+                f"train showed instance {int(batch.ids[places.argmin()])} now, but not when it was read before: its "
+                "sampler draws other rows every time. Give train= the data set itself."
+            )
+        return places
+
+    def check_complete(self, rows_of: np.ndarray) -> None:
+        """Raise where the training data did not show some of its instances; `rows_of` counts the rows of each."""
+        missing = np.flatnonzero(rows_of == 0)
+        if len(missing):
+            raise InfluenceError(
+                f"train gave no row for {len(missing)} of its {len(rows_of)} instances, {int(self.ids[missing[0]])} "
+                "for one: a loader with drop_last or a sampler skips rows, or it can be read only once. Give train= "
+                "the data set itself."
+            )
 
     def check_known(self, ids: Tensor) -> None:
         """Raise for ids that are not in the training data."""
@@ -100,6 +146,14 @@ class TrainRows:
                         "group has no label of its own. Give labels=[...], one for each instance."
                     )
         return labels
+
+
+def _numbered(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield batches whose rows have ids: their own, or their places in the data."""
+    start = 0
+    for batch in batches:
+        yield batch if batch.ids is not None else replace(batch, ids=torch.arange(start, start + batch.rows))
+        start += batch.rows
 
 
 def _in_order(data: Any) -> Any:

@@ -11,11 +11,10 @@ from turnover.batches import Batch
 from turnover.errors import InfluenceError
 
 from .blocks import FEWEST_MEMBERS, RawBlock, ScoreBlock, Tile
-from .estimate import Denoising, LinearControl, Ridge
+from .estimate import Estimate, Estimator, LinearControl
 from .execution import Executor
-from .paths import Route
+from .paths import Forward, Route
 
-QUERIES_PER_BLOCK = 128
 _IDS_PER_TILE = 8192
 _DTYPES = (None, torch.float32, torch.bfloat16, torch.float16)
 
@@ -30,7 +29,7 @@ class Options:
     dtype: torch.dtype | None
     memory: int
     compile: bool
-    denoise: Ridge | None
+    estimator: Estimator
     control: Literal["linear"] | None
 
     def __post_init__(self) -> None:
@@ -52,8 +51,7 @@ class Options:
             "sites": None if self.sites is None else list(self.sites),
             "dtype": None if self.dtype is None else str(self.dtype),
         }
-        if self.denoise is not None:
-            data["denoise"] = self.denoise.as_data()
+        data |= self.estimator.as_data()
         if self.control is not None:
             data["control"] = self.control
         return data
@@ -64,13 +62,14 @@ class Question:
     """What each of some instances does to each of some queries."""
 
     queries: Sequence[Batch]  # single queries
-    routes: Sequence[Route]  # the path of each model
+    forwards: Sequence[Forward]  # one per member
+    routes: Sequence[Route]  # the path of each member to its raw scores; none where these are not needed
     ids: Tensor
     options: Options
     executor: Executor
     unit: str
     provenance: dict[str, Any]  # all that the scores depend on
-    denoising: Denoising | None = None  # the estimator on top of raw scores; None: raw scores
+    estimate: Estimate
 
     @property
     def pairs(self) -> int:
@@ -79,13 +78,18 @@ class Question:
 
     @property
     def pairs_to_compute(self) -> int:
-        """Return how many scores are computed: denoising needs those of all training instances first."""
-        return self.pairs + (self.denoising.fit.basis.count * len(self.queries) if self.denoising else 0)
+        """Return how many scores are computed; an estimator may need those of all training instances first."""
+        return self.pairs + self.estimate.pairs_first * len(self.queries)
 
     @property
     def has_errors(self) -> bool:
         """Return whether every score has a standard error of its own."""
-        return self.denoising is not None or len(self.routes) >= FEWEST_MEMBERS
+        return self.estimate.has_errors or len(self.forwards) >= FEWEST_MEMBERS
+
+    @property
+    def is_centered(self) -> bool:
+        """Return whether the mean of null ids was subtracted."""
+        return self.options.center and self.estimate.keeps_null
 
     @property
     def names(self) -> tuple[int | str, ...]:
@@ -95,34 +99,38 @@ class Question:
 
     @property
     def path(self) -> str:
-        """Return the paths of all models and the control variate, as scores name them."""
+        """Return the paths of all models and the control variate, as scores name them; "" without raw scores."""
         path = " / ".join(dict.fromkeys(route.path for route in self.routes))
         return path if self.options.control is None else f"{path}; linear control variate"
 
     @property
     def about(self) -> dict[str, Any]:
         """Return what scores say of themselves, when all of them are computed."""
-        scaled = self.denoising is not None and self.denoising.fit.ridge.scale == "query"
+        scaled = self.estimate.standardized
         return {
             "unit": f"the usual {self.unit} of each query" if scaled else self.unit,
-            "path": f"{self.path}; {self.denoising.result}" if self.denoising else self.path,
-            "replicas": len(self.routes),
+            "path": "; ".join(part for part in (self.path, self.estimate.result) if part),
+            "replicas": len(self.forwards),
             "provenance": self.provenance,
             "standardized": scaled,
         }
 
     def block(self, start: int, bar: Any) -> ScoreBlock:
         """Return the block of queries that begins at a place; the bar counts the pairs that it needs first."""
-        queries = self.queries[start : start + QUERIES_PER_BLOCK]
-        controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
-        scorers = [route.scorer(queries) for route in self.routes]
-        raw = RawBlock(scorers, center=self.options.center, controls=controls)
-        return raw if self.denoising is None else self.denoising.block(start, raw, queries, self.executor, bar.update)
+        queries = self.queries[start : start + self.estimate.queries_per_block]
+
+        def raw() -> RawBlock:
+            controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
+            scorers = [route.scorer(queries) for route in self.routes]
+            return RawBlock(scorers, center=self.options.center, controls=controls)
+
+        return self.estimate.block(start, raw, queries, self.executor, bar.update)
 
     def blocks(self, bar: Any) -> Iterator[tuple[slice, ScoreBlock]]:
         """Yield all blocks of queries with their columns."""
-        for start in range(0, len(self.queries), QUERIES_PER_BLOCK):
-            yield slice(start, min(start + QUERIES_PER_BLOCK, len(self.queries))), self.block(start, bar)
+        step = self.estimate.queries_per_block
+        for start in range(0, len(self.queries), step):
+            yield slice(start, min(start + step, len(self.queries))), self.block(start, bar)
 
     def tiles(self, block: ScoreBlock, bar: Any, rows: Sequence[slice] | None = None) -> Iterator[tuple[slice, Tile]]:
         """Yield the scores of one block with their rows, a range of instances at a time; None: all, in ranges."""

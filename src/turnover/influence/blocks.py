@@ -5,7 +5,7 @@ A tile is a range of instances on a block of queries; its scores are a pure func
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -42,7 +42,11 @@ class ScoreBlock(Protocol):
     """A block of queries, ready to score instances: raw, or by an estimator on top of raw scores."""
 
     offset: np.ndarray  # what was subtracted from the scores of each query [queries]
-    member_nulls: np.ndarray  # scores of null ids in each model, [members, nulls, queries]
+
+    @property
+    def member_nulls(self) -> np.ndarray | None:
+        """Return the scores of null ids in each model, [members, nulls, queries]; None: there are none."""
+        ...
 
     def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
         """Yield the scores of each part of the instances, in their order."""
@@ -85,6 +89,11 @@ class RawBlock:
         """Yield the scores of each part of the instances, in their order."""
         return iter(executor.map(lambda ids: Tile(self.members(ids)), parts))
 
+    @property
+    def null(self) -> np.ndarray:
+        """Return the scores [nulls, queries] of null ids, averaged over members."""
+        return finite_mean(self.member_nulls, 0).astype(np.float32)
+
     def mean_noise(self) -> None:
         """Return None: nothing is made of raw scores."""
 
@@ -98,9 +107,15 @@ class RawBlock:
         return members
 
 
-def null_of(block: ScoreBlock) -> np.ndarray:
-    """Return the scores [nulls, queries] of null ids, averaged over members."""
-    return finite_mean(block.member_nulls, 0).astype(np.float32)
+def null_of(block: ScoreBlock) -> np.ndarray | None:
+    """Return the scores [nulls, queries] of null ids, averaged over members; None: there are none."""
+    return None if block.member_nulls is None else finite_mean(block.member_nulls, 0).astype(np.float32)
+
+
+def joined_nulls(nulls: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Return the null scores of several blocks of queries as one; None: there are none."""
+    known = [null for null in nulls if null is not None]
+    return np.concatenate(known, 1) if known else None
 
 
 def average(values: np.ndarray, errors: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -115,8 +130,10 @@ def average(values: np.ndarray, errors: np.ndarray | None = None) -> tuple[np.nd
     return values.mean(0), spread.astype(np.float32)
 
 
-def spread_of(null: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of null ids (dimension 0): the noise of a single replica."""
+def spread_of(null: np.ndarray | None) -> Any:
+    """Return the standard deviation of null ids (dimension 0), the noise of a single replica; None without them."""
+    if null is None:
+        return None
     count = np.isfinite(null).sum(0)
     variance = finite_mean(np.square(null.astype(np.float64) - finite_mean(null, 0)), 0)
     return np.sqrt(variance * count / np.maximum(count - 1, 1)).astype(np.float32)

@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 from turnover._version import __version__
 from turnover.batches import Batch, Loss, null_ids
-from turnover.errors import InfluenceError, TurnOverError
+from turnover.errors import InfluenceError, NotWrappedError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 
-from ._answers import denoised_null, every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
+from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
 from ._data import TrainRows, first_of_each, single_queries
 from ._question import Options, Question
 from ._row_scores import held_out_predictions, self_influence, warn_of_weak_signal
 from .blocks import NULL_IDS
-from .estimate import Denoise, Denoising, Fit, MaskBias, as_ridge, check_references
+from .estimate import EstimatorOption, Fit, MaskBias, Original, as_estimator, check_references, check_renamed
 from .execution import Executor, LocalExecutor, progress_bar
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
@@ -35,14 +35,17 @@ class Influence:
     """Influence of training instances on predictions; positive means the instance helps.
 
     Args:
-        model: a wrapped and trained model, or several with different mask seeds.
+        model: a trained model, wrapped before its training or not, or several (wrapped ones with different mask seeds).
         loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
-        train: the training data with ids; the default for `ids` and for the labels of `top`.
+        train: the training data, with ids for a wrapped model; the default for `ids` and for the labels of `top`.
+        estimator: of questions about queries. "tod": the original estimator, loss of the flipped subnetwork minus that
+            of the kept one. "ridge": its denoised form. "curvature": influence functions with K-FAC curvature, also
+            for models without masks. "auto": "curvature"; without `train`, or with options that say how masks are
+            compared (against, center, control, sites), "tod". Or an object with options of its own,
+            `turnover.influence.Curvature(...)` or `turnover.influence.Ridge(...)`.
         against: compare the flipped subnetwork with the kept one ("keep") or with the full network ("full").
         measure: "loss", "probability", "margin" (log-odds of the target), or a function, higher meaning better.
         center: subtract the mean score of null ids, query by query.
-        denoise: "ridge", or a `turnover.influence.Ridge`: fit each query's scores on features of the training rows and
-            keep the fit. Needs `train`. Less noise, but shrunk.
         control: "linear": subtract what masks alone explain of a score, to first order; less noise.
         sites: flip only these sites; None: all.
         targets: name of the target in dict batches; None: "labels", else "label".
@@ -69,10 +72,10 @@ class Influence:
         *,
         loss: Loss | None = None,
         train: Any = None,
+        estimator: EstimatorOption = "auto",
         against: Literal["keep", "full"] = "keep",
         measure: MeasureOption = "loss",
         center: bool = True,
-        denoise: Denoise = None,
         control: Literal["linear"] | None = None,
         sites: Sequence[str] | None = None,
         targets: str | None = None,
@@ -81,8 +84,17 @@ class Influence:
         memory: int | None = None,
         compile: bool = False,
         executor: Executor | None = None,
+        **renamed: Any,
     ) -> None:
         """Check everything that can be checked before the first query."""
+        check_renamed(renamed)
+        self._members = open_members(model, device)
+        of_masks = {
+            "against='full'": against == "full",
+            "control='linear'": control is not None,
+            "sites=": sites is not None,
+            "center=False": not center,
+        }
         self._options = Options(
             against=against,
             center=center,
@@ -90,23 +102,22 @@ class Influence:
             dtype=dtype,
             memory=_DEFAULT_MEMORY if memory is None else memory,
             compile=compile,
-            denoise=as_ridge(denoise),
+            estimator=as_estimator(
+                estimator,
+                has_train=train is not None,
+                has_masks=self._members.have_masks,
+                of_masks=[name for name, is_given in of_masks.items() if is_given],
+            ),
             control=control,
         )
         self._measure = Measure(measure, loss)
-        self._members = open_members(model, device)
         for member in self._members:
             member.site_numbers(self._options.sites)
         self._targets = targets
-        self._train = None if train is None else TrainRows(train, targets)
+        self._train = None if train is None else TrainRows(train, targets, numbered=not self._members.have_masks)
         self._executor = executor or LocalExecutor()
         self._routes = Routes(self._options.memory, compile=compile)
         self._fit: tuple[list[str], Fit] | None = None
-        if denoise is not None and self._train is None:
-            raise InfluenceError(
-                "denoising is fitted on all training rows and their labels, but there is no train. Give "
-                "Influence(model, train=turnover.with_instance_ids(dataset), denoise='ridge')."
-            )
 
     # What it was given
 
@@ -216,11 +227,20 @@ class Influence:
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: _AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
 
-        With `denoise` their scores stand in the place of training rows' and are denoised as those are.
+        With the estimator "ridge" their scores stand in the place of training rows' and are denoised as those are.
+
+        Raises:
+            InfluenceError: the estimator has no null distribution.
         """
+        estimator = self._options.estimator
+        if not estimator.needs_masks:
+            raise InfluenceError(
+                f"estimator={estimator.name!r} has no null distribution: a row without training gets a score, too. "
+                "Give estimator='tod' or 'ridge'; intervals come from replicas (Scores.interval)."
+            )
         with evaluating(self._members):
-            if self._options.denoise is not None and n > 0:
-                return denoised_null(self._open(queries, at_label, self._ids(None), nulls=n), n)
+            if estimator.needs_train and n > 0:
+                return null_of_rows(self._open(queries, at_label, self._ids(None), nulls=n), n)
             question = self._open(queries, at_label, null_ids(n))
             return every_pair(question, progress_bar(question.pairs, False, "pairs"))
 
@@ -237,11 +257,12 @@ class Influence:
             data: rows with ids; None: `train`.
             progress: show a bar; None: on a terminal.
         """
+        self._need_masks("self-influence")
         rows = self._data(data)
         forwards = self._forwards(self._members.whole)
         with evaluating(self._members.whole), progress_bar(rows.length, progress, "rows") as bar:
             fields = self_influence(forwards, rows, bar, center=self._options.center)
-        raw = replace(self._options, denoise=None, control=None)
+        raw = replace(self._options, estimator=Original(), control=None)
         provenance = self._provenance([], torch.from_numpy(fields["ids"]), raw)
         tokens = fields.pop("tokens")
         scores = Scores(**fields, unit=self._measure.unit, provenance=provenance)
@@ -272,6 +293,7 @@ class Influence:
         Raises:
             InfluenceError: there are no rows or no ids, or references cannot be had.
         """
+        self._need_masks("a held-out prediction")
         rows = self._data(data)
         count, memory = check_references(references), self._options.memory
         mask_bias = None
@@ -282,6 +304,13 @@ class Influence:
             return held_out_predictions(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
 
     # Inside
+
+    def _need_masks(self, what: str) -> None:
+        if not self._members.have_masks:
+            raise NotWrappedError(
+                f"{what} needs the flipped subnetwork of a row, and this model was never wrapped. Train it with masks: "
+                "model = turnover.wrap(model, at=[...])."
+            )
 
     def _forwards(self, members: Sequence[Member] | None = None) -> list[Forward]:
         options = self._options
@@ -328,7 +357,7 @@ class Influence:
             opened = [with_predicted_target(forwards, query) for query in opened]
         weights = [member.digest() for member in members]
         try:
-            routes = self._routes.find(forwards, opened, weights)
+            routes = self._routes.find(forwards, opened, weights) if self._options.estimator.needs_masks else []
         except TurnOverError:
             raise
         except Exception as error:
@@ -338,27 +367,24 @@ class Influence:
                 "columns that the model does not know out."
             ) from error
         provenance = self._provenance(opened, ids, self._options, weights)
-        fit = self._denoising_fit(forwards, weights)
-        if fit is not None:
-            provenance["train"] = fit.stream.digest
+        if self._options.estimator.needs_train and self._train is not None:
+            provenance["train"] = self._train.digest
         return Question(
             queries=opened,
+            forwards=forwards,
             routes=routes,
             ids=ids,
             options=self._options,
             executor=self._executor,
             unit=self._measure.unit,
             provenance=provenance,
-            denoising=None if fit is None else Denoising(fit, nulls),
+            estimate=self._fitted(forwards, weights).question(nulls),
         )
 
-    def _denoising_fit(self, forwards: Sequence[Forward], weights: list[str]) -> Fit | None:
-        """Return what denoising needs of the training rows; computed once, as long as the weights stay."""
-        ridge = self._options.denoise
-        if ridge is None or self._train is None:
-            return None
+    def _fitted(self, forwards: Sequence[Forward], weights: list[str]) -> Fit:
+        """Return the estimator, fitted once, as long as the weights stay."""
         if self._fit is None or self._fit[0] != weights:
-            self._fit = weights, Fit.of(forwards, self._train, ridge, self._options.memory)
+            self._fit = weights, self._options.estimator.fit(forwards, self._train, self._options.memory)
         return self._fit[1]
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
@@ -385,8 +411,7 @@ class Influence:
                 raise InfluenceError(
                     "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
                 )
-            forwards = [route.forward for route in question.routes]
-            return np.array([int(with_predicted_target(forwards, query).target) for query in question.queries])
+            return np.array([int(with_predicted_target(question.forwards, query).target) for query in question.queries])
         if not (labels == label).any():
             known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
             raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
@@ -398,7 +423,7 @@ class Influence:
         """Return all that scores depend on, as JSON data."""
         return {
             "turnover": __version__,
-            "recipes": [m.masking.recipe.to_json() for m in self._members],
+            "recipes": [m.recipe for m in self._members],
             "weights": [m.digest() for m in self._members] if weights is None else weights,
             "options": options.as_data(),
             "measure": _identity(self._measure.kind),

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.layers import RECIPE_KEY, Masking, masking_of
+from turnover.layers import RECIPE_KEY, Masking, find_root, masking_of
 from turnover.wrapping import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
@@ -24,9 +24,10 @@ class Member:
     """One trained model."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Find the wrapped part of a model; an error says so where there is none."""
+        """Find the wrapped part of a model; it may have none."""
         self.model = model
-        self.root = wrapped_root(model)
+        self.has_masks = find_root(model) is not None
+        self.root = wrapped_root(model) if self.has_masks else model
 
     @property
     def masking(self) -> Masking:
@@ -37,6 +38,11 @@ class Member:
     def replicas(self) -> int:
         """Return how many replicas the model has."""
         return self.masking.recipe.replicas
+
+    @property
+    def recipe(self) -> str | None:
+        """Return the mask recipe as JSON; None: the model was never wrapped."""
+        return self.masking.recipe.to_json() if self.has_masks else None
 
     @property
     def device(self) -> torch.device:
@@ -61,7 +67,7 @@ class Member:
         """Return a checksum of the structure, weights and masks; what was learned about sites does not count."""
         tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
         weights = {_plain_name(name): value for name, value in tensors if not name.endswith(RECIPE_KEY)}
-        return fingerprint_of([self.masking.recipe.to_json(), plain_repr(self.root), weights])
+        return fingerprint_of([self.recipe, plain_repr(self.root), weights])
 
 
 def _plain_name(name: str) -> str:
@@ -79,6 +85,7 @@ class Members(Sequence[Member]):
     def __init__(self, models: Sequence[nn.Module]) -> None:
         """Take models that fit together."""
         self._models = models
+        self._have_masks = all(find_root(model) is not None for model in models)
         self._weights: list[tuple[int, ...]] = []
         self._members: list[list[Member]] = [[] for _ in models]
 
@@ -89,6 +96,11 @@ class Members(Sequence[Member]):
     def __getitem__(self, place: Any) -> Any:
         """Return one member, or several."""
         return self._current()[place]
+
+    @property
+    def have_masks(self) -> bool:
+        """Return whether the models were wrapped: all of them, or none."""
+        return self._have_masks
 
     @property
     def whole(self) -> list[Member]:
@@ -105,7 +117,7 @@ class Members(Sequence[Member]):
 
 def _members_of(model: nn.Module) -> list[Member]:
     alone = Member(model)
-    if alone.masking.recipe.replicas == 1:
+    if not alone.has_masks or alone.replicas == 1:
         return [alone]
     return [Member(one) for one in replica_models(model)]
 
@@ -118,24 +130,13 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
             "an empty list of models was given. Give a wrapped model, or several with different seeds."
         )
     given = [Member(one if device is None else one.to(device)) for one in models]
-    seeds: dict[int, int] = {}
-    for place, member in enumerate(given):
-        seed = member.masking.recipe.seed
-        if seed in seeds:
-            raise InfluenceError(
-                f"models {seeds[seed]} and {place} have the same mask seed {seed}, so their noise is the same too. "
-                "Wrap every member with a seed of its own: turnover.wrap(model, seed=1)."
-            )
-        seeds[seed] = place
-    for place, member in enumerate(given):
-        if member.masking.learned.passes == 0:
-            warnings.warn(
-                f"{'the model' if len(given) == 1 else f'model {place}'} was never trained with its masks: its sites "
-                "saw no training pass. Both halves of the "
-                "network know the same, and scores are noise. Train it inside turnover.instances(ids) first.",
-                TurnOverWarning,
-                stacklevel=4,
-            )
+    masked = [member for member in given if member.has_masks]
+    if masked and len(masked) < len(given):
+        raise InfluenceError(
+            f"{len(masked)} of {len(given)} models are wrapped, the others are not. Give models of one kind: wrap all "
+            "of them before training, or unwrap them (turnover.unwrap)."
+        )
+    _check_masks(masked)
     return Members([member.model for member in given])
 
 
@@ -160,3 +161,24 @@ def evaluating(members: Sequence[Member]) -> Iterator[None]:
                     _in_use[module] = count - 1, mode
                 else:
                     module.training = mode
+
+
+def _check_masks(given: Sequence[Member]) -> None:
+    """Reject mask seeds that are alike, and warn of models that were never trained with their masks."""
+    seeds: dict[int, int] = {}
+    for place, member in enumerate(given):
+        seed = member.masking.recipe.seed
+        if seed in seeds:
+            raise InfluenceError(
+                f"models {seeds[seed]} and {place} have the same mask seed {seed}, so their noise is the same too. "
+                "Wrap every member with a seed of its own: turnover.wrap(model, seed=1)."
+            )
+        seeds[seed] = place
+        if member.masking.learned.passes == 0:
+            warnings.warn(
+                f"{'the model' if len(given) == 1 else f'model {place}'} was never trained with its masks: its sites "
+                "saw no training pass. Both halves of the "
+                "network know the same, and scores are noise. Train it inside turnover.instances(ids) first.",
+                TurnOverWarning,
+                stacklevel=5,
+            )

@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from turnover.errors import TargetError, TrainingError, WeakSignalWarning
-from turnover.influence import Influence, Ridge
+from turnover.influence import EstimatorOption, Influence
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import unwrap
 
@@ -41,7 +41,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         batch_size: int = 64,
         learning_rate: float = 3e-3,
         weight_decay: float = 1e-4,
-        denoise: Literal["ridge"] | Ridge | None = None,
+        estimator: EstimatorOption = "auto",
         device: str | torch.device | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -52,7 +52,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.denoise: Literal["ridge"] | Ridge | None = denoise
+        self.estimator: EstimatorOption = estimator
         self.device = device
         self.random_state = random_state
 
@@ -76,7 +76,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         """
         x = self._standardized(X)
         targets = self._query_targets(y, len(x))
-        engine = Influence(self.model_, train=self.train_rows_, denoise=self.denoise)
+        engine = Influence(self.model_, train=self.train_rows_, estimator=self.estimator)
         queries = x.float() if targets is None else (x.float(), targets)
         ids = range(self.n_rows_) if ids is None else ids
         return engine.pairwise(queries, ids=ids, out=out, progress=progress)
@@ -95,8 +95,8 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         self.model_ = train_mlp(settings, inputs, targets, outputs=outputs, seed=seed, weights=row_weights)
         self.n_rows_ = len(inputs)
         rows = inputs, targets, torch.arange(len(inputs))
-        # Denoising is fitted on the training rows; without it they need not be kept.
-        self.train_rows_ = None if self.denoise is None else rows
+        # Other estimators than the original are fitted on the training rows; without one they need not be kept.
+        self.train_rows_ = None if isinstance(self.estimator, str) and self.estimator == "tod" else rows
         engine = Influence(self.model_, train=rows)
         with warnings.catch_warnings():
             # These rows were trained under these ids. Where nothing had to be memorized, that is a finding.
@@ -146,7 +146,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         learning_rate: of AdamW.
         weight_decay: of AdamW.
         class_weight: "balanced", or a weight for each class; None: 1 each.
-        denoise: "ridge", or a `turnover.influence.Ridge`, for the scores of `influence`; keeps the training rows.
+        estimator: of the scores of `influence`, as for `turnover.Influence`; all but "tod" keep the training rows.
         device: where to train and to score; None: the CPU.
         random_state: of weights, masks and batches; None: another one at every `fit`.
 
@@ -179,7 +179,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         learning_rate: float = 3e-3,
         weight_decay: float = 1e-4,
         class_weight: Any = None,
-        denoise: Literal["ridge"] | Ridge | None = None,
+        estimator: EstimatorOption = "auto",
         device: str | torch.device | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -191,7 +191,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
             batch_size=batch_size,
             learning_rate=learning_rate,
             weight_decay=weight_decay,
-            denoise=denoise,
+            estimator=estimator,
             device=device,
             random_state=random_state,
         )

@@ -175,13 +175,13 @@ class Run(Generic[_TaskT]):
 
     def _engine(self, ridge: Ridge) -> Influence:
         models = [self.task.asked_model(model) for model in self.models]
-        denoise = ridge if self.task.denoised and self.about.denoised else None
-        return Influence(models, train=self.train_data, denoise=denoise)
+        estimator = ridge if self.task.denoised and self.about.denoised else "tod"
+        return Influence(models, train=self.train_data, estimator=estimator)
 
     @cached_property
     def raw_influence(self) -> Influence:
         """Return the engine of the original estimator, for questions about training rows themselves."""
-        return Influence(self.models, train=self.train_data)
+        return Influence(self.models, train=self.train_data, estimator="tod")
 
     def inputs(self, values: Any) -> Tensor:
         """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,6 +47,17 @@ class About:
     def of(cls, result: Any) -> "About":
         """Return what a Scores or a Top says about itself."""
         return cls(**{field.name: getattr(result, field.name) for field in fields(cls)})
+
+
+def method_of(provenance: Mapping[str, Any]) -> str:
+    """Return the name of the estimator that made scores; "" where the provenance does not tell."""
+    options = provenance.get("options")
+    if not isinstance(options, Mapping):
+        return ""
+    options = cast("Mapping[str, Any]", options)
+    if "estimator" in options:
+        return str(options["estimator"]["name"])
+    return "ridge" if "denoise" in options else "tod"
 
 
 def plain_provenance(given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
-from ._about import Name, Over, columns_of, is_per_row, part_of, query_name, rows_of
+from ._about import Name, Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
 from ._arrays import Floats, Ints, blocks, closed, instance_ids, mean_over_queries, row_means
 from ._content import Content, joined
 from ._formats import counted, from_dataset, from_table, long_table, scores_text, to_dataset, wide_table
@@ -76,6 +76,11 @@ class Scores(Content):
         >>> scores.mean().values
         array([0.25, 1.  ], dtype=float32)
     """
+
+    @property
+    def method(self) -> str:
+        """Return which estimator made the scores: "tod", "ridge" or "curvature"; "" where that is not known."""
+        return method_of(self.provenance)
 
     def top(self, k: int, *, query: Name | None = None) -> Top:
         """Return the k most helpful and the k most harmful instances of every query.

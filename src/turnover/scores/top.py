@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 
-from ._about import About, Name, Over, agreed, joined_names, null_scores, query_names
+from ._about import About, Name, Over, agreed, joined_names, method_of, null_scores, query_names
 from ._arrays import Floats, Ints, close, floats, integers, near, same
 from ._formats import ATTRIBUTES, counted, load_pandas, shortened, text_table, unit_text
 from ._ranking import Entries, Lists, merged
@@ -173,6 +173,11 @@ class Top:
         sides = {"helpful": lists.helpful, "harmful": lists.harmful}
         entries = {f"{side}_{name}": array for side, part in sides.items() for name, array in vars(part).items()}
         return cls(**entries, counts=lists.counts, **rest)
+
+    @property
+    def method(self) -> str:
+        """Return which estimator made the scores: "tod", "ridge" or "curvature"; "" where that is not known."""
+        return method_of(self.provenance)
 
     @property
     def k(self) -> int:

@@ -68,10 +68,10 @@ def test_every_route_takes_a_control():
 
 def test_control_goes_together_with_denoising_and_leaves_self_influence_alone():
     data = torch.randn(60, 6), torch.arange(60) % 3, torch.arange(60)
-    inf = turnover.Influence(model(), train=data, control="linear", denoise="ridge")
+    inf = turnover.Influence(model(), train=data, control="linear", estimator="ridge")
     assert "linear control variate; ridge on" in inf.pairwise(QUERIES).path
     assert inf.pairwise(QUERIES).provenance["options"]["control"] == "linear"
-    plain = turnover.Influence(model(), train=data)
+    plain = turnover.Influence(model(), estimator="tod", train=data)
     with pytest.warns(turnover.errors.TurnOverWarning, match="never trained"):
         assert inf.self_influence().equals(plain.self_influence())
 

@@ -118,7 +118,7 @@ def test_every_kind_of_model_can_be_denoised(name, weight):
     else:
         rows = [one.repeat(8, *[1] * (one.dim() - 1)) for one in (*args, target)]
         train, queries = (*rows, torch.arange(count)), (*args, target)
-    scores = turnover.Influence(model, train=train, denoise=Ridge(gradients=weight)).pairwise(queries)
+    scores = turnover.Influence(model, train=train, estimator=Ridge(gradients=weight)).pairwise(queries)
     assert scores.values.shape == (count, len(tensors[0]))
     assert np.isfinite(scores.values).all()
     assert "degrees of freedom" in scores.path
@@ -154,17 +154,17 @@ def test_rows_of_a_group_add_up():
         error = functional.one_hot(targets, 3) - model[4](hidden).softmax(1)
         return torch.einsum("nd,nc->ndc", hidden, error).flatten(1)
 
-    grouped = turnover.Influence(model, train=(x, y, ids), denoise="ridge")
+    grouped = turnover.Influence(model, train=(x, y, ids), estimator="ridge")
     with torch.no_grad():
         sums = torch.zeros(20, 96).index_add_(0, ids, last_gradient(model, x, y))
     by_hand = turnover.Influence(
         model,
         train=(sums, torch.zeros(20), torch.arange(20)),
-        denoise=Ridge(features=lambda model, inputs, targets: inputs),
+        estimator=Ridge(features=lambda model, inputs, targets: inputs),
     )
     assert np.allclose(grouped.pairwise(queries).values, by_hand.pairwise(queries).values, atol=1e-4)
     with pytest.raises(turnover.errors.InfluenceError, match=r"memory=7680"):
-        turnover.Influence(model, train=(x, y, ids), denoise="ridge", memory=7000).pairwise(queries)
+        turnover.Influence(model, train=(x, y, ids), estimator="ridge", memory=7000).pairwise(queries)
 
 
 def test_without_a_linear_layer_the_message_names_the_way_out():
@@ -179,10 +179,10 @@ def test_without_a_linear_layer_the_message_names_the_way_out():
     model, data = trained(Last(), at={"act": "channels"}), (torch.randn(30, 6), torch.arange(30) % 2, torch.arange(30))
     queries = torch.randn(2, 6), torch.tensor([0, 1])
     with pytest.raises(turnover.errors.InfluenceError, match=r"no nn.Linear .*Ridge\(features="):
-        turnover.Influence(model, train=data, denoise="ridge").pairwise(queries)
+        turnover.Influence(model, train=data, estimator="ridge").pairwise(queries)
     own = Ridge(features=lambda model, inputs, targets: inputs * (2 * targets[:, None] - 1))
-    assert turnover.Influence(model, train=data, denoise=own).pairwise(queries).values.shape == (30, 2)
-    mixed = turnover.Influence(model, train=data, denoise=replace(own, gradients=1)).pairwise(queries)
+    assert turnover.Influence(model, train=data, estimator=own).pairwise(queries).values.shape == (30, 2)
+    mixed = turnover.Influence(model, train=data, estimator=replace(own, gradients=1)).pairwise(queries)
     assert np.isfinite(mixed.values).all()
 
 
@@ -194,10 +194,10 @@ def test_data_that_changes_or_is_used_up_is_said():
     queries = torch.randn(2, 6), torch.tensor([0, 1])
     drawn = DataLoader(data, batch_size=8, sampler=WeightedRandomSampler([1.0] * 400, 200))
     with pytest.raises(turnover.errors.InfluenceError, match="draws other rows every time"):
-        turnover.Influence(trained(mlp(), at=["1"]), train=drawn, denoise="ridge").pairwise(queries)
+        turnover.Influence(trained(mlp(), at=["1"]), train=drawn, estimator="ridge").pairwise(queries)
     once = ({"input": x[row], "labels": y[row], "instance_id": row} for row in range(400))
     with pytest.raises(turnover.errors.InfluenceError, match="read only once"):
-        turnover.Influence(trained(mlp(), at=["1"]), train=once, denoise="ridge").pairwise(queries)
+        turnover.Influence(trained(mlp(), at=["1"]), train=once, estimator="ridge").pairwise(queries)
 
 
 @pytest.mark.parametrize(("sizes", "most"), [([(64, 5)], 240), ([(20, 300)], 240), ([(30, 4)] * 3, 250)])

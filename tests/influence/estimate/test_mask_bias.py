@@ -41,7 +41,7 @@ def test_predictions_equal_the_slow_twin(build, at, shape):
             weight.mul_(2)  # so that masks matter
     x, y = torch.randn(20, *shape), torch.arange(20) % 3
     ids = [7, 7, *range(100, 118)]  # two rows of one group
-    found = turnover.Influence(model, train=(x, y, torch.tensor(ids))).out_of_sample(references=5)
+    found = turnover.Influence(model, estimator="tod", train=(x, y, torch.tensor(ids))).out_of_sample(references=5)
     expected, share = twin_without_masks(model, x, ids, [0, 4, 8, 12, 18], classes=True)
     assert 0.05 < share < 1
     np.testing.assert_allclose(found.probs, _softmax(expected), atol=1e-5)
@@ -52,7 +52,7 @@ def test_outputs_of_a_regression_are_not_compared_with_each_other():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1", "3"], seed=4)
     x, y, ids = torch.randn(12, 6), torch.randn(12, 3), torch.arange(12)
-    found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=4)
+    found = turnover.Influence(model, estimator="tod", train=(x, y, ids)).out_of_sample(references=4)
     expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 2, 6, 10], classes=False)
     np.testing.assert_allclose(found.probs, expected, atol=1e-5)
 
@@ -61,8 +61,8 @@ def test_every_replica_has_its_own_masks():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1"], replicas=3)
     x, y, ids = torch.randn(30, 6), torch.arange(30) % 3, torch.arange(30)
-    together = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=6)
-    parts = [turnover.Influence(part, train=(x, y, ids)) for part in replica_models(model)]
+    together = turnover.Influence(model, estimator="tod", train=(x, y, ids)).out_of_sample(references=6)
+    parts = [turnover.Influence(part, estimator="tod", train=(x, y, ids)) for part in replica_models(model)]
     apart = np.concatenate([part.out_of_sample(references=6).replicas for part in parts])
     np.testing.assert_allclose(together.replicas, apart, atol=1e-5)
 
@@ -71,7 +71,7 @@ def test_predictions_of_ones_own_are_made_of_corrected_outputs():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1", "3"], seed=4)
     data = (torch.randn(12, 6), torch.arange(12) % 3, torch.arange(12))
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     found = inf.out_of_sample(references=4, predict=lambda outputs: outputs.softmax(-1)[:, :2])
     np.testing.assert_allclose(found.probs, inf.out_of_sample(references=4).probs[:, :2], atol=1e-6)
 
@@ -80,7 +80,7 @@ def test_the_answer_on_a_row_does_not_depend_on_which_others_are_asked_about():
     torch.manual_seed(0)
     model = trained(mlp(), at=["1", "3"], seed=4)
     x, y, ids = torch.randn(40, 6), torch.arange(40) % 3, torch.arange(40)
-    inf = turnover.Influence(model, train=(x, y, ids))
+    inf = turnover.Influence(model, estimator="tod", train=(x, y, ids))
     whole = inf.out_of_sample(references=6).probs
     one_class = y == 1
     some = inf.out_of_sample((x[one_class], y[one_class], ids[one_class]), references=6)
@@ -94,8 +94,10 @@ def test_models_of_an_ensemble_are_corrected_each_by_itself():
     torch.manual_seed(0)
     models = [trained(mlp(), at=["1"], seed=seed) for seed in (1, 2)]
     data = (torch.randn(20, 6), torch.arange(20) % 3, torch.arange(20))
-    together = turnover.Influence(models, train=data).out_of_sample(references=5)
-    apart = [turnover.Influence(model, train=data).out_of_sample(references=5).replicas for model in models]
+    together = turnover.Influence(models, estimator="tod", train=data).out_of_sample(references=5)
+    apart = [
+        turnover.Influence(model, estimator="tod", train=data).out_of_sample(references=5).replicas for model in models
+    ]
     np.testing.assert_allclose(together.replicas, np.concatenate(apart), atol=1e-6)
 
 
@@ -104,7 +106,7 @@ def test_one_logit_for_two_classes_is_corrected():
     net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
     model = trained(net, at=["1", "3"], seed=4)
     x, y, ids = torch.randn(16, 6), torch.arange(16) % 2, torch.arange(16)
-    found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=4)
+    found = turnover.Influence(model, estimator="tod", train=(x, y, ids)).out_of_sample(references=4)
     expected, share = twin_without_masks(model, x, ids.tolist(), [0, 4, 8, 14], classes=True)
     assert share > 0.05
     np.testing.assert_allclose(found.probs[:, 1], torch.from_numpy(expected[:, 0]).sigmoid().numpy(), atol=1e-5)
@@ -113,7 +115,7 @@ def test_one_logit_for_two_classes_is_corrected():
 def test_modes_of_the_model_are_as_before():
     model = trained(mlp(), at=["1"], replicas=2).train()
     data = (torch.randn(8, 6), torch.arange(8) % 3, torch.arange(8))
-    turnover.Influence(model, train=data).out_of_sample(references=2)
+    turnover.Influence(model, estimator="tod", train=data).out_of_sample(references=2)
     assert all(part.training for part in model.modules())
 
 
@@ -164,7 +166,7 @@ def test_a_label_that_the_mask_alone_tells_is_not_held_against_its_row():
         blank(torch.zeros(60, 3))
     model = trained(_Labeled(labels, seen[0] > 0), at={"units": "features"}, seed=1)
     x = 4.0 * functional.one_hot(labels, 3).float() + 0.1 * torch.randn(60, 3)  # the rows themselves say the label
-    inf = turnover.Influence(model, train=(x, labels, ids))
+    inf = turnover.Influence(model, estimator="tod", train=(x, labels, ids))
     plain, corrected = inf.out_of_sample(), inf.out_of_sample(references=30)
     assert (plain.probs.argmax(1) == labels.numpy()).mean() < 0.5
     assert (corrected.probs.argmax(1) == labels.numpy()).mean() > 0.95
@@ -172,7 +174,9 @@ def test_a_label_that_the_mask_alone_tells_is_not_held_against_its_row():
 
 @pytest.mark.parametrize("references", [-1, 1, 2.5, "all", True, None])
 def test_what_is_no_number_of_references_is_refused(references):
-    inf = turnover.Influence(trained(mlp(), at=["1"]), train=(torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)))
+    inf = turnover.Influence(
+        trained(mlp(), at=["1"]), estimator="tod", train=(torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4))
+    )
     with pytest.raises(InfluenceError, match="must be 0, as in the paper, or an integer >= 2"):
         inf.out_of_sample(references=references)
 
@@ -180,7 +184,7 @@ def test_what_is_no_number_of_references_is_refused(references):
 def test_one_row_has_no_other_to_compare_with():
     data = (torch.randn(1, 6), torch.tensor([1]), torch.tensor([0]))
     with pytest.raises(InfluenceError, match="needs two rows or more, and the data has 1"):
-        turnover.Influence(trained(mlp(), at=["1"]), train=data).out_of_sample(references=8)
+        turnover.Influence(trained(mlp(), at=["1"]), estimator="tod", train=data).out_of_sample(references=8)
 
 
 def test_a_reference_on_which_the_network_fails_is_left_out():
@@ -188,7 +192,7 @@ def test_a_reference_on_which_the_network_fails_is_left_out():
     model = trained(mlp(), at=["1", "3"], seed=4)
     x, y, ids = torch.randn(20, 6), torch.arange(20) % 3, torch.arange(20)
     x[18] = torch.nan
-    found = turnover.Influence(model, train=(x, y, ids)).out_of_sample(references=5).probs
+    found = turnover.Influence(model, estimator="tod", train=(x, y, ids)).out_of_sample(references=5).probs
     assert np.isnan(found[18]).all()
     expected, _ = twin_without_masks(model, x, ids.tolist(), [0, 4, 8, 12], classes=True)
     np.testing.assert_allclose(found[:18], _softmax(expected[:18]), atol=1e-5)
@@ -197,7 +201,7 @@ def test_a_reference_on_which_the_network_fails_is_left_out():
 def test_outputs_of_many_positions_are_refused():
     model = trained(nn.Sequential(nn.Embedding(9, 8), nn.ReLU(), nn.Linear(8, 9)), at=["1"])
     data = (torch.randint(9, (6, 5)), torch.randint(9, (6, 5)), torch.arange(6))
-    inf = turnover.Influence(model, train=data)
+    inf = turnover.Influence(model, estimator="tod", train=data)
     with pytest.raises(InfluenceError, match=r"references=3 needs one vector of outputs per row, .* \[5, 9\]"):
         inf.out_of_sample(references=3)
 
@@ -218,6 +222,8 @@ def test_rows_of_a_stream_are_counted():
     torch.manual_seed(0)
     x, y, ids = torch.randn(12, 6), torch.arange(12) % 3, torch.arange(12)
     model = trained(Named(), at=["net.1"])
-    streamed = turnover.Influence(model, train=Stream()).out_of_sample(references=4)
-    at_once = turnover.Influence(model, train={"x": x, "labels": y, "instance_id": ids}).out_of_sample(references=4)
+    streamed = turnover.Influence(model, estimator="tod", train=Stream()).out_of_sample(references=4)
+    at_once = turnover.Influence(model, estimator="tod", train={"x": x, "labels": y, "instance_id": ids}).out_of_sample(
+        references=4
+    )
     np.testing.assert_allclose(streamed.probs, at_once.probs, atol=1e-6)

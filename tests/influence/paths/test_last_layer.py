@@ -47,7 +47,7 @@ def _trained(replicas: int = 1) -> tuple[torch.nn.Module, torch.Tensor, torch.Te
 def test_one_query_alone_gets_the_scores_that_it_gets_among_many(replicas):
     net, x, y = _trained(replicas)
     queries = torch.randn(40, 6), torch.randint(3, (40,))
-    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    influence = turnover.Influence(net, estimator="tod", train=(x, y, torch.arange(60)))
     together = influence.pairwise(queries).values  # 80 columns: one matrix product
     for place in (0, 39):
         alone = influence.pairwise((queries[0][place : place + 1], queries[1][place : place + 1])).values
@@ -79,21 +79,21 @@ def test_the_words_of_two_models_are_not_mixed_up():
 
 def test_a_second_question_sees_weights_that_changed_since_the_first():
     net, x, y = _trained()
-    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    influence = turnover.Influence(net, estimator="tod", train=(x, y, torch.arange(60)))
     query = torch.randn(1, 6), torch.tensor([1])
     before = influence.pairwise(query).values
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.mul_(1.5)
     after = influence.pairwise(query).values
-    fresh = turnover.Influence(net, train=(x, y, torch.arange(60))).pairwise(query).values
+    fresh = turnover.Influence(net, estimator="tod", train=(x, y, torch.arange(60))).pairwise(query).values
     assert abs(after - before).max() > 1e-3
     assert (after == fresh).all()
 
 
 def test_a_second_question_may_have_queries_of_another_form():
     net, x, y = _trained()
-    influence = turnover.Influence(net, train=(x, y, torch.arange(60)))
+    influence = turnover.Influence(net, estimator="tod", train=(x, y, torch.arange(60)))
     of_class = influence.pairwise((torch.randn(1, 6), torch.tensor([1])))
     of_shares = influence.pairwise((torch.randn(1, 6), torch.tensor([[0.2, 0.3, 0.5]])))
     assert of_class.values.shape == of_shares.values.shape

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from turnover.errors import InfluenceError
 
-from ._features import FeatureBatch, FeatureStream, Outer, check_complete, one_position, stacked
-from .ridge import Ridge
+from ._features import FeatureBatch, FeatureStream, Outer, one_position, stacked
+from ._ridge_options import RidgeOptions
 
 _KERNEL_ROWS = 2048
 _MOST_KERNEL_ROWS = 8192
@@ -205,7 +205,7 @@ def _all_rows(stream: FeatureStream, projection: _Projection) -> np.ndarray:
     for places, outers in stream:
         features.index_add_(0, torch.from_numpy(places), projection(outers))
         np.add.at(seen, places, 1)
-    check_complete(seen, stream.ids)
+    stream.check_complete(seen)
     return features.numpy()
 
 
@@ -248,7 +248,7 @@ class Basis:
         return (torch.from_numpy(features) @ torch.from_numpy(self.turn[:, chosen]).float()).numpy()
 
 
-def find_basis(stream: FeatureStream, ridge: Ridge, memory: int) -> Basis:
+def find_basis(stream: FeatureStream, ridge: RidgeOptions, memory: int) -> Basis:
     """Return the basis of all training instances, in the form that fits their number."""
     kernel = ridge.form == "kernel" or (ridge.form == "auto" and stream.count <= _KERNEL_ROWS)
     if kernel and stream.count <= _MOST_KERNEL_ROWS:
@@ -278,7 +278,7 @@ def _plain_batches(stream: FeatureStream) -> list[FeatureBatch] | None:
         if not one_position(outers) or seen[places].max(initial=0) > 1:
             return None
         batches.append((places, outers))
-    check_complete(seen, stream.ids)
+    stream.check_complete(seen)
     return batches
 
 

@@ -9,7 +9,6 @@ as often as needed; none of them is kept.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from torch import Tensor, nn
 from turnover.batches import Batch, default_loss
 from turnover.errors import InfluenceError, TurnOverError
 from turnover.influence._data import TrainRows
-from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.paths import Chunk, Forward
 
-from .ridge import Ridge
+from ._ridge_options import RidgeOptions
 
 _OR_FEATURES = (
     "Or give features of your own, [rows, d]: denoise=turnover.influence.Ridge(features=lambda model, inputs, "
@@ -38,7 +36,7 @@ class Outer:
     error: Tensor  # [rows, positions, c]; the negative gradient of the loss
 
 
-def _layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
+def _layers_of(forward: Forward, ridge: RidgeOptions, batch: Batch) -> list[nn.Linear]:
     """Return the layers whose gradients are the features; none where a function of the user's makes them.
 
     Without named layers: the last Linear that ran on these training rows and matters to their loss.
@@ -65,7 +63,7 @@ def _layers_of(forward: Forward, ridge: Ridge, batch: Batch) -> list[nn.Linear]:
     return [reached[-1]]
 
 
-def _features_of(forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
+def _features_of(forward: Forward, ridge: RidgeOptions, batch: Batch, layers: Sequence[nn.Linear]) -> list[Outer]:
     """Return the features of some training rows in one model, layer by layer, on the CPU."""
     if ridge.features is not None:
         return [_given(forward, ridge.features, batch)]
@@ -97,7 +95,7 @@ def _given(forward: Forward, function: Callable[..., Any], batch: Batch) -> Oute
 
 
 def _run(
-    forward: Forward, ridge: Ridge, batch: Batch, layers: Sequence[nn.Linear]
+    forward: Forward, ridge: RidgeOptions, batch: Batch, layers: Sequence[nn.Linear]
 ) -> tuple[list[tuple[nn.Linear, Tensor, Tensor]], Sequence[Tensor | None]]:
     """Return every run of the layers (module, input, output) and the gradient of the loss at each output."""
     if batch.target is None or batch.ids is None:
@@ -161,7 +159,7 @@ FeatureBatch = tuple[np.ndarray, list[Outer]]
 class FeatureStream:
     """Reads the training data as often as it is asked to; nothing of it is kept."""
 
-    def __init__(self, forwards: Sequence[Forward], train: TrainRows, ridge: Ridge) -> None:
+    def __init__(self, forwards: Sequence[Forward], train: TrainRows, ridge: RidgeOptions) -> None:
         """Find the layers on the first batch."""
         self._forwards, self._train, self._ridge = forwards, train, ridge
         first = next(iter(train.batches()), None)
@@ -189,23 +187,13 @@ class FeatureStream:
         """Return the instances, in the order of the data."""
         return self._train.ids
 
-    @cached_property
-    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        order = np.argsort(self.ids.numpy(), kind="stable")
-        return self.ids.numpy()[order], order
-
-    @cached_property
-    def digest(self) -> str:
-        """Return a checksum of all rows: every denoised score depends on them."""
-        batches = self._train.batches()
-        return fingerprint_of([fingerprint_of([one.args, one.kwargs, one.target, one.ids]) for one in batches])
-
     def positions(self, ids: Tensor) -> np.ndarray:
         """Return the place of each instance among all; -1 for one that is not in the training data."""
-        known, order = self._sorted
-        wanted = ids.cpu().numpy()
-        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        return np.where(known[place] == wanted, order[place], -1)
+        return self._train.positions(ids)
+
+    def check_complete(self, rows_of: np.ndarray) -> None:
+        """Raise where the training data did not show some of its instances; `rows_of` counts the rows of each."""
+        self._train.check_complete(rows_of)
 
     def __iter__(self) -> Iterator[FeatureBatch]:
         """Yield the places of some rows and their features, for each model and layer."""
@@ -213,8 +201,7 @@ class FeatureStream:
             yield self._opened(batch)
 
     def _opened(self, batch: Batch) -> FeatureBatch:
-        if batch.ids is None:
-            raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
+        places = self._train.places(batch)
         outers = [
             outer
             for forward, layers in zip(self._forwards, self._layers, strict=True)
@@ -222,14 +209,8 @@ class FeatureStream:
         ]
         if not all(bool(outer.hidden.isfinite().all() & outer.error.isfinite().all()) for outer in outers):
             raise InfluenceError(
-                f"features of training rows among ids {int(batch.ids[0])} to {int(batch.ids[-1])} are not finite, so "
-                "nothing can be fitted on them. Look at these rows and at the model's outputs for them."
-            )
-        places = self.positions(batch.ids)
-        if places.min() < 0:
-            raise InfluenceError(
-                f"train showed instance {int(batch.ids[places.argmin()])} now, but not when it was read before: its "
-                "sampler draws other rows every time. Give train= the data set itself."
+                f"features of training rows among ids {int(self.ids[places[0]])} to {int(self.ids[places[-1]])} are "
+                "not finite, so nothing can be fitted on them. Look at these rows and at the model's outputs for them."
             )
         return places, outers
 
@@ -271,17 +252,6 @@ def _padded(outers: Sequence[Outer]) -> Outer:
 def one_position(outers: Sequence[Outer]) -> bool:
     """Tell whether every row is a single h ⊗ e, so that a kernel needs no products of them."""
     return all(outer.hidden.shape[1] == 1 for outer in outers)
-
-
-def check_complete(seen: np.ndarray, ids: Tensor) -> None:
-    """Raise where the training data did not show some of its instances."""
-    missing = np.flatnonzero(seen == 0)
-    if len(missing):
-        raise InfluenceError(
-            f"train gave no row for {len(missing)} of its {len(ids)} instances, {int(ids[missing[0]])} for one: a "
-            "loader with drop_last or a sampler skips rows, or it can be read only once. Give train= the data set "
-            "itself."
-        )
 
 
 def stacked(batches: Sequence[FeatureBatch], count: int) -> list[tuple[Tensor, Tensor]]:

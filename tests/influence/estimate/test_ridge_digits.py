@@ -37,11 +37,11 @@ def digits() -> tuple[nn.Module, DigitsData]:
     return model, data
 
 
-def asked(denoise: Ridge | None, count: int = 40) -> turnover.Scores:
+def asked(estimator: Ridge | str, count: int = 40) -> turnover.Scores:
     model, data = digits()
     train = turnover.with_instance_ids(TensorDataset(data.images, data.labels))
     queries = data.validation_images[:count], data.validation_labels[:count]
-    return turnover.Influence(model, train=train, denoise=denoise).pairwise(queries)
+    return turnover.Influence(model, train=train, estimator=estimator).pairwise(queries)
 
 
 def found_in_worst_tenth(scores: turnover.Scores) -> float:
@@ -51,7 +51,7 @@ def found_in_worst_tenth(scores: turnover.Scores) -> float:
 
 
 def test_denoised_means_find_far_more_changed_labels_than_raw_ones():
-    assert found_in_worst_tenth(asked(Ridge())) > found_in_worst_tenth(asked(None)) + 0.15
+    assert found_in_worst_tenth(asked(Ridge())) > found_in_worst_tenth(asked("tod")) + 0.15
 
 
 @pytest.mark.parametrize("weight", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
@@ -75,7 +75,7 @@ net = turnover.wrap(nn.Sequential(nn.Linear(8, 128), nn.ReLU(), nn.Linear(128, 1
 masking_of(net).learned.passes = 1
 data = turnover.with_instance_ids(TensorDataset(torch.randn(rows, 8), torch.arange(rows) % 10))
 queries = torch.randn(20, 8), torch.arange(20) % 10
-inf = turnover.Influence(net, train=data, denoise=Ridge(projection=512, gradients=1), memory=2**24)
+inf = turnover.Influence(net, train=data, estimator=Ridge(projection=512, gradients=1), memory=2**24)
 mean = inf.mean(queries)
 assert "510 projected features, primal form" in mean.path and mean.values.shape == (rows,), mean.path
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

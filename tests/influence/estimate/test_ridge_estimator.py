@@ -44,9 +44,9 @@ def kernel_of(members: list[nn.Module], view: str = "full") -> np.ndarray:
 @pytest.mark.parametrize("count", [1, 3])
 def test_scores_and_errors_are_those_of_the_slow_twin(how, count):
     members = models(count)
-    raw = turnover.Influence(members, train=DATA).pairwise(asked())
-    each = [turnover.Influence(one, train=DATA).pairwise(asked()).values for one in members]
-    found = turnover.Influence(members, train=DATA, denoise=Ridge(choose=how)).pairwise(asked())
+    raw = turnover.Influence(members, estimator="tod", train=DATA).pairwise(asked())
+    each = [turnover.Influence(one, estimator="tod", train=DATA).pairwise(asked()).values for one in members]
+    found = turnover.Influence(members, train=DATA, estimator=Ridge(choose=how)).pairwise(asked())
     kernel = kernel_of(members)
     for query in range(5):
         noise = float(raw.null[:, query].std(ddof=1))
@@ -63,9 +63,9 @@ def test_scores_and_errors_are_those_of_the_slow_twin(how, count):
 @pytest.mark.parametrize("count", [1, 3])
 def test_influence_functions_are_mixed_in_as_the_slow_twin_does(view, count):
     members, weight = models(count), 0.5
-    raw = turnover.Influence(members, train=DATA).pairwise(asked())
-    each = [turnover.Influence(one, train=DATA).pairwise(asked()).values for one in members]
-    found = turnover.Influence(members, train=DATA, denoise=Ridge(view=view, gradients=weight)).pairwise(asked())
+    raw = turnover.Influence(members, estimator="tod", train=DATA).pairwise(asked())
+    each = [turnover.Influence(one, estimator="tod", train=DATA).pairwise(asked()).values for one in members]
+    found = turnover.Influence(members, train=DATA, estimator=Ridge(view=view, gradients=weight)).pairwise(asked())
     (x, y), kernel = asked(), kernel_of(members, view)
     for query in range(3):
         noise = float(raw.null[:, query].std(ddof=1))
@@ -88,7 +88,7 @@ def test_influence_functions_are_mixed_in_as_the_slow_twin_does(view, count):
 def test_influence_functions_of_several_layers_are_the_same_in_both_forms():
     members = models(2, width=16)
     kernel, primal = (
-        turnover.Influence(members, train=DATA, denoise=denoise).pairwise(asked())
+        turnover.Influence(members, train=DATA, estimator=denoise).pairwise(asked())
         for denoise in (
             Ridge(form=form, gradients=1, layers=("2", "4"), projection=4096) for form in ("kernel", "primal")
         )
@@ -99,9 +99,9 @@ def test_influence_functions_of_several_layers_are_the_same_in_both_forms():
 
 
 def test_scaling_by_query_divides_everything_by_the_root_mean_square_of_the_fit():
-    fit = turnover.Influence(models(1), train=DATA, denoise="ridge").pairwise(asked()).values
-    plain = turnover.Influence(models(1), train=DATA, denoise=Ridge(gradients=1)).pairwise(asked())
-    scaled = turnover.Influence(models(1), train=DATA, denoise=Ridge(gradients=1, scale="query"))
+    fit = turnover.Influence(models(1), train=DATA, estimator="ridge").pairwise(asked()).values
+    plain = turnover.Influence(models(1), train=DATA, estimator=Ridge(gradients=1)).pairwise(asked())
+    scaled = turnover.Influence(models(1), train=DATA, estimator=Ridge(gradients=1, scale="query"))
     found, size = scaled.pairwise(asked()), np.sqrt(np.square(fit).mean(0))
     assert np.allclose(found.values, plain.values / size, rtol=1e-3, atol=1e-3)
     assert np.allclose(found.stderr, plain.stderr / size, rtol=1e-3, atol=1e-3)
@@ -116,7 +116,7 @@ def test_scaling_by_query_divides_everything_by_the_root_mean_square_of_the_fit(
 def test_the_primal_form_equals_the_kernel_form(count, weight):
     members = models(count)
     kernel, primal, again = (
-        turnover.Influence(members, train=DATA, denoise=Ridge(form=form, gradients=weight), memory=memory).pairwise(
+        turnover.Influence(members, train=DATA, estimator=Ridge(form=form, gradients=weight), memory=memory).pairwise(
             asked()
         )
         for form, memory in [("kernel", None), ("primal", None), ("primal", 26_000)]
@@ -134,7 +134,7 @@ def test_the_primal_form_equals_the_kernel_form(count, weight):
 @pytest.mark.parametrize("denoise", [Ridge(), Ridge(gradients=1, scale="query")], ids=["fit", "gradients"])
 def test_all_answers_agree(tmp_path, denoise):
     pytest.importorskip("zarr", reason="needs the extra store")
-    inf = turnover.Influence(models(1), train=DATA, denoise=denoise)
+    inf = turnover.Influence(models(1), train=DATA, estimator=denoise)
     pairs, mean, top = inf.pairwise(asked()), inf.mean(asked()), inf.top(asked(), k=3)
     assert np.allclose(pairs.values.mean(1), mean.values, atol=1e-6)
     assert np.allclose(pairs.null.mean(1), mean.null, atol=1e-6)
@@ -154,9 +154,9 @@ def test_all_answers_agree(tmp_path, denoise):
 
 
 def test_blocks_of_queries_change_nothing(monkeypatch):
-    inf = turnover.Influence(models(1), train=DATA, denoise="ridge")
+    inf = turnover.Influence(models(1), train=DATA, estimator="ridge")
     whole, mean = inf.pairwise(asked()), inf.mean(asked())
-    monkeypatch.setattr("turnover.influence._question.QUERIES_PER_BLOCK", 2)
+    monkeypatch.setattr("turnover.influence.estimate.ridge.Denoising.queries_per_block", 2)
     monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 16)
     parts, mean_of_parts = inf.pairwise(asked()), inf.mean(asked())
     assert np.allclose(whole.values, parts.values, atol=1e-6)
@@ -168,8 +168,8 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
 
 def test_the_error_of_a_mean_is_that_of_the_smoothed_noise():
     (one,) = models(1)
-    raw = turnover.Influence(one, train=DATA).pairwise(asked())
-    found = turnover.Influence(one, train=DATA, denoise=Ridge(choose="gcv")).mean(asked())
+    raw = turnover.Influence(one, estimator="tod", train=DATA).pairwise(asked())
+    found = turnover.Influence(one, train=DATA, estimator=Ridge(choose="gcv")).mean(asked())
     smoothers = [twin_smoother(kernel_of([one]), raw.values[:, q].astype(float), "gcv", 0.0) for q in range(5)]
     rng = np.random.default_rng(0)
     noise = raw.null[rng.integers(len(raw.null), size=(2000, ROWS))]  # [draws, rows, queries]
@@ -184,8 +184,8 @@ def test_rows_that_were_never_trained_are_within_the_null(how, weight):
     x, y = torch.randn(400, 6, generator=drawn), torch.randint(3, (400,), generator=drawn)
     ids = torch.arange(FIRST_RESERVED_ID + 5000, FIRST_RESERVED_ID + 5400)
     denoise = Ridge(choose=how, gradients=weight)
-    found = turnover.Influence(models(2), train=(x, y, ids), denoise=denoise).pairwise(asked(40))
-    raw = turnover.Influence(models(2), train=(x, y, ids)).pairwise(asked(40))
+    found = turnover.Influence(models(2), train=(x, y, ids), estimator=denoise).pairwise(asked(40))
+    raw = turnover.Influence(models(2), estimator="tod", train=(x, y, ids)).pairwise(asked(40))
     assert found.values.std() < 0.3 * raw.values.std()
     assert 0.4 < found.values.std() / found.null.std() < 1.15
     assert abs(found.values.mean()) < 0.5 * found.null.std()
@@ -193,13 +193,13 @@ def test_rows_that_were_never_trained_are_within_the_null(how, weight):
 
 @pytest.mark.filterwarnings("ignore:the self-influence of these")
 def test_self_influence_is_never_denoised():
-    inf = turnover.Influence(models(1), train=DATA, denoise="ridge")
-    plain = turnover.Influence(models(1), train=DATA)
+    inf = turnover.Influence(models(1), train=DATA, estimator="ridge")
+    plain = turnover.Influence(models(1), estimator="tod", train=DATA)
     assert inf.self_influence().equals(plain.self_influence())
 
 
 def test_scores_say_how_they_were_denoised():
-    scores = turnover.Influence(models(1), train=DATA, denoise="ridge").pairwise(asked())
+    scores = turnover.Influence(models(1), train=DATA, estimator="ridge").pairwise(asked())
     assert "ridge on 96 features, kernel form" in scores.path
     assert "degrees of freedom" in scores.path
     assert scores.provenance["options"]["denoise"]["choose"] == Ridge().choose
@@ -207,21 +207,21 @@ def test_scores_say_how_they_were_denoised():
 
 def test_too_many_rows_for_the_kernel_form_switch_and_say_so(monkeypatch):
     monkeypatch.setattr("turnover.influence.estimate._basis._MOST_KERNEL_ROWS", 50)
-    monkeypatch.setattr("turnover.influence.estimate.ridge.FEATURES", 60)
-    scores = turnover.Influence(models(1), train=DATA, denoise=Ridge(form="kernel")).pairwise(asked())
+    monkeypatch.setattr("turnover.influence.estimate._ridge_options.FEATURES", 60)
+    scores = turnover.Influence(models(1), train=DATA, estimator=Ridge(form="kernel")).pairwise(asked())
     assert "70 rows are too many for the kernel form" in scores.path
     assert "primal form" in scores.path
 
 
 def test_new_weights_are_fitted_anew():
     (one,) = models(1)
-    inf = turnover.Influence(one, train=DATA, denoise="ridge")
+    inf = turnover.Influence(one, train=DATA, estimator="ridge")
     before = inf.pairwise(asked())
     with torch.no_grad():
         one[4].weight.mul_(2.0)
     after = inf.pairwise(asked())
     assert np.allclose(
-        after.values, turnover.Influence(one, train=DATA, denoise="ridge").pairwise(asked()).values, atol=1e-6
+        after.values, turnover.Influence(one, train=DATA, estimator="ridge").pairwise(asked()).values, atol=1e-6
     )
     assert not np.allclose(after.values, before.values, atol=1e-2)
 
@@ -244,10 +244,10 @@ def test_a_pair_that_failed_stays_failed_and_the_others_are_fitted():
         return torch.where(found > limits[targets], torch.nan, -found)
 
     with pytest.warns(turnover.errors.TurnOverWarning, match="not finite"):
-        raw = turnover.Influence(one, train=DATA, measure=measure).pairwise((x, y))
+        raw = turnover.Influence(one, estimator="tod", train=DATA, measure=measure).pairwise((x, y))
     failed = ~np.isfinite(raw.values)
     assert failed.sum(0).tolist() == [20, 2, 0]
-    inf = turnover.Influence(one, train=DATA, measure=measure, denoise="ridge")
+    inf = turnover.Influence(one, train=DATA, measure=measure, estimator="ridge")
     with pytest.warns(turnover.errors.TurnOverWarning, match="not finite"):
         found = inf.pairwise((x, y))
     assert np.isnan(found.values[:, 0]).all()
@@ -259,40 +259,40 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
     pytest.importorskip("zarr", reason="needs the extra store")
     (one,) = models(1)
     folder = tmp_path / "scores"
-    turnover.Influence(one, train=DATA, denoise="ridge").pairwise(asked(), out=folder)
-    for other in (None, Ridge(choose="gcv"), Ridge(view="flip"), Ridge(gradients=1), Ridge(scale="query")):
+    turnover.Influence(one, train=DATA, estimator="ridge").pairwise(asked(), out=folder)
+    for other in ("tod", Ridge(choose="gcv"), Ridge(view="flip"), Ridge(gradients=1), Ridge(scale="query")):
         with pytest.raises(turnover.errors.StoreMismatchError, match="options"):
-            turnover.Influence(one, train=DATA, denoise=other).pairwise(asked(), out=folder)
+            turnover.Influence(one, train=DATA, estimator=other).pairwise(asked(), out=folder)
     relabeled = turnover.with_instance_ids(TensorDataset(X, (Y + 1) % 3))
     with pytest.raises(turnover.errors.StoreMismatchError, match="train"):
-        turnover.Influence(one, train=relabeled, denoise="ridge").pairwise(asked(), out=folder)
+        turnover.Influence(one, train=relabeled, estimator="ridge").pairwise(asked(), out=folder)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"denoise": "lasso"}, "denoise='lasso' is unknown"),
-        ({"denoise": "ridge", "train": None}, "there is no train"),
-        ({"denoise": "ridge", "train": (X, torch.arange(ROWS))}, "labels"),
-        ({"denoise": lambda: Ridge(view="half")}, "view='half'"),
-        ({"denoise": lambda: Ridge(choose="aic")}, "choose='aic'"),
-        ({"denoise": lambda: Ridge(form="dual")}, "form='dual'"),
-        ({"denoise": lambda: Ridge(projection=0)}, "integer >= 1, got 0"),
-        ({"denoise": lambda: Ridge(seed=-1)}, "integer >= 0, got -1"),
-        ({"denoise": lambda: Ridge(gradients=-1)}, "number >= 0, got -1"),
-        ({"denoise": lambda: Ridge(gradients="all")}, "number >= 0, got 'all'"),
-        ({"denoise": lambda: Ridge(scale="loss")}, "scale='loss'"),
-        ({"denoise": lambda: Ridge(features=3)}, "must be a function, got 3"),
-        ({"denoise": lambda: Ridge(features=max, layers=("4",))}, "Leave one out"),
-        ({"denoise": Ridge(layers=("9",))}, "must be Linear layers of this model, got '9'"),
-        ({"denoise": Ridge(features=lambda model, inputs, targets: inputs[0])}, r"Return a tensor \[rows, d\]"),
-        ({"denoise": "ridge", "loss": lambda o, t: o.detach()[:, 0]}, "gradient"),
+        ({"estimator": "lasso"}, "estimator='lasso' is unknown"),
+        ({"estimator": "ridge", "train": None}, "there is no train"),
+        ({"estimator": "ridge", "train": (X, torch.arange(ROWS))}, "labels"),
+        ({"estimator": lambda: Ridge(view="half")}, "view='half'"),
+        ({"estimator": lambda: Ridge(choose="aic")}, "choose='aic'"),
+        ({"estimator": lambda: Ridge(form="dual")}, "form='dual'"),
+        ({"estimator": lambda: Ridge(projection=0)}, "integer >= 1, got 0"),
+        ({"estimator": lambda: Ridge(seed=-1)}, "integer >= 0, got -1"),
+        ({"estimator": lambda: Ridge(gradients=-1)}, "number >= 0, got -1"),
+        ({"estimator": lambda: Ridge(gradients="all")}, "number >= 0, got 'all'"),
+        ({"estimator": lambda: Ridge(scale="loss")}, "scale='loss'"),
+        ({"estimator": lambda: Ridge(features=3)}, "must be a function, got 3"),
+        ({"estimator": lambda: Ridge(features=max, layers=("4",))}, "Leave one out"),
+        ({"estimator": Ridge(layers=("9",))}, "must be Linear layers of this model, got '9'"),
+        ({"estimator": Ridge(features=lambda model, inputs, targets: inputs[0])}, r"Return a tensor \[rows, d\]"),
+        ({"estimator": "ridge", "loss": lambda o, t: o.detach()[:, 0]}, "gradient"),
     ],
 )
 def test_what_cannot_be_denoised_is_said(options, said):
-    def ask(denoise, train=DATA, **given):
-        how = denoise if isinstance(denoise, str | Ridge) else denoise()
-        turnover.Influence(models(1), train=train, denoise=how, **given).pairwise(asked())
+    def ask(estimator, train=DATA, **given):
+        how = estimator if isinstance(estimator, str | Ridge) else estimator()
+        turnover.Influence(models(1), train=train, estimator=how, **given).pairwise(asked())
 
     with pytest.raises(turnover.errors.InfluenceError, match=said):
         ask(**options)
@@ -300,4 +300,4 @@ def test_what_cannot_be_denoised_is_said(options, said):
 
 def test_ids_that_are_not_in_train_are_refused():
     with pytest.raises(turnover.errors.InfluenceError, match="not in train"):
-        turnover.Influence(models(1), train=DATA, denoise="ridge").pairwise(asked(), ids=[3, 99])
+        turnover.Influence(models(1), train=DATA, estimator="ridge").pairwise(asked(), ids=[3, 99])

@@ -1,0 +1,104 @@
+"""The temperature of a network's outputs, found on its training rows, and what is differentiated at that temperature.
+
+A network that was trained with masks is overconfident in full view, and one that was trained for long is so on its
+training rows: their residuals vanish, and with them their gradients. At the temperature at which the training rows are
+predicted best, and somewhat above it, residuals say again what the network knows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from turnover.batches import IGNORED, default_loss
+from turnover.errors import InfluenceError
+from turnover.influence.measures import Measure
+
+_WARMER = 1.25
+_LOWEST, _HIGHEST, _STEPS = 1 / 16, 16.0, 33
+TEMPERATURES = torch.from_numpy(np.geomspace(_LOWEST, _HIGHEST, _STEPS)).float()
+
+
+def is_classification(outputs: Tensor, targets: Any) -> bool:
+    """Tell whether outputs are class scores: integer targets, one for every list of classes."""
+    return isinstance(targets, Tensor) and not targets.is_floating_point() and outputs.dim() == targets.dim() + 1
+
+
+def losses_by_temperature(outputs: Tensor, targets: Any) -> Tensor | None:
+    """Return the summed cross-entropy of rows [2, temperatures]: with their labels, and with all classes alike.
+
+    A third number of each is how many rows counted. None: outputs are not classes.
+    """
+    if not is_classification(outputs, targets):
+        return None
+    scores, labels = outputs.flatten(0, -2), targets.flatten().long()
+    scores, labels = scores[labels != IGNORED], labels[labels != IGNORED]
+    sums = []
+    for value in TEMPERATURES:
+        logs = functional.log_softmax(scores / float(value), -1)
+        sums.append(torch.stack([-logs.gather(1, labels[:, None]).sum(), -logs.mean(1).sum()]))
+    return torch.cat([torch.stack(sums, 1), torch.full((2, 1), float(len(labels)), device=outputs.device)], 1).cpu()
+
+
+def best_temperature(sums: Tensor, classes: int) -> float | None:
+    """Return the temperature with the lowest loss, between those that were tried; None: it lies at their end.
+
+    Labels are smoothed as by Platt (1999), as if every class had one row more: otherwise a network that predicts every
+    training row correctly would be the better the colder it is.
+    """
+    rows = float(sums[0, -1])
+    smoothing = 1 / (rows / classes + 2)
+    losses = (1 - smoothing) * sums[0, :-1] + smoothing * sums[1, :-1]
+    place = int(losses.argmin())
+    if place in (0, len(losses) - 1) or not bool(losses.isfinite().all()):
+        return None
+    before, here, after = (float(losses[place + step]) for step in (-1, 0, 1))
+    bend = before - 2 * here + after
+    step = float((TEMPERATURES[1] / TEMPERATURES[0]).log())
+    shift = 0.5 * (before - after) / bend if bend > 0 else 0.0
+    return float(TEMPERATURES[place]) * float(np.exp(shift * step)) * _WARMER
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """What is differentiated: the loss of training rows, the same at drawn labels, and the measure of queries."""
+
+    measure: Measure
+    temperature: float = 1.0
+
+    def rows(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Return the training loss of every row."""
+        try:
+            losses = (self.measure.loss or default_loss(targets))(self._cooled(outputs, targets), targets)
+        except Exception as error:
+            raise InfluenceError(
+                f"curvature needs the loss of training rows, and it failed there ({error}). Give train= rows with "
+                "labels, and loss=lambda outputs, targets: ..., which returns one value per row."
+            ) from error
+        return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+
+    def drawn(self, outputs: Tensor, targets: Any, generator: torch.Generator) -> Tensor:
+        """Return the training loss of every row at a label drawn from the network's own prediction.
+
+        That makes the curvature the Fisher matrix. Where the form of targets is not known, it is that of the given
+        ones (the empirical Fisher matrix).
+        """
+        if is_classification(outputs, targets):
+            probs = self._cooled(outputs.detach(), targets).softmax(-1).flatten(0, -2)
+            labels = torch.multinomial(probs.cpu(), 1, generator=generator)[:, 0].to(targets.device)
+            labels = labels.view(targets.shape).to(targets.dtype)
+            return self.rows(outputs, torch.where(targets == IGNORED, targets, labels))
+        if isinstance(targets, Tensor) and targets.is_floating_point() and targets.numel() == outputs.numel():
+            noise = torch.randn(targets.shape, generator=generator).to(targets)
+            return self.rows(outputs, outputs.detach().reshape(targets.shape).to(targets) + noise)
+        return self.rows(outputs, targets)
+
+    def queries(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Return the measure of every query, lower meaning better."""
+        return -self.measure.values(self._cooled(outputs, targets), targets)
+
+    def _cooled(self, outputs: Tensor, targets: Any) -> Tensor:
+        return outputs / self.temperature if is_classification(outputs, targets) else outputs

@@ -1,0 +1,249 @@
+"""The gradient of rows at every layer of a network: the layer's inputs, and the gradient of a loss at its outputs.
+
+The gradient of a row with respect to a weight is the sum over positions of gradient ⊗ input: one position for a Linear
+layer behind a pooling, the tokens of a text, the patches that a convolution sees. Nothing here is larger than a
+batch. A network is what a member is in full view; masks take no part.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.conv import _ConvNd
+
+from turnover.batches import Batch
+from turnover.errors import InfluenceError
+from turnover.influence.paths import Forward
+
+_COUNTED_ROWS = 8
+_PLANE = 2
+_NOT_FINITE = "{} are not finite on some rows. Look for NaN in the data; estimator='tod' scores all other rows."
+Objective = Callable[[Tensor, Any], Tensor]
+"""Maps the outputs and targets of rows to one value per row, which is differentiated."""
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """What one layer saw of some rows; a convolution has groups, every other layer one."""
+
+    inputs: Tensor  # [groups, rows, positions, inputs + 1 for the bias]; of an embedding the tokens [rows, positions]
+    gradient: Tensor  # [groups, rows, positions, outputs]
+
+    @property
+    def positions(self) -> int:
+        """Return how many positions every row has."""
+        return self.gradient.shape[2]
+
+    def part(self, start: int, stop: int) -> "LayerRun":
+        """Return the same of some rows."""
+        tokens = self.inputs.dim() == _PLANE
+        return LayerRun(self.inputs[start:stop] if tokens else self.inputs[:, start:stop], self.gradient[:, start:stop])
+
+
+class Network:
+    """One member as an ordinary network, with the layers whose gradients are known."""
+
+    def __init__(self, forward: Forward, example: Batch) -> None:
+        """Find the layers that run on an example and have trained parameters; `example` has a few rows."""
+        self.forward = forward
+        self._model = forward.member.model
+        named = [(name, value) for name, value in self._model.named_parameters() if value.is_floating_point()]
+        # A model that was frozen after its training has learned all the same.
+        trained = {name: value for name, value in named if value.requires_grad} or dict(named)
+        owned = {id(value) for value in trained.values()}
+        self.layers: dict[str, nn.Module] = {
+            name: module
+            for name, module in self._model.named_modules()
+            if _is_covered(module) and any(id(value) in owned for value in module.parameters(recurse=False))
+        }
+        if not self.layers:
+            raise InfluenceError(
+                "curvature needs layers with trained weights (Linear, Conv1d, Conv2d, Embedding), and this model has "
+                "none. Give estimator='tod', which needs masks alone."
+            )
+        runs = self._run(example, lambda outputs, _: outputs.flatten(1).square().sum(1))[1]
+        self.layers = {name: self.layers[name] for name in runs}
+        inside = {id(value) for module in self.layers.values() for value in module.parameters(recurse=False)}
+        self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
+
+    @torch.no_grad()
+    def outputs(self, batch: Batch) -> Tensor:
+        """Return the outputs of rows, in full view."""
+        return self.forward.run(batch.args, batch.kwargs, batch.rows).float()
+
+    def gradients(self, batch: Batch, objective: Objective) -> dict[str, LayerRun]:
+        """Return what every layer saw of some rows, by its path, for the sum of an objective over them."""
+        runs = self._run(batch, objective)[1]
+        for name, run in runs.items():
+            if not bool(run.gradient.isfinite().all() & run.inputs.isfinite().all()):
+                raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}"))
+        return runs
+
+    def covered_share(self, batch: Batch, objective: Objective) -> tuple[float, dict[str, float]]:
+        """Return the share of the squared gradient that the layers have, and that of every other parameter.
+
+        By the gradients of a few rows, each alone.
+        """
+        if not self.uncovered:
+            return 1.0, {}
+        other = dict.fromkeys(self.uncovered, 0.0)
+        inside = 0.0
+        required = {name: value.requires_grad for name, value in self.uncovered.items()}
+        for value in self.uncovered.values():
+            value.requires_grad_(True)
+        try:
+            for row in range(min(batch.rows, _COUNTED_ROWS)):
+                total, runs = self._run(batch.row(row), objective, retain=True)
+                inside += sum(float(_squared_gradient(run)) for run in runs.values())
+                gradients = torch.autograd.grad(total, list(self.uncovered.values()), allow_unused=True)
+                for name, gradient in zip(self.uncovered, gradients, strict=True):
+                    other[name] += 0.0 if gradient is None else float(gradient.float().square().sum())
+        finally:
+            for name, value in self.uncovered.items():
+                value.requires_grad_(required[name])
+        whole = inside + sum(other.values())
+        if whole == 0:
+            return 1.0, {}
+        return inside / whole, {name: value / whole for name, value in other.items() if value > 0}
+
+    def _run(self, batch: Batch, objective: Objective, *, retain: bool = False) -> tuple[Tensor, dict[str, LayerRun]]:
+        noted: list[tuple[str, Tensor, Tensor]] = []
+        with torch.enable_grad(), _noting(self.layers, noted):
+            outputs = self.forward.run(batch.args, batch.kwargs, batch.rows)
+            if not noted:
+                raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
+            if not bool(outputs.isfinite().all()):
+                raise InfluenceError(_NOT_FINITE.format("the model's outputs"))
+            total = _checked(objective, outputs.float(), batch).sum()
+            gradients = torch.autograd.grad(
+                total, [output for *_, output in noted], allow_unused=True, retain_graph=retain
+            )
+        parts: dict[str, list[LayerRun]] = {}
+        for (name, inputs, _), gradient in zip(noted, gradients, strict=True):
+            if gradient is not None:
+                parts.setdefault(name, []).append(_opened(self.layers[name], name, inputs, gradient, batch.rows))
+        runs = {name: _joined(parts[name]) for name in self.layers if name in parts}
+        if not runs:
+            raise InfluenceError(
+                "the loss does not depend on the outputs of any layer. Give a loss made of torch operations on the "
+                "outputs: loss=lambda outputs, targets: ..."
+            )
+        return total, runs
+
+
+def _checked(objective: Objective, outputs: Tensor, batch: Batch) -> Tensor:
+    values = objective(outputs, batch.target)
+    if not isinstance(values, Tensor) or not values.requires_grad:
+        raise InfluenceError(
+            "the loss has no gradient with respect to the outputs, which curvature needs. Give a loss made of torch "
+            "operations, loss=lambda outputs, targets: ..., without .detach() or .item()."
+        )
+    return values
+
+
+@contextmanager
+def _noting(layers: dict[str, nn.Module], noted: list[tuple[str, Tensor, Tensor]]) -> Iterator[None]:
+    """Note the input and output of every run of the layers."""
+
+    def noting(name: str) -> Callable[..., Tensor]:
+        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
+            if not output.requires_grad:
+                output = output.detach().requires_grad_(True)
+            inputs = args[0] if args else next(iter(kwargs.values()))
+            noted.append((name, inputs.detach(), output))
+            return output.clone()  # a ReLU in place behind it must not change what is noted
+
+        return note
+
+    hooks = [module.register_forward_hook(noting(name), with_kwargs=True) for name, module in layers.items()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+# Kinds of layers
+
+
+def _is_transposed_linear(module: nn.Module) -> bool:
+    """Tell whether a module is the Conv1D of GPT-2, a Linear layer whose weight is transposed."""
+    return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
+
+
+def _is_covered(module: nn.Module) -> bool:
+    if isinstance(module, _ConvNd):
+        weight = module.weight
+        return not module.transposed and module.padding_mode == "zeros" and weight.dim() in (3, 4)
+    return isinstance(module, nn.Linear | nn.Embedding) or _is_transposed_linear(module)
+
+
+def _opened(module: nn.Module, name: str, inputs: Tensor, gradient: Tensor, rows: int) -> LayerRun:
+    """Return inputs and gradient of one run by groups, rows and positions."""
+    if isinstance(module, _ConvNd):
+        return _opened_convolution(module, inputs.float(), gradient.float())
+    gradient = _by_rows(gradient.float(), rows, name)[None]
+    if isinstance(module, nn.Embedding):
+        if module.padding_idx is not None:
+            gradient = gradient * (inputs.reshape(1, rows, -1, 1) != module.padding_idx)
+        return LayerRun(inputs.reshape(rows, -1), gradient)
+    by_rows = _by_rows(inputs.float(), rows, name)
+    return LayerRun(_with_one(by_rows, getattr(module, "bias", None))[None], gradient)
+
+
+def _by_rows(values: Tensor, rows: int, name: str) -> Tensor:
+    """Return values [rows, positions, width]: rows come first, or all positions of a row after the other."""
+    if values.dim() == 1 or values.shape[0] % rows:
+        if values.dim() > _PLANE and values.shape[1] == rows:  # below a module with batch_first=False
+            return values.transpose(0, 1).reshape(rows, -1, values.shape[-1])
+        raise InfluenceError(
+            f"the layer {name!r} has values of shape {list(values.shape)} for {rows} rows, so it is not known which "
+            "part belongs to which row. Give estimator='tod', or freeze the layer (requires_grad_(False)) if it was "
+            "not trained."
+        )
+    return values.reshape(rows, -1, values.shape[-1])
+
+
+def _opened_convolution(module: _ConvNd, inputs: Tensor, gradient: Tensor) -> LayerRun:
+    kernel, stride, dilation = (tuple(value) for value in (module.kernel_size, module.stride, module.dilation))
+    # As `_reversed_padding_repeated_twice`: "same" and numbers alike, and the sides of "same" may differ.
+    inputs = functional.pad(inputs, module._reversed_padding_repeated_twice)
+    if len(kernel) == 1:
+        inputs, kernel, stride, dilation = inputs[:, :, None], (1, *kernel), (1, *stride), (1, *dilation)
+    patches = functional.unfold(
+        inputs, kernel, dilation=dilation, stride=stride
+    )  # [rows, channels * kernel, positions]
+    groups = module.groups
+    by_group = patches.unflatten(1, (groups, -1)).permute(1, 0, 3, 2)
+    gradient = gradient.flatten(2).unflatten(1, (groups, -1)).permute(1, 0, 3, 2)
+    return LayerRun(_with_one(by_group, module.bias), gradient)
+
+
+def _with_one(inputs: Tensor, bias: Any) -> Tensor:
+    if bias is None:
+        return inputs
+    return torch.cat([inputs, inputs.new_ones(*inputs.shape[:-1], 1)], -1)
+
+
+def _joined(runs: Sequence[LayerRun]) -> LayerRun:
+    """Return the runs of a layer that ran more than once as one, with the positions of all."""
+    if len(runs) == 1:
+        return runs[0]
+    tokens = runs[0].inputs.dim() == _PLANE
+    return LayerRun(
+        torch.cat([run.inputs for run in runs], 1 if tokens else 2), torch.cat([run.gradient for run in runs], 2)
+    )
+
+
+def _squared_gradient(run: LayerRun) -> Tensor:
+    """Return the sum of squares of the rows' gradients with respect to the layer's parameters."""
+    if run.inputs.dim() == _PLANE:
+        same = run.inputs[:, :, None] == run.inputs[:, None, :]
+        products = run.gradient[0] @ run.gradient[0].transpose(1, 2)
+        return (products * same).sum()
+    inputs, gradient = run.inputs, run.gradient
+    return ((inputs @ inputs.transpose(-1, -2)) * (gradient @ gradient.transpose(-1, -2))).sum()

@@ -1,0 +1,135 @@
+"""What an estimator is, and the original one: scores as the paper defines them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from turnover.batches import Batch
+from turnover.influence.blocks import RawBlock, ScoreBlock
+from turnover.influence.execution import Executor
+from turnover.influence.paths import Forward
+
+QUERIES_PER_BLOCK = 128
+"""How many queries are scored together; a part of the format of score folders."""
+
+
+class Estimate(Protocol):
+    """An estimator at work on one question."""
+
+    keeps_null: bool  # whether there is a null distribution
+    has_errors: bool  # whether every score has a standard error of its own, whatever the number of members
+
+    @property
+    def standardized(self) -> bool:
+        """Return whether each query's scores are divided by what is usual for it."""
+        ...
+
+    @property
+    def pairs_first(self) -> int:
+        """Return how many pairs of each query are computed before its first score."""
+        ...
+
+    @property
+    def queries_per_block(self) -> int:
+        """Return how many queries are scored together."""
+        ...
+
+    @property
+    def result(self) -> str:
+        """Return what scores say of how they were made; "" for raw scores."""
+        ...
+
+    def block(
+        self,
+        start: int,
+        raw: Callable[[], RawBlock],
+        queries: Sequence[Batch],
+        executor: Executor,
+        add: Callable[[int], None],
+    ) -> ScoreBlock:
+        """Return the block of queries that begins at a place; `add` counts the pairs that it needs first."""
+        ...
+
+    def mean_block(self, queries: Sequence[Batch]) -> ScoreBlock | None:
+        """Return a block with one column, the mean over all queries, where that is faster than each; else None."""
+        ...
+
+    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
+        """Return the standard error [ids] of means over queries, from the `mean_noise` of its blocks."""
+        ...
+
+
+class Fit(Protocol):
+    """What all questions to an estimator share."""
+
+    def question(self, nulls: int) -> Estimate:
+        """Return the estimator for one question, with so many null scores per query where there is a null."""
+        ...
+
+
+class Estimator(Protocol):
+    """The options of an estimator."""
+
+    needs_train: bool
+    needs_masks: bool
+
+    @property
+    def name(self) -> str:
+        """Return what `Scores.method` says."""
+        ...
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what identifies the estimator among the options of scores, as JSON data."""
+        ...
+
+    def fit(self, forwards: Sequence[Forward], train: Any, memory: int) -> Fit:
+        """Return what all questions share; `train` are `TrainRows`, None only where they are not needed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Original:
+    """The original estimator: loss in the flipped view minus loss in the kept one, query by query."""
+
+    needs_train = False
+    needs_masks = True
+    standardized = False
+    keeps_null = True
+    has_errors = False
+    pairs_first = 0
+    queries_per_block = QUERIES_PER_BLOCK
+    result = ""
+    name = "tod"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return nothing: scores without a word about it are made by it."""
+        return {}
+
+    def fit(self, forwards: Sequence[Forward], train: Any, memory: int) -> "Original":
+        """Return itself: there is nothing to fit."""
+        return self
+
+    def question(self, nulls: int) -> "Original":
+        """Return itself."""
+        return self
+
+    def block(
+        self,
+        start: int,
+        raw: Callable[[], RawBlock],
+        queries: Sequence[Batch],
+        executor: Executor,
+        add: Callable[[int], None],
+    ) -> RawBlock:
+        """Return raw scores."""
+        return raw()
+
+    def mean_block(self, queries: Sequence[Batch]) -> None:
+        """Return None: every query is scored."""
+
+    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
+        """Raise: raw blocks have no `mean_noise`."""
+        raise NotImplementedError

@@ -1,0 +1,330 @@
+"""Curvature against loops over parameters and exact curvature where theory has it; coverage, streaming, bad input."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import turnover
+from tests.influence.models import Encoder, mlp
+from tests.reference import curvature_twin
+from turnover.errors import CurvatureWarning, InfluenceError, TurnOverError
+from turnover.influence import Curvature
+
+ROWS, QUERIES = 40, 5
+
+
+class Tokens(nn.Module):
+    """Embedding, a Linear layer over positions, one target per token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.hidden, self.head = nn.Embedding(11, 6), nn.Linear(6, 9), nn.Linear(9, 4)
+
+    def forward(self, tokens):
+        return self.head(self.hidden(self.embed(tokens)).tanh())
+
+
+def convolutions() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(6, 8, 3, stride=2, groups=2, bias=False),
+        nn.ReLU(inplace=True),
+        nn.Flatten(),
+        nn.Linear(32, 3),
+    )
+
+
+def series() -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(4, 6, 3, padding=1, stride=2), nn.GELU(), nn.Flatten(), nn.Linear(24, 3))
+
+
+def _data(kind: str, rows: int, seed: int):
+    random = torch.Generator().manual_seed(seed)
+    if kind == "tokens":
+        tokens = torch.randint(11, (rows, 5), generator=random)
+        targets = (tokens + (torch.rand(tokens.shape, generator=random) < 0.3)) % 4
+        targets[::3, 3:] = -100
+        return tokens, targets
+    shapes = {"mlp": (6,), "convolutions": (3, 6, 6), "series": (4, 8), "linear": (6,)}
+    x = torch.randn(rows, *shapes[kind], generator=random)
+    if kind == "linear":
+        return x, x[:, 0] + torch.randn(rows, generator=random)
+    noise = torch.randn(rows, 3, generator=random)
+    return x, (x.flatten(1)[:, :3] + 0.5 * noise).argmax(1)
+
+
+BUILDERS = {
+    "mlp": mlp,
+    "convolutions": convolutions,
+    "series": series,
+    "tokens": Tokens,
+    "linear": lambda: nn.Linear(6, 1),
+}
+
+
+def built(kind: str, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    model = BUILDERS[kind]()
+    rows, optimizer = _data(kind, ROWS, 1), torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(20):  # enough for the temperature to lie within its range
+        outputs = model(rows[0])
+        if kind == "linear":
+            loss = (outputs[:, 0] - rows[1]).square().mean()
+        else:
+            loss = nn.functional.cross_entropy(outputs.flatten(0, -2), rows[1].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_scores_equal_those_of_loops_over_parameters(kind):
+    model, rows, queries = built(kind), _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
+    estimator = Curvature(temperature=1.5, damping=0.7)
+    scores = turnover.Influence(model, train=rows, estimator=estimator).pairwise(queries)
+    expected = curvature_twin.scores(model, rows, queries, temperature=1.5, damping=0.7)
+    scale = float(expected.abs().max())
+    np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * scale)
+
+
+def test_one_linear_layer_has_the_exact_curvature_of_least_squares():
+    model, (x, y), (qx, qy) = built("linear"), _data("linear", ROWS, 1), _data("linear", QUERIES, 2)
+    scores = turnover.Influence(model, train=(x, y), estimator=Curvature(damping=2.0)).pairwise((qx, qy)).values
+    with torch.no_grad():
+        inputs, query_inputs = (torch.cat([v, torch.ones(len(v), 1)], 1).double() for v in (x, qx))
+        residuals, query_residuals = ((model(v)[:, 0] - t).double() for v, t in ((x, y), (qx, qy)))
+    hessian = inputs.T @ inputs / len(inputs)
+    inverse = torch.linalg.inv(hessian + 2.0 * hessian.trace() / len(hessian) * torch.eye(len(hessian)).double())
+    exact = (residuals[:, None] * inputs) @ inverse @ (query_residuals[:, None] * query_inputs).T
+    # Influence functions with the exact Hessian, up to the size of each query, which standardized scores leave open.
+    for column in range(QUERIES):
+        assert np.corrcoef(scores[:, column], exact[:, column].numpy())[0, 1] > 1 - 1e-6
+
+
+def test_the_mean_of_queries_equals_the_mean_of_their_columns():
+    for kind in ("mlp", "convolutions", "tokens"):
+        rows, queries = _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
+        columns, other, mean, both = (
+            getattr(turnover.Influence(built(kind), train=rows, estimator=Curvature(1.0, **dampings)), what)(
+                queries
+            ).values
+            for dampings, what in (
+                ({}, "pairwise"),
+                ({"damping": 100.0}, "pairwise"),
+                ({}, "mean"),
+                ({"mean_damping": 100.0}, "mean"),
+            )
+        )
+        np.testing.assert_allclose(mean, columns.mean(1), atol=1e-4 * np.abs(columns).max())
+        expected = (columns.mean(1) + other.mean(1)) / 2
+        np.testing.assert_allclose(both, expected, atol=1e-3 * np.abs(columns).max())
+
+
+@pytest.mark.parametrize("memory", [1, 2**14, 2**28])
+def test_memory_changes_no_score(memory):
+    rows, queries = _data("convolutions", ROWS, 1), _data("convolutions", QUERIES, 2)
+    whole = turnover.Influence(built("convolutions"), train=rows, estimator=Curvature(temperature=1.0))
+    parts = turnover.Influence(built("convolutions"), train=rows, estimator=Curvature(temperature=1.0), memory=memory)
+    # The drawn labels depend on the order of rows alone.
+    np.testing.assert_allclose(parts.pairwise(queries).values, whole.pairwise(queries).values, atol=1e-3)
+
+
+def test_rows_of_one_instance_add_up():
+    x, y = _data("mlp", ROWS, 1)
+    ids = torch.arange(ROWS) // 2
+    model = turnover.wrap(mlp(), at=["1"])
+    with turnover.instances(range(ROWS)):
+        model(x)
+    estimator = Curvature(temperature=1.0)
+    single = turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=estimator)
+    grouped = turnover.Influence(model, train=(x, y, ids), estimator=estimator)
+    queries = _data("mlp", QUERIES, 2)
+    pairs = single.pairwise(queries).values
+    np.testing.assert_allclose(grouped.pairwise(queries).values, pairs[::2] + pairs[1::2], rtol=1e-4, atol=1e-4)
+
+
+def test_replicas_are_averaged_and_give_standard_errors():
+    x, y = _data("mlp", ROWS, 1)
+    model = turnover.wrap(mlp(), at=["1", "3"], replicas=4)
+    with turnover.instances(range(ROWS)):
+        model(x)
+    scores = turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=Curvature(temperature=1.0)).pairwise(
+        _data("mlp", QUERIES, 2)
+    )
+    assert scores.replicas == 4
+    assert scores.stderr is not None
+    assert scores.null is None
+    low, high = scores.interval()
+    assert bool((low < scores.values).all() & (scores.values < high).all())
+
+
+def test_a_finished_model_has_no_interval_and_says_so():
+    scores = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1)).pairwise(_data("mlp", QUERIES, 2))
+    assert scores.stderr is None
+    with pytest.raises(turnover.errors.ScoresError, match="replicas"):
+        scores.interval()
+
+
+@pytest.mark.parametrize("question", ["self_influence", "out_of_sample"])
+def test_what_needs_masks_says_so_for_a_finished_model(question):
+    inf = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1))
+    with pytest.raises(turnover.errors.NotWrappedError, match=r"flipped subnetwork.*turnover.wrap"):
+        getattr(inf, question)()
+
+
+def test_scores_name_the_estimator_that_made_them():
+    x, y = _data("mlp", ROWS, 1)
+    model = turnover.wrap(mlp(), at=["1"])
+    with turnover.instances(range(ROWS)):
+        model(x)
+    for estimator, name in (("auto", "curvature"), ("tod", "tod"), ("ridge", "ridge"), ("curvature", "curvature")):
+        inf = turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=estimator)
+        assert inf.top((x[:2], y[:2]), k=1).method == inf.pairwise((x[:2], y[:2])).method == name
+    assert turnover.Influence(model).pairwise((x[:2], y[:2]), ids=range(4)).method == "tod"
+
+
+def test_several_finished_models_are_an_ensemble():
+    members, rows, queries = [built("mlp", seed) for seed in range(3)], _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    together = turnover.Influence(members, train=rows).pairwise(queries)
+    alone = [
+        turnover.Influence(member, train=rows, estimator=Curvature()).pairwise(queries).values for member in members
+    ]
+    # Each member draws labels of its own, so that a single one is not quite the same.
+    assert np.corrcoef(together.values.ravel(), np.mean(alone, 0).ravel())[0, 1] > 0.98
+    assert together.stderr is not None
+
+
+@pytest.mark.parametrize("form", ["tuple", "loader", "dict"])
+def test_finished_models_need_no_ids(form):
+    (x, y), queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    data = {"tuple": (x, y), "loader": DataLoader(TensorDataset(x, y), batch_size=7, shuffle=True), "dict": None}[form]
+    model = built("mlp")
+    if form == "dict":
+        inner = model
+
+        class Named(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, values):
+                return self.inner(values)
+
+        model, data, queries = Named().eval(), {"values": x, "labels": y}, {"values": queries[0], "labels": queries[1]}
+    scores = turnover.Influence(model, train=data).pairwise(queries)
+    expected = turnover.Influence(built("mlp"), train=(x, y)).pairwise(_data("mlp", QUERIES, 2))
+    assert scores.ids.tolist() == list(range(ROWS))
+    assert np.corrcoef(scores.values.ravel(), expected.values.ravel())[0, 1] > 0.98
+
+
+def test_a_folder_resumes_to_the_same_bytes(tmp_path):
+    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    inf = turnover.Influence(built("mlp"), train=rows)
+    first = inf.pairwise(queries, out=tmp_path / "scores").values
+    again = turnover.Influence(built("mlp"), train=rows).pairwise(queries, out=tmp_path / "scores")
+    assert np.array_equal(first, again.values)
+    with pytest.raises(turnover.errors.StoreError):
+        turnover.Influence(built("mlp", 1), train=rows).pairwise(queries, out=tmp_path / "scores")
+
+
+def test_top_holds_the_ends_of_every_column():
+    inf = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1))
+    queries = _data("mlp", QUERIES, 2)
+    top, scores = inf.top(queries, k=3), inf.pairwise(queries)
+    assert np.array_equal(top.helpful_ids, scores.top(3).helpful_ids)
+    np.testing.assert_allclose(inf.pairwise(queries, ids=[7, 3]).values, scores.select(ids=[7, 3]).values, atol=1e-5)
+
+
+def test_parameters_that_are_not_covered_are_named_with_their_share():
+    torch.manual_seed(0)
+    model = Encoder().eval()
+    tokens, padding = torch.randint(30, (12, 6)), torch.zeros(12, 6, dtype=torch.bool)
+    train = {"tokens": tokens, "padding": padding, "labels": torch.randint(3, (12,))}
+    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*in_proj_weight"):
+        scores = turnover.Influence(model, train=train, estimator=Curvature(temperature=1.0)).pairwise(train)
+    assert "of the squared gradient" in scores.path
+
+
+def test_frozen_layers_take_no_part():
+    model, rows, queries = built("mlp"), _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    model[0].requires_grad_(False)
+    scores = turnover.Influence(model, train=rows).pairwise(queries)
+    assert "curvature of 2 layers" in scores.path
+    model.requires_grad_(False)  # all frozen: a model that is finished
+    assert "curvature of 3 layers" in turnover.Influence(model, train=rows).pairwise(queries).path
+
+
+def test_modes_and_gradients_of_the_model_are_left_as_they_were():
+    model = built("mlp").train()
+    model[2].requires_grad_(False)
+    turnover.Influence(model, train=_data("mlp", ROWS, 1)).pairwise(_data("mlp", QUERIES, 2))
+    assert model.training
+    assert [value.requires_grad for value in model.parameters()] == [True, True, False, False, True, True]
+    assert all(value.grad is None or bool(value.grad.isfinite().all()) for value in model.parameters())
+
+
+@pytest.mark.parametrize("scale", [20.0, -1.0])
+def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot(scale):
+    x = torch.randn(30, 6)
+    y = (x[:, 0] > 0).long()
+    model = nn.Linear(6, 2)
+    with torch.no_grad():
+        model.weight.zero_()
+        model.weight[1, 0] = scale
+        model.bias.zero_()
+    inf = turnover.Influence(model, train=(x, y))
+    if scale > 0:
+        assert "temperature" in inf.pairwise((x[:2], y[:2])).path
+        return
+    with pytest.warns(CurvatureWarning, match=r"cannot be calibrated.*no better than chance"):
+        inf.pairwise((x[:2], y[:2]))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"train": None, "estimator": "curvature"}, "there is no train"),
+        ({"train": None}, "this model was never wrapped"),
+        ({"estimator": "tod"}, "needs masks"),
+        ({"estimator": "ridge"}, "needs masks"),
+        ({"estimator": "kfac"}, "estimator='kfac' is unknown"),
+        ({"denoise": "ridge"}, r"denoise= is now estimator=.*estimator='ridge'"),
+        ({"estimator": "curvature", "against": "full"}, "against='full' say how masks are compared"),
+        ({"estimator": "curvature", "control": "linear"}, "estimator='tod' or 'ridge'"),
+        ({"loss": lambda outputs, targets: outputs.detach()[:, 0]}, "no gradient with respect to the outputs"),
+        ({"train": torch.randn(8, 6)}, "labels of the training rows"),
+    ],
+)
+def test_what_cannot_be_scored_is_said(options, said):
+    with pytest.raises(TurnOverError, match=said):
+        turnover.Influence(built("mlp"), **{"train": _data("mlp", ROWS, 1), **options}).pairwise(_data("mlp", 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"temperature": 0}, "temperature=\\) must be a number > 0, got 0"),
+        ({"damping": -1.0}, "damping=\\) must be a number > 0"),
+        ({"seed": -1}, "seed=\\) must be an integer >= 0"),
+    ],
+)
+def test_bad_options_are_rejected(options, said):
+    with pytest.raises(InfluenceError, match=said):
+        Curvature(**options)
+
+
+def test_values_that_are_not_finite_are_named():
+    x, y = _data("mlp", ROWS, 1)
+    x[3, 0] = torch.nan
+    inf = turnover.Influence(built("mlp"), train=(x, y), estimator=Curvature(temperature=1.0))
+    with pytest.raises(InfluenceError, match="not finite"):
+        inf.pairwise(_data("mlp", 2, 2))
+
+
+def test_unknown_options_are_no_silent_ones():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'estimators'"):
+        turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1), estimators="tod")

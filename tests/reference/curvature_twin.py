@@ -1,0 +1,144 @@
+"""Influence functions with K-FAC curvature, by loops over rows: gradients of parameters from autograd.
+
+Slow twin of `turnover.influence.estimate.curvature`. Inputs of layers are noted by hooks; the gradient that scores are
+made of is that of the parameters themselves, so that it does not rest on how inputs and gradients are laid out.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def layers_of(model: nn.Module) -> dict[str, nn.Module]:
+    """Return the covered layers by name."""
+    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Embedding)
+    return {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+
+
+def scores(
+    model: nn.Module, rows: tuple[Tensor, Tensor], queries: tuple[Tensor, Tensor], *, temperature: float, damping: float
+) -> Tensor:
+    """Return scores [rows, queries]; all rows are one batch for the drawn labels."""
+    inverses = _inverses(model, rows, temperature, damping)
+    row_gradients = [_gradient(model, x, y, temperature) for x, y in zip(*rows, strict=True)]
+    result = torch.zeros(len(row_gradients), len(queries[1]), dtype=torch.float64)
+    for column, (x, y) in enumerate(zip(*queries, strict=True)):
+        gradient = _gradient(model, x, y, temperature)
+        square, applied = 0.0, {}
+        for name, (left, right, inverse, spectrum) in inverses.items():
+            applied[name] = []
+            for group, matrix in enumerate(gradient[name]):
+                turned = inverse[group] * (left[group].T @ matrix @ right[group])
+                square += float((turned.square() * spectrum[group]).sum())
+                applied[name].append(left[group] @ turned @ right[group].T)
+        for place, row in enumerate(row_gradients):
+            total = sum((a * b).sum() for name in applied for a, b in zip(row[name], applied[name], strict=True))
+            result[place, column] = total / square**0.5
+    return result
+
+
+def _loss(outputs: Tensor, target: Tensor, temperature: float) -> Tensor:
+    if target.is_floating_point():
+        return (outputs.squeeze(-1) - target).square().mean()
+    flat = outputs.flatten(0, -2) / temperature
+    return functional.cross_entropy(flat, target.flatten(), ignore_index=-100)
+
+
+def _gradient(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> dict[str, list[Tensor]]:
+    """Return the gradient of one row's loss for each layer and group, [outputs, inputs + 1 for a bias]."""
+    model.zero_grad()
+    _loss(model(x[None]), y[None], temperature).backward()
+    found = {}
+    for name, layer in layers_of(model).items():
+        weight = layer.weight.grad.double()
+        if isinstance(layer, nn.Embedding):
+            found[name] = [weight.T]
+            continue
+        matrix = weight.flatten(1)
+        if layer.bias is not None:
+            matrix = torch.cat([matrix, layer.bias.grad.double()[:, None]], 1)
+        found[name] = list(matrix.chunk(getattr(layer, "groups", 1)))
+    return found
+
+
+def _inverses(model, rows, temperature, damping):
+    """Return for each layer eigenvectors, damped inverse and spectrum, one per group."""
+    x, y = rows
+    noted = {}
+
+    def note(name):
+        def hook(module, args, output):
+            output.retain_grad()
+            noted[name] = (args[0].detach(), output)
+            return output.clone()  # what follows may work in place
+
+        return hook
+
+    hooks = [module.register_forward_hook(note(name)) for name, module in layers_of(model).items()]
+    outputs = model(x)
+    for hook in hooks:
+        hook.remove()
+    generator = torch.Generator().manual_seed(0)
+    if y.is_floating_point():
+        drawn = outputs.detach().reshape(y.shape) + torch.randn(y.shape, generator=generator)
+    else:
+        probs = (outputs.detach() / temperature).softmax(-1).flatten(0, -2)
+        drawn = torch.multinomial(probs, 1, generator=generator)[:, 0].view(y.shape)
+        drawn = torch.where(y == -100, y, drawn)
+    sum(_loss(outputs[place][None], drawn[place][None], temperature) for place in range(len(x))).backward()
+    found = {}
+    for name, layer in layers_of(model).items():
+        inputs, output = noted[name]
+        parts = [_positions(layer, one, grad) for one, grad in zip(inputs, output.grad, strict=True)]
+        found[name] = [
+            _inverse([(row[0][group], row[1][group]) for row in parts], damping, getattr(layer, "num_embeddings", None))
+            for group in range(len(parts[0][0]))
+        ]
+    return {name: tuple(zip(*groups, strict=True)) for name, groups in found.items()}
+
+
+def _positions(layer: nn.Module, inputs: Tensor, gradient: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Return inputs and gradients of one row by group, [positions, width] each."""
+    if isinstance(layer, nn.Embedding):
+        return [inputs.flatten()], [gradient.flatten(0, -2).double()]
+    if isinstance(layer, nn.Linear):
+        a, g = inputs.reshape(-1, inputs.shape[-1]).double(), gradient.reshape(-1, gradient.shape[-1]).double()
+        return [_with_one(a, layer.bias)], [g]
+    if isinstance(layer, nn.Conv1d):
+        inputs, gradient = inputs[:, None], gradient[:, None]
+        options = [(0 if name == "padding" else 1, getattr(layer, name)[0]) for name in ("padding", "stride")]
+        kernel = (1, layer.kernel_size[0])
+    else:
+        options, kernel = [layer.padding, layer.stride], layer.kernel_size
+    patches = functional.unfold(inputs[None], kernel, padding=options[0], stride=options[1])[0].T.double()
+    by_group = patches.chunk(layer.groups, 1)
+    gradients = gradient.flatten(1).T.double().chunk(layer.groups, 1)
+    return [_with_one(part, layer.bias) for part in by_group], list(gradients)
+
+
+def _with_one(inputs: Tensor, bias: Tensor | None) -> Tensor:
+    return inputs if bias is None else torch.cat([inputs, inputs.new_ones(len(inputs), 1)], 1)
+
+
+def _inverse(parts, damping, vocabulary):
+    rows, positions = len(parts), 0
+    outer_inputs, outer_gradients = 0.0, 0.0
+    for inputs, gradient in parts:
+        for a, g in zip(inputs, gradient, strict=True):
+            if len(gradient) > 1 and not bool(g.abs().max() > 0):
+                continue
+            positions += 1
+            if vocabulary is None:
+                outer_inputs = outer_inputs + torch.outer(a, a)
+            else:
+                outer_inputs = outer_inputs + torch.eye(vocabulary, dtype=torch.float64)[a]
+            outer_gradients = outer_gradients + torch.outer(g, g)
+    sigma, left = torch.linalg.eigh(outer_gradients / rows)
+    if vocabulary is None:
+        alpha, right = torch.linalg.eigh(outer_inputs / positions)
+    else:
+        alpha, right = outer_inputs / positions, torch.eye(vocabulary, dtype=torch.float64)
+    sigma, alpha = sigma.clamp(min=0), alpha.clamp(min=0)
+    spectrum = torch.outer(sigma, alpha)
+    mean = sigma.mean() * alpha[alpha > 0].mean()
+    return left, right, 1 / (spectrum + damping * mean), spectrum
