@@ -100,7 +100,7 @@ def _kept(answers: Answers, queries: int) -> dict[str, Any]:
     found = {f"own_{name}": np.asarray(values, np.float32) for name, values in answers.own.items()}
     if answers.pairs is not None:
         found["pairs"] = np.asarray(answers.pairs[:, :queries], np.float32)
-        found["mean"] = np.asarray(answers.pairs.mean(1), np.float32)
+        found["mean"] = np.asarray(answers.mean_influence, np.float32)
     return found
 
 

@@ -56,6 +56,7 @@ TITLES = {
     "replicas_ridge_flip": "{r} replicas, ridge on the flipped view",
     "replicas_ridge_gradients": "{r} replicas, ridge and influence functions",
     "replicas_ridge_gradients_margin": "{r} replicas, ridge and influence functions, margin",
+    "replicas_curvature": "{r} replicas, curvature",
     "replicas_control_ridge_probability": "{r} replicas, control variate, ridge, probability",
 }
 
@@ -102,7 +103,18 @@ def baseline_methods(config: Config) -> dict[str, Method]:
 def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
     """Return all methods that are reported, by name."""
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
-    return our_methods(config, ours.REPORTED | chosen) | own_methods() | baseline_methods(config)
+    return our_methods(config, ours.REPORTED | chosen) | plain_methods() | own_methods() | baseline_methods(config)
+
+
+def plain_methods() -> dict[str, Method]:
+    """Return the recommended estimator on finished models: what needs no masks."""
+    return {
+        f"plain_curvature_{models}": Method(
+            f"curvature, {models} plain network{'s' if models > 1 else ''}, no masks",
+            partial(ours.without_masks, models=models),
+        )
+        for models in (1, 5)
+    }
 
 
 def own_methods() -> dict[str, Method]:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 import turnover
-from turnover.influence import Ridge
+from turnover.influence import EstimatorOption, Ridge
 
 from .tasks import Masks
 from .trainings import Answers, Trainings
@@ -24,7 +24,7 @@ class Ours:
     Attributes:
         masks: how the network is masked; None: with the benchmark's number of replicas.
         measure: of a query.
-        denoise: ridge regression on features of the rows, or none.
+        estimator: as `turnover.Influence` takes it.
         control: the linear control variate, or none.
         against: what the flipped subnetwork is compared with.
         all_layers: denoise on the features of all layers instead of the last.
@@ -33,7 +33,7 @@ class Ours:
 
     masks: Masks | None = field(default_factory=Masks)
     measure: str = "loss"
-    denoise: Ridge | None = None
+    estimator: EstimatorOption = "tod"
     control: str | None = None
     against: str = "keep"
     all_layers: bool = False
@@ -43,20 +43,21 @@ class Ours:
 REPORTED: dict[str, Ours] = {
     "tod": Ours(),
     "replicas": Ours(None),
-    "ridge": Ours(denoise=Ridge()),
+    "ridge": Ours(estimator=Ridge()),
     "control": Ours(control="linear"),
     "probability": Ours(measure="probability"),
-    "replicas_ridge": Ours(None, denoise=Ridge()),
+    "replicas_ridge": Ours(None, estimator=Ridge()),
+    "replicas_ridge_gradients": Ours(None, estimator=Ridge(gradients=1, scale="query")),
+    "replicas_curvature": Ours(None, estimator="auto"),
 }
-# What the default is chosen from; whichever wins is reported too.
+# What the default is chosen from, on trainings of TRIED_ON that are not reported; whichever wins is reported too.
 CANDIDATES: dict[str, Ours] = {
     **REPORTED,
     "replicas_control": Ours(None, control="linear"),
-    "replicas_control_ridge": Ours(None, denoise=Ridge(), control="linear"),
+    "replicas_control_ridge": Ours(None, estimator=Ridge(), control="linear"),
     "replicas_ridge_probability": Ours(None, "probability", Ridge()),
     "replicas_ridge_margin": Ours(None, "margin", Ridge()),
-    "replicas_ridge_flip": Ours(None, denoise=Ridge(view="flip")),
-    "replicas_ridge_gradients": Ours(None, denoise=Ridge(gradients=1, scale="query")),
+    "replicas_ridge_flip": Ours(None, estimator=Ridge(view="flip")),
     "replicas_ridge_gradients_margin": Ours(None, "margin", Ridge(gradients=1, scale="query")),
     "replicas_control_ridge_probability": Ours(None, "probability", Ridge(), "linear"),
 }
@@ -68,20 +69,32 @@ def estimate(how: Ours, trainings: Trainings, replicas: int) -> Answers:
     trained = trainings.masked(how.masks or Masks(replicas))
     if how.all_layers:
         layers = tuple(name for name, part in ready.plain.build().named_modules() if isinstance(part, nn.Linear))
-        how = replace(how, denoise=replace(how.denoise or Ridge(), layers=layers))
+        ridge = how.estimator if isinstance(how.estimator, Ridge) else Ridge()
+        how = replace(how, estimator=replace(ridge, layers=layers))
     influence = turnover.Influence(trained.model, **_options(how, ready.rows_with_ids()))
     pairs = np.asarray(influence.pairwise(ready.validation, progress=False).values, np.float64)
     if how.across_queries:
         pairs = shrunk_across_queries(pairs, np.asarray(influence.null(ready.validation).values, np.float64))
+    mean = influence.mean(ready.validation, progress=False).values if how.estimator == "auto" else None
     own: dict[str, np.ndarray] = {}
     began = time.process_time()
-    if how.denoise is None and how.control is None:  # neither changes row scores
+    if how.estimator == "tod" and how.control is None:  # neither changes row scores
         held_out = influence.out_of_sample(progress=False)
         own = {
             "self": influence.self_influence(progress=False).values,
             "held_out": -np.asarray(held_out.probs)[np.arange(len(ready.labels)), ready.labels.numpy()],
         }
-    return Answers(pairs, own, (trained,), time.process_time() - began if own else None)
+    return Answers(pairs, own, (trained,), time.process_time() - began if own else None, mean)
+
+
+def without_masks(trainings: Trainings, *, models: int) -> Answers:
+    """Return scores of the recommended estimator on plain networks, which were never wrapped."""
+    ready = trainings.ready
+    trained = [trainings.plain(number) for number in range(models)]
+    influence = turnover.Influence([one.model for one in trained], train=ready.rows())
+    pairs = np.asarray(influence.pairwise(ready.validation, progress=False).values, np.float64)
+    mean = influence.mean(ready.validation, progress=False).values
+    return Answers(pairs, {}, tuple(trained), mean=mean)
 
 
 def can(how: Ours) -> bool:
@@ -90,12 +103,8 @@ def can(how: Ours) -> bool:
 
 
 def _options(how: Ours, rows: object) -> dict[str, Any]:
-    found: dict[str, Any] = {"train": rows, "measure": how.measure, "against": how.against}
-    if how.denoise is not None:
-        found["denoise"] = how.denoise
-    if how.control is not None:
-        found["control"] = how.control
-    return found
+    options = {"train": rows, "estimator": how.estimator, "measure": how.measure, "against": how.against}
+    return options | ({} if how.control is None else {"control": how.control})
 
 
 TRIED_ON = ("digits", "sst2")
@@ -103,29 +112,29 @@ _RIDGE = Ridge()
 ALONE = "8 replicas, influence functions alone"
 
 EXPLORED: dict[str, Ours] = {
-    "keep .3, ridge": Ours(Masks(keep=0.3), denoise=_RIDGE),
-    "keep .7, ridge": Ours(Masks(keep=0.7), denoise=_RIDGE),
-    "against the full network, ridge": Ours(denoise=_RIDGE, against="full"),
+    "keep .3, ridge": Ours(Masks(keep=0.3), estimator=_RIDGE),
+    "keep .7, ridge": Ours(Masks(keep=0.7), estimator=_RIDGE),
+    "against the full network, ridge": Ours(estimator=_RIDGE, against="full"),
     "layers twice as wide": Ours(Masks(wider=2)),
-    "layers twice as wide, ridge": Ours(Masks(wider=2), denoise=_RIDGE),
-    "ridge on features of the flipped view": Ours(denoise=Ridge(view="flip")),
-    "ridge on features of all layers": Ours(denoise=_RIDGE, all_layers=True),
-    "ridge, strength by cross-validation": Ours(denoise=Ridge(choose="gcv")),
-    "ridge, strength by likelihood": Ours(denoise=Ridge(choose="likelihood")),
-    "ridge, margin instead of loss": Ours(measure="margin", denoise=_RIDGE),
+    "layers twice as wide, ridge": Ours(Masks(wider=2), estimator=_RIDGE),
+    "ridge on features of the flipped view": Ours(estimator=Ridge(view="flip")),
+    "ridge on features of all layers": Ours(estimator=_RIDGE, all_layers=True),
+    "ridge, strength by cross-validation": Ours(estimator=Ridge(choose="gcv")),
+    "ridge, strength by likelihood": Ours(estimator=Ridge(choose="likelihood")),
+    "ridge, margin instead of loss": Ours(measure="margin", estimator=_RIDGE),
     "shrinkage across queries": Ours(across_queries=True),
-    "ridge, shrinkage across queries": Ours(denoise=_RIDGE, across_queries=True),
-    "ridge, scaled by query": Ours(denoise=Ridge(scale="query")),
-    "ridge and influence functions": Ours(denoise=Ridge(gradients=1)),
-    "ridge and influence functions, scaled by query": Ours(denoise=Ridge(gradients=1, scale="query")),
-    "ridge and twice as much of them, scaled by query": Ours(denoise=Ridge(gradients=2, scale="query")),
-    "ridge on the flipped view and influence functions": Ours(denoise=Ridge(view="flip", gradients=1, scale="query")),
-    "ridge and influence functions of all layers": Ours(denoise=Ridge(gradients=1, scale="query"), all_layers=True),
+    "ridge, shrinkage across queries": Ours(estimator=_RIDGE, across_queries=True),
+    "ridge, scaled by query": Ours(estimator=Ridge(scale="query")),
+    "ridge and influence functions": Ours(estimator=Ridge(gradients=1)),
+    "ridge and influence functions, scaled by query": Ours(estimator=Ridge(gradients=1, scale="query")),
+    "ridge and twice as much of them, scaled by query": Ours(estimator=Ridge(gradients=2, scale="query")),
+    "ridge on the flipped view and influence functions": Ours(estimator=Ridge(view="flip", gradients=1, scale="query")),
+    "ridge and influence functions of all layers": Ours(estimator=Ridge(gradients=1, scale="query"), all_layers=True),
     # More of them follow retraining better; but the null grows with them, until no row is significant.
-    "8 replicas, ridge and twice the influence functions": Ours(None, denoise=Ridge(gradients=2, scale="query")),
-    "8 replicas, ridge and four times the influence functions": Ours(None, denoise=Ridge(gradients=4, scale="query")),
+    "8 replicas, ridge and twice the influence functions": Ours(None, estimator=Ridge(gradients=2, scale="query")),
+    "8 replicas, ridge and four times the influence functions": Ours(None, estimator=Ridge(gradients=4, scale="query")),
     # The default without the scores of masks, which are a thousandth of it.
-    ALONE: Ours(None, denoise=Ridge(gradients=1000, scale="query")),
+    ALONE: Ours(None, estimator=Ridge(gradients=1000, scale="query")),
 }
 
 

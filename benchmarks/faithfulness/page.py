@@ -8,9 +8,10 @@ from experiments.figures import drawn
 from experiments.findings import Finding
 from experiments.runner import machine_words
 from turnover.evaluation import markdown_table
+from turnover.influence import Ridge
 
 from .goals import BASELINES, gaps, goals
-from .methods import own_methods
+from .methods import own_methods, plain_methods
 from .ours import ALONE, CANDIDATES
 from .table import MARK
 
@@ -179,7 +180,7 @@ def _table(result: Figures, task: Figures) -> str:
     rows = []
     for name, found in task["methods"].items():
         title = result["titles"][name] + (" (the default)" if name == chosen else "")
-        title = (f"**{title}**" if name in (*CANDIDATES, *own_methods()) else title) + _mark(found)
+        title = (f"**{title}**" if name in (*CANDIDATES, *own_methods(), *plain_methods()) else title) + _mark(found)
         rows.append(
             [
                 title,
@@ -235,7 +236,14 @@ def _beside_masks(result: Figures) -> list[str]:
     """Say what part of the default is not turn-over dropout: readers would credit masks with it."""
     default = (result["choice"] or {}).get("default") or ""
     how = CANDIDATES.get(default)
-    if how is None or how.denoise is None or not how.denoise.gradients:
+    if default == "replicas_curvature":
+        return [
+            "",
+            "The default is influence functions with K-FAC curvature, in the full view of each replica, with "
+            "calibrated outputs: it needs no masks. What masked training adds are replicas from one training, held-out "
+            "predictions and a null distribution. The rows *no masks* above are the same estimator on plain networks.",
+        ]
+    if how is None or not isinstance(how.estimator, Ridge) or not how.estimator.gradients:
         return []
     lines = [
         "",

@@ -22,7 +22,9 @@ def choose(config: Config, folder: Path, *, tasks: Sequence[str], method_names: 
     """Measure all estimates on the seeds that options are chosen on, and note which is best by what is measured."""
     everyone = our_methods(config, CANDIDATES)
     _measure_ours(config, folder, everyone, tasks, method_names)
-    measured = {task: means(folder / task, list(everyone), config.chosen_on) for task in config.tasks}
+    measured = {
+        task: means(folder / task, list(everyone), config.chosen_on) for task in config.tasks if task in TRIED_ON
+    }
     write_json(folder / "choice.json", best(measured))
 
 
@@ -105,6 +107,9 @@ def run(
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
     """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
     result = with_earlier(collected(config, size, folder), pages / "faithfulness.json")
+    decided = best({task: result["chosen_on"].get(task, {}) for task in TRIED_ON})
+    if decided["default"] is not None:
+        result["choice"] = decided
     return write_page(result, pages)
 
 

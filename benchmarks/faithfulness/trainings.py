@@ -166,19 +166,26 @@ class Answers:
             self-influence, "held_out": from held-out predictions.
         trained: trainings that it needed.
         own_seconds: of the processor, for row scores; None: not measured apart.
+        mean: mean influence on the validation rows [rows], where it is estimated apart; None: the mean of the pairs.
     """
 
     pairs: np.ndarray | None
     own: Mapping[str, np.ndarray]
     trained: tuple[Trained, ...]
     own_seconds: float | None = None
+    mean: np.ndarray | None = None
+
+    @property
+    def mean_influence(self) -> np.ndarray | None:
+        """Return the mean influence of every row on the validation rows; None: there are no scores of pairs."""
+        return self.mean if self.mean is not None or self.pairs is None else self.pairs.mean(1)
 
 
 def detection(answers: Answers, wrong: np.ndarray) -> dict[str, float]:
     """Return how well wrong labels are found: AUC and share of them among the worst 10 % of the rows."""
     suspicions = dict(answers.own)
-    if answers.pairs is not None:
-        suspicions["mean"] = -answers.pairs.mean(1)
+    if answers.mean_influence is not None:
+        suspicions["mean"] = -answers.mean_influence
     found: dict[str, float] = {}
     for name, suspicion in suspicions.items():
         detected = mislabel_detection(np.asarray(suspicion), wrong, share=SHARE)
