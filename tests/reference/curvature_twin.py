@@ -16,14 +16,20 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def scores(
-    model: nn.Module, rows: tuple[Tensor, Tensor], queries: tuple[Tensor, Tensor], *, temperature: float, damping: float
+    model: nn.Module,
+    rows: tuple[Tensor, Tensor],
+    queries: tuple[Tensor, Tensor],
+    *,
+    temperature: float,
+    damping: float,
+    widest: int = 1024,
 ) -> Tensor:
     """Return scores [rows, queries]; all rows are one batch for the drawn labels."""
-    inverses = _inverses(model, rows, temperature, damping)
-    row_gradients = [_gradient(model, x, y, temperature) for x, y in zip(*rows, strict=True)]
+    inverses = _inverses(model, rows, temperature, damping, widest)
+    row_gradients = [_gradient(model, x, y, temperature, widest) for x, y in zip(*rows, strict=True)]
     result = torch.zeros(len(row_gradients), len(queries[1]), dtype=torch.float64)
     for column, (x, y) in enumerate(zip(*queries, strict=True)):
-        gradient = _gradient(model, x, y, temperature)
+        gradient = _gradient(model, x, y, temperature, widest)
         square, applied = 0.0, {}
         for name, (left, right, inverse, spectrum) in inverses.items():
             applied[name] = []
@@ -44,7 +50,7 @@ def _loss(outputs: Tensor, target: Tensor, temperature: float) -> Tensor:
     return functional.cross_entropy(flat, target.flatten(), ignore_index=-100)
 
 
-def _gradient(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> dict[str, list[Tensor]]:
+def _gradient(model: nn.Module, x: Tensor, y: Tensor, temperature: float, widest: int) -> dict[str, list[Tensor]]:
     """Return the gradient of one row's loss for each layer and group, [outputs, inputs + 1 for a bias]."""
     model.zero_grad()
     _loss(model(x[None]), y[None], temperature).backward()
@@ -57,11 +63,22 @@ def _gradient(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> dic
         matrix = weight.flatten(1)
         if layer.bias is not None:
             matrix = torch.cat([matrix, layer.bias.grad.double()[:, None]], 1)
-        found[name] = list(matrix.chunk(getattr(layer, "groups", 1)))
+        if isinstance(layer, nn.Linear):
+            found[name] = [part for block in _blocks(matrix.T, widest) for part in _blocks(block.T, widest)]
+        else:
+            found[name] = list(matrix.chunk(layer.groups))
     return found
 
 
-def _inverses(model, rows, temperature, damping):
+def _blocks(values: Tensor, widest: int) -> list[Tensor]:
+    """Return a matrix [n, width] in blocks of columns, the last filled up with zeros."""
+    width = values.shape[1]
+    count = -(-width // widest)
+    size = -(-width // count)
+    return list(functional.pad(values, (0, count * size - width)).split(size, 1))
+
+
+def _inverses(model, rows, temperature, damping, widest):
     """Return for each layer eigenvectors, damped inverse and spectrum, one per group."""
     x, y = rows
     noted = {}
@@ -89,21 +106,30 @@ def _inverses(model, rows, temperature, damping):
     found = {}
     for name, layer in layers_of(model).items():
         inputs, output = noted[name]
-        parts = [_positions(layer, one, grad) for one, grad in zip(inputs, output.grad, strict=True)]
-        found[name] = [
-            _inverse([(row[0][group], row[1][group]) for row in parts], damping, getattr(layer, "num_embeddings", None))
+        parts = [_positions(layer, one, grad, widest) for one, grad in zip(inputs, output.grad, strict=True)]
+        groups = [
+            _curvature([(row[0][group], row[1][group]) for row in parts], getattr(layer, "num_embeddings", None))
             for group in range(len(parts[0][0]))
         ]
-    return {name: tuple(zip(*groups, strict=True)) for name, groups in found.items()}
+        tokens = isinstance(layer, nn.Embedding)  # those that no row has do not count
+        means = [sigma.mean() * (alpha[alpha > 0] if tokens else alpha).mean() for _, _, sigma, alpha in groups]
+        mean = sum(means) / len(means)
+        spectra = [torch.outer(sigma, alpha) for _, _, sigma, alpha in groups]
+        lefts, rights = [group[0] for group in groups], [group[1] for group in groups]
+        found[name] = lefts, rights, [1 / (spectrum + damping * mean) for spectrum in spectra], spectra
+    return found
 
 
-def _positions(layer: nn.Module, inputs: Tensor, gradient: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def _positions(layer: nn.Module, inputs: Tensor, gradient: Tensor, widest: int) -> tuple[list[Tensor], list[Tensor]]:
     """Return inputs and gradients of one row by group, [positions, width] each."""
     if isinstance(layer, nn.Embedding):
         return [inputs.flatten()], [gradient.flatten(0, -2).double()]
     if isinstance(layer, nn.Linear):
         a, g = inputs.reshape(-1, inputs.shape[-1]).double(), gradient.reshape(-1, gradient.shape[-1]).double()
-        return [_with_one(a, layer.bias)], [g]
+        pairs = [
+            (a_part, g_part) for g_part in _blocks(g, widest) for a_part in _blocks(_with_one(a, layer.bias), widest)
+        ]
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if isinstance(layer, nn.Conv1d):
         inputs, gradient = inputs[:, None], gradient[:, None]
         options = [(0 if name == "padding" else 1, getattr(layer, name)[0]) for name in ("padding", "stride")]
@@ -120,7 +146,7 @@ def _with_one(inputs: Tensor, bias: Tensor | None) -> Tensor:
     return inputs if bias is None else torch.cat([inputs, inputs.new_ones(len(inputs), 1)], 1)
 
 
-def _inverse(parts, damping, vocabulary):
+def _curvature(parts, vocabulary):
     rows, positions = len(parts), 0
     outer_inputs, outer_gradients = 0.0, 0.0
     for inputs, gradient in parts:
@@ -138,7 +164,4 @@ def _inverse(parts, damping, vocabulary):
         alpha, right = torch.linalg.eigh(outer_inputs / positions)
     else:
         alpha, right = outer_inputs / positions, torch.eye(vocabulary, dtype=torch.float64)
-    sigma, alpha = sigma.clamp(min=0), alpha.clamp(min=0)
-    spectrum = torch.outer(sigma, alpha)
-    mean = sigma.mean() * alpha[alpha > 0].mean()
-    return left, right, 1 / (spectrum + damping * mean), spectrum
+    return left, right, sigma.clamp(min=0), alpha.clamp(min=0)

@@ -82,9 +82,12 @@ def checked_count(count: Any, name: str) -> int:
 
 
 def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
-    """Return which scores are significant, and their p-values; none is, and None, where noise is not known."""
+    """Return which scores are significant, and their p-values; none is, and None, where noise is not known.
+
+    Without null ids replicas tell what is significant, and there are no p-values: these are probabilities of null ids.
+    """
     level = checked_level(level)
     try:
-        return scores.significant(level), scores.p_values()
+        return scores.significant(level), None if scores.null is None else scores.p_values()
     except ScoresError:  # one or two replicas, and no null ids
         return np.zeros(len(scores), bool), None

@@ -31,7 +31,8 @@ class HarmfulExample(HeldOutExample):
     Attributes:
         score: its mean influence; negative: it is harmful.
         p_value: probability of such a mean for a null id; None: not known.
-        significant: whether it differs from the null ids, corrected for all examples.
+        significant: whether it differs from the null ids, or from 0 by more than replicas disagree, corrected for all
+            examples.
     """
 
     score: float

@@ -33,7 +33,8 @@ class InfluentialExample(Instance):
     Attributes:
         score: its influence on the loss at the predicted label; positive: it supports the prediction. Relative
             explanations give it divided by the example's magnitude.
-        significant: whether it differs from the null ids, corrected for all examples that it was chosen from.
+        significant: whether it differs from the null ids, or from 0 by more than replicas disagree, corrected for all
+            examples that it was chosen from.
         shared_spans: words of its text that the query has too, as (start, end).
         near_columns: columns of a table in which it has the value of the query, or nearly.
     """

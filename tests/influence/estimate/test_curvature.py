@@ -91,6 +91,15 @@ def test_scores_equal_those_of_loops_over_parameters(kind):
     np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * scale)
 
 
+@pytest.mark.parametrize("kind", ["mlp", "tokens"])
+def test_wide_layers_are_taken_in_blocks(kind, monkeypatch):
+    monkeypatch.setattr("turnover.influence.estimate.curvature._gradients._WIDEST", 5)
+    model, rows, queries = built(kind), _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
+    scores = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.5)).pairwise(queries)
+    expected = curvature_twin.scores(model, rows, queries, temperature=1.5, damping=5.0, widest=5)
+    np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * float(expected.abs().max()))
+
+
 def test_one_linear_layer_has_the_exact_curvature_of_least_squares():
     model, (x, y), (qx, qy) = built("linear"), _data("linear", ROWS, 1), _data("linear", QUERIES, 2)
     scores = turnover.Influence(model, train=(x, y), estimator=Curvature(damping=2.0)).pairwise((qx, qy)).values

@@ -20,6 +20,7 @@ from turnover.errors import InfluenceError
 from turnover.influence.paths import Forward
 
 _COUNTED_ROWS = 8
+_WIDEST = 1024  # of a block of inputs or outputs: eigenvectors of more would take minutes and gigabytes
 _PLANE = 2
 _NOT_FINITE = "{} are not finite on some rows. Look for NaN in the data; estimator='tod' scores all other rows."
 Objective = Callable[[Tensor, Any], Tensor]
@@ -28,7 +29,7 @@ Objective = Callable[[Tensor, Any], Tensor]
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What one layer saw of some rows; a convolution has groups, every other layer one."""
+    """What one layer saw of some rows; convolutions have groups, and wide layers blocks, which count as groups."""
 
     inputs: Tensor  # [groups, rows, positions, inputs + 1 for the bias]; of an embedding the tokens [rows, positions]
     gradient: Tensor  # [groups, rows, positions, outputs]
@@ -192,7 +193,24 @@ def _opened(module: nn.Module, name: str, inputs: Tensor, gradient: Tensor, rows
             gradient = gradient * (inputs.reshape(1, rows, -1, 1) != module.padding_idx)
         return LayerRun(inputs.reshape(rows, -1), gradient)
     by_rows = _by_rows(inputs.float(), rows, name)
-    return LayerRun(_with_one(by_rows, getattr(module, "bias", None))[None], gradient)
+    return _in_blocks(LayerRun(_with_one(by_rows, getattr(module, "bias", None))[None], gradient))
+
+
+def _in_blocks(run: LayerRun) -> LayerRun:
+    """Return a wide layer as blocks of inputs and outputs, each pair of them a group: curvature between blocks is 0."""
+    inputs, gradient = _blocks(run.inputs[0]), _blocks(run.gradient[0])
+    if len(inputs) == len(gradient) == 1:
+        return run
+    return LayerRun(inputs.repeat(len(gradient), 1, 1, 1), gradient.repeat_interleave(len(inputs), 0))
+
+
+def _blocks(values: Tensor) -> Tensor:
+    """Return values [rows, positions, width] as [blocks, rows, positions, width of a block], filled up with zeros."""
+    width = values.shape[-1]
+    count = -(-width // _WIDEST)
+    size = -(-width // count)
+    padded = functional.pad(values, (0, count * size - width))
+    return padded.unflatten(-1, (count, size)).permute(2, 0, 1, 3)
 
 
 def _by_rows(values: Tensor, rows: int, name: str) -> Tensor:

@@ -86,11 +86,11 @@ class LayerCurvature:
 
     def inverse(self, damping: float) -> "LayerInverse":
         """Return the damped inverse; `damping` counts in mean eigenvalues."""
-        seen = (self.alpha > 0).sum(1).clamp(min=1)
-        mean = (self.sigma.mean(1) * self.alpha.sum(1) / seen)[:, None, None]
+        # Of an embedding, tokens that no row has do not count.
+        count = self.alpha.shape[1] if self.right is not None else (self.alpha > 0).sum(1).clamp(min=1)
+        mean = (self.sigma.mean(1) * self.alpha.sum(1) / count).mean()  # of all groups of the layer
         spectrum = self.sigma[:, :, None] * self.alpha[:, None, :]
-        # A dead group, all of whose gradients vanish, gets no score rather than an infinite one.
-        inverse = torch.where(mean > 0, 1 / (spectrum + damping * mean), 0.0)
+        inverse = 1 / (spectrum + damping * mean)
         terms = None if self.right is None else _terms(inverse, self.sigma, self.alpha)
 
         def placed(values: Tensor) -> Tensor:
