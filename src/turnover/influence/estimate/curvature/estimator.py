@@ -252,7 +252,7 @@ class CurvatureFit:
                     "predicts its training rows no better than chance was hardly trained; outputs of another scale "
                     "than logits need estimator=turnover.influence.Curvature(temperature=...)."
                 ),
-                stacklevel=6,
+                stacklevel=7,
             )
         return [1.0 if value is None else value for value in found]
 
@@ -295,7 +295,7 @@ class CurvatureFit:
                 f"curvature covers {self.covered:.0%} of the squared gradient: not that of {listed}{more}. Covered are "
                 "Linear, Conv1d, Conv2d and Embedding layers that are called as modules."
             ),
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def stream(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, list[Any]]]:
