@@ -72,7 +72,7 @@ def retraining_figure(check: RetrainingCheck, file: Path) -> "Figure":
         ):
             for arm in range(len(ARMS)):
                 panel.plot([arm] * len(check.seeds), values[arm], ".", color=_GRAY, alpha=0.6)
-                stderr = values[arm].std(ddof=1) / np.sqrt(len(check.seeds))
+                stderr = values[arm].std(ddof=1) / np.sqrt(len(check.seeds)) if len(check.seeds) > 1 else None
                 panel.errorbar(
                     arm, values[arm].mean(), stderr, fmt="o", capsize=5, color=_ORANGE if arm == 2 else _BLUE
                 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.findings import Finding, agreements, minutes_words, paragraphs, percents, spread
 from turnover.evaluation import markdown_table
+from turnover.scores import student_limit
 
 from .plot import NAMES, gains, plot, standard_error
 
@@ -20,32 +21,38 @@ PAPER = {
 # Two seeds that share fewer than so many times the rows that chance gives do not agree.
 _CHANCE = 2.0
 _MANY = 1000  # seeds that nobody would train
-_POWER = 0.8416  # standard deviations that a mean stays above with a chance of 80 %
+_LEVEL, _MISSED = 0.05, 0.2  # of the paired test, two-sided; how often it may miss a gain
 
 
 def agreement(name: str, measure: str, proof: Mapping[str, Any]) -> str:
     """Return in a sentence whether cleansing beats all rows and random removal, as in the paper."""
     each = [one for one in proof["differences"] if one["measure"] == measure]
-    told = ", ".join(f"{gain_told(one['gain'], one['stderr'], measure)} over {one['against']}" for one in each)
+    told = ", ".join(
+        f"{gain_told(one['gain'], one['stderr'], measure)} over {one['against']}, p = {one['p_value']:.2g}"
+        for one in each
+    )
     start = f"In {measure}, rows chosen {name}"
-    if all(one["beyond"] for one in each):
-        return f"{start}: removing them is better than both beyond one standard error, as in the paper ({told})."
-    needed = [one["seeds_needed"] for one in each if not one["beyond"]]
+    missing = [one for one in each if not (one["significant"] and one["gain"] > 0)]
+    if not missing:
+        return f"{start}: removing them is significantly better than both, as in the paper ({told})."
+    needed = [one["seeds_needed"] for one in missing]
     if any(count is None for count in needed):
         why = "there is no gain that more seeds could confirm"
     else:
         why = f"a gain of this size would take {seeds_told(max(needed))} seeds to show"
-    return f"{start}: the paper's gain does not show beyond one standard error ({told}); {why}."
+    return f"{start}: the paper's gain is not significant ({told}); {why}."
 
 
 def power_sentence(result: Mapping[str, Any]) -> str:
     """Return in words whether gains as large as the paper's would have shown with these seeds."""
     proof = result["proofs"]["tod"][str(result["setting"]["shown"])]
+    df = len(result["seeds"]) - 1
+    limit = student_limit(_LEVEL, df) + student_limit(2 * _MISSED, df)
     told = []
     for measure in ("accuracy", "loss"):
         gain = abs(PAPER["tod"][measure][0] - PAPER["none"][measure][0])
         stderr = next(one["stderr"] for one in proof["differences"] if one["measure"] == measure)
-        would = "would" if gain > (1 + _POWER) * stderr else "would not"
+        would = "would" if gain > limit * stderr else "would not"
         told.append(
             f"{would} have shown in {measure} ({gain_told(gain, stderr, measure)[1:]}, its standard error being ours)"
         )
@@ -63,7 +70,7 @@ def best_sentence(result: Mapping[str, Any]) -> str:
             if (wins := [share for share in shares if result["proofs"][name][str(share)]["helps"][measure]])
         ]
         told.append(f"In {measure}: {'; '.join(won) if won else 'none'}.")
-    return f"Better than none and than random, both beyond one standard error. {' '.join(told)}"
+    return f"Significantly better than none and than random. {' '.join(told)}"
 
 
 def source_sentence(result: Mapping[str, Any]) -> str:
@@ -215,10 +222,10 @@ def _verdicts(result: Mapping[str, Any]) -> Iterable[str]:
     head = ["removed", "measure", "gain over none", "gain over random", "seeds needed to show them"]
     yield markdown_table(head, rows)
     yield (
-        "Gains are means ± standard errors; accuracy in points. Seeds needed: with so many, a gain of this size lies "
-        "beyond one standard error in 80 % of cases; chance alone lies there in one case of six. The "
-        "standard error is that of seeds, splits among them; the "
-        f"{result['test_rows']:,} test reviews of two seeds are mostly the same."
+        "Gains are means ± standard errors; accuracy in points. A gain is significant by a paired test over seeds at "
+        "5 % (two-sided, Student's distribution). Seeds needed: with so many, a gain of this size is significant in "
+        "80 % of cases. The standard error is that of seeds, splits among them; the "
+        f"{result['test_rows']:,} test reviews of two seeds are mostly the same, which the test does not know."
     )
     yield from agreements(findings(result))
     yield power_sentence(result)

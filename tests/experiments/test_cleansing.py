@@ -126,21 +126,22 @@ def test_the_page_shows_the_table_and_draws_the_figure(toy):
 
 def proof(gain, needed):
     stderr = 0.002
-    beyond = gain > stderr
-    one = {"measure": "loss", "gain": gain, "stderr": stderr, "beyond": beyond, "seeds_needed": needed}
+    p_value = 0.01 if abs(gain) > 3 * stderr else 0.6
+    one = {"measure": "loss", "gain": gain, "stderr": stderr, "p_value": p_value, "significant": p_value < 0.05}
+    one["seeds_needed"] = needed
     return {"differences": [{**one, "against": "none"}, {**one, "against": "random"}]}
 
 
-def test_a_gain_beyond_one_standard_error_agrees_with_the_paper():
+def test_a_significant_gain_agrees_with_the_paper():
     told = agreement("by X", "loss", proof(0.01, 2))
-    assert "better than both beyond one standard error, as in the paper" in told
-    assert "+0.0100 ± 0.0020 over none" in told
+    assert "significantly better than both, as in the paper" in told
+    assert "+0.0100 ± 0.0020 over none, p = 0.01" in told
 
 
-def test_a_gain_within_one_standard_error_says_how_many_seeds_it_takes():
+def test_a_gain_that_is_not_significant_says_how_many_seeds_it_takes():
     assert "about 40 seeds" in agreement("by X", "loss", proof(0.001, 40))
     assert "more than 1,000 seeds" in agreement("by X", "loss", proof(0.0001, 50_000))
-    assert "does not show" in agreement("by X", "loss", proof(0.001, 40))
+    assert "is not significant" in agreement("by X", "loss", proof(0.001, 40))
     assert "no gain that more seeds" in agreement("by X", "loss", proof(-0.01, None))
 
 
@@ -159,7 +160,7 @@ def test_the_best_shares_are_named(toy):
 )
 def test_the_papers_gain_would_show_only_with_small_standard_errors(stderr, said):
     each = [{"measure": measure, "against": "none", "stderr": stderr} for measure in ("accuracy", "loss")]
-    result = {"setting": {"shown": 0.01}, "proofs": {"tod": {"0.01": {"differences": each}}}}
+    result = {"setting": {"shown": 0.01}, "seeds": [{}] * 8, "proofs": {"tod": {"0.01": {"differences": each}}}}
     assert said in power_sentence(result)
 
 

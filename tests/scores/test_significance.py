@@ -13,11 +13,11 @@ from turnover.scores import Scores, Top
 from turnover.scores.significance import (
     _FEWEST_FOR_A_TAIL,
     _NullTail,
-    _student_tail,
     discoveries,
     normal_limit,
     normal_tail,
     student_limit,
+    student_tail,
 )
 
 POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3, 30, 10)])
@@ -27,7 +27,7 @@ POINTS = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 60), -np.geomspace(1e-3,
 def test_students_tail_is_that_of_scipy(df):
     expected = 2 * stats.t.sf(np.abs(POINTS), df)
     normal_range = expected > 1e-300
-    np.testing.assert_allclose(_student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
+    np.testing.assert_allclose(student_tail(POINTS, df)[normal_range], expected[normal_range], rtol=1e-7)
 
 
 def test_the_normal_tail_is_that_of_scipy():
@@ -36,7 +36,7 @@ def test_the_normal_tail_is_that_of_scipy():
 
 def test_infinity_has_no_tail_and_nan_stays():
     ends = np.array([np.inf, -np.inf, np.nan])
-    np.testing.assert_array_equal(_student_tail(ends, 5), [0, 0, np.nan])
+    np.testing.assert_array_equal(student_tail(ends, 5), [0, 0, np.nan])
     np.testing.assert_array_equal(normal_tail(ends), [0, 0, np.nan])
 
 

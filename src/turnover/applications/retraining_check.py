@@ -4,7 +4,8 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import identity_of, in_view, query_losses, query_predictions
-from turnover.scores import load_pandas
+from turnover.scores import load_pandas, student_limit, student_tail
 from turnover.training import TrainingRecipe, retrain
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ ARMS = ("none", "random", "cleansed")
 
 # The model that chose the rows usually has a small seed; the check must not start from its parameters.
 _FIRST_SEED = 1_000_000
-_POWER = 0.8416  # standard deviations that a mean stays above with a chance of 80 %
+_LEVEL = 0.05  # two-sided: chance calls a gain in 2.5 % of cases per measure, in 5 % or less in either of the two
+_MISSED = 0.2  # how often a gain of the observed size may be missed with `seeds_needed`
+_MOST_STEPS = 100
+_MEASURES = ("accuracy", "loss")
+_CHANGES = {"none": "no change", "random": "dropping random rows"}
 
 
 @dataclass(frozen=True)
@@ -36,28 +41,57 @@ class Difference:
         against: "none" or "random".
         measure: "accuracy" or "loss".
         gain: mean over seeds; positive: cleansing is better (more accurate, or less loss).
-        stderr: its standard error.
-        beyond: whether the gain is more than one standard error.
-        seeds_needed: seeds with which a gain of this size would lie beyond one standard error in 80 % of cases; None:
-            no number of seeds, as there is no gain.
+        stderr: its standard error, over seeds and test rows; None: there is one seed.
+        interval: 95 % interval of the gain by Student's distribution; None: there is one seed.
+        p_value: two-sided, of the paired test that there is no difference; None: there is one seed, hence no test.
+        seeds_needed: seeds with which a gain of this size would be significant in 80 % of cases; None: no number of
+            seeds, as there is no gain, or the test rows are too few for it; or not known from one seed.
     """
 
     against: str
     measure: str
     gain: float
-    stderr: float
-    beyond: bool
+    stderr: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
     seeds_needed: int | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether the arms differ at 5 %, in either direction: the interval does not contain 0."""
+        return self.p_value is not None and self.p_value < _LEVEL
+
+    @property
+    def gains(self) -> bool:
+        """Whether cleansing is significantly better."""
+        return self.significant and self.gain > 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON could hold it."""
+        return {**vars(self), "interval": self.interval and list(self.interval), "significant": self.significant}
 
 
 @dataclass(frozen=True)
 class RetrainingCheck:
-    """Test results of models retrained without some rows.
+    """Test results of models retrained without some rows, and what follows from them by a paired test at 5 %.
+
+    The arms of a seed share initial parameters, batches and random numbers of the training, so they are compared seed
+    by seed. All seeds share the test rows and the dropped rows: what dropping them happens to do to these few test rows
+    is the same in every seed, and seeds alone would call it a gain. The squared standard error of a gain is therefore
+    the sum of two: over seeds, and over test rows of what all seeds have in common. It is judged by
+    Student's distribution with the degrees of freedom of Welch and Satterthwaite: seeds − 1 where trainings differ
+    most, more where test rows do.
+
+    Cleansing helps if it is significantly better than both other arms. As both must hold, no correction is needed
+    (intersection-union test). The test is two-sided, so chance calls a gain in 2.5 % of cases or less in accuracy, in
+    loss likewise, and in 5 % or less in any of the two.
 
     Attributes:
         accuracy: [arms, seeds] on the test set, in the order of `ARMS`.
         loss: mean loss [arms, seeds] on it: the recipe's, or cross-entropy of what a function returned.
         seeds: of the trainings; an arm is compared with another from the same seed.
+        row_errors: standard errors of the gains over test rows, [accuracy and loss, over none and random]; None: not
+            known, and only seeds are tested, with seeds − 1 degrees of freedom.
     """
 
     accuracy: NDArray[np.float64]
@@ -66,37 +100,47 @@ class RetrainingCheck:
     removed: int
     rows: int
     test_rows: int
+    row_errors: NDArray[np.float64] | None = None
 
-    @property
+    @cached_property
     def differences(self) -> tuple[Difference, ...]:
-        """Return how much better cleansed data are than none and random, in accuracy and in loss."""
+        """How much better cleansed data are than none and random, in accuracy and in loss."""
+        errors = np.zeros((2, 2)) if self.row_errors is None else self.row_errors
         return tuple(
-            _difference(against, measure, sign * (values[2] - values[ARMS.index(against)]))
-            for measure, values, sign in (("accuracy", self.accuracy, 1), ("loss", self.loss, -1))
-            for against in ARMS[:2]
+            _difference(against, measure, sign * (values[2] - values[arm]), float(errors[place, arm]), self.test_rows)
+            for place, (measure, values, sign) in enumerate((("accuracy", self.accuracy, 1), ("loss", self.loss, -1)))
+            for arm, against in enumerate(ARMS[:2])
         )
 
     def helps(self, measure: str) -> bool:
-        """Tell whether cleansing beats both others beyond one standard error, in "accuracy" or "loss"."""
-        if measure not in ("accuracy", "loss"):
+        """Tell whether cleansing is significantly better than both others, in "accuracy" or "loss"."""
+        if measure not in _MEASURES:
             raise ApplicationError(f"measure must be 'accuracy' or 'loss', got {measure!r}.")
-        return all(one.beyond for one in self.differences if one.measure == measure)
+        return all(one.gains for one in self.differences if one.measure == measure)
 
     def __str__(self) -> str:
         """Return the verdict in words."""
-        return " ".join(self._verdict(measure) for measure in ("accuracy", "loss"))
+        dropped = f"Dropping {self.removed:,} of {self.rows:,} rows, {len(self.seeds)} seed"
+        start = f"{dropped}{'' if len(self.seeds) == 1 else 's'}, {self.test_rows:,} test rows."
+        return " ".join([start, *(self._verdict(measure) for measure in _MEASURES)])
 
     def _verdict(self, measure: str) -> str:
         each = [one for one in self.differences if one.measure == measure]
-        gains = " and ".join(f"{one.gain:+.2g} ± {one.stderr:.1g} over {one.against}" for one in each)
-        what = f"dropping {self.removed:,} of {self.rows:,} rows"
-        if self.helps(measure):
-            return f"In {measure}, {what} helps beyond one standard error ({gains}, {len(self.seeds)} seeds)."
-        verdict = f"In {measure}, {what} does not help beyond one standard error ({gains}, {len(self.seeds)} seeds)"
-        needed = [one.seeds_needed for one in each if not one.beyond]
-        if any(count is None for count in needed):
-            return f"{verdict}; more seeds would not help, as there is no gain to confirm."
-        return f"{verdict}; a gain of this size would take about {max(count or 0 for count in needed)} seeds to show."
+        told = f"{measure.capitalize()}: {', '.join(map(_told, each))}"
+        if len(self.seeds) == 1:
+            return f"{told}; one seed allows no test. Use five: --seeds 5, in Python seeds=5."
+        worse = [one.against for one in each if one.significant and one.gain < 0]
+        if worse:
+            return f"{told}; significantly worse than {' and '.join(_CHANGES[against] for against in worse)}."
+        missing = [one for one in each if not one.gains]
+        if not missing:
+            return f"{told}; a significant gain."
+        verdict = f"{told}; not distinguishable from {' or '.join(_CHANGES[one.against] for one in missing)}"
+        if any(one.gain <= 0 for one in missing):
+            return f"{verdict}. More seeds would not help, as there is no gain to confirm."
+        if any(one.seeds_needed is None for one in missing):
+            return f"{verdict}. More seeds would not help: a gain of this size needs more test rows."
+        return f"{verdict}. A gain of this size would take about {max(one.seeds_needed or 0 for one in missing)} seeds."
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON could hold it."""
@@ -105,15 +149,15 @@ class RetrainingCheck:
                 arm: {
                     measure: {
                         "mean": float(values[place].mean()),
-                        "sd": float(values[place].std(ddof=1)),
+                        "sd": float(values[place].std(ddof=1)) if len(self.seeds) > 1 else None,
                         "values": values[place].tolist(),
                     }
                     for measure, values in (("accuracy", self.accuracy), ("loss", self.loss))
                 }
                 for place, arm in enumerate(ARMS)
             },
-            "differences": [vars(one) for one in self.differences],
-            "helps": {"accuracy": self.helps("accuracy"), "loss": self.helps("loss")},
+            "differences": [one.as_dict() for one in self.differences],
+            "helps": {measure: self.helps(measure) for measure in _MEASURES},
             "seeds": list(self.seeds),
             "removed": self.removed,
             "rows": self.rows,
@@ -121,10 +165,11 @@ class RetrainingCheck:
         }
 
     def table(self) -> "pandas.DataFrame":
-        """Return one row per arm: mean and standard deviation of accuracy and loss over the seeds."""
+        """Return one row per arm: mean and standard deviation (NaN for one seed) of accuracy and loss over seeds."""
         columns: dict[str, Any] = {"removed": ARMS}
         for name, values in (("accuracy", self.accuracy), ("loss", self.loss)):
-            columns |= {name: values.mean(1), f"{name}_sd": values.std(1, ddof=1)}
+            sd = values.std(1, ddof=1) if len(self.seeds) > 1 else np.full(len(ARMS), np.nan)
+            columns |= {name: values.mean(1), f"{name}_sd": sd}
         return load_pandas().DataFrame(columns)
 
 
@@ -143,15 +188,15 @@ def check_by_retraining(
 
     Three trainings for each seed, from the same parameters with the same batches: on all rows, without as many rows
     drawn at random (others for each seed), and without the dropped ones. As in the paper, models are trained without
-    turn-over dropout, also where the recipe builds a wrapped one. Seeds tell how much trainings differ, not how much
-    another test set would.
+    turn-over dropout, also where the recipe builds a wrapped one. Gains are judged by a paired test at 5 %, over seeds
+    and test rows (`RetrainingCheck`).
 
     Args:
         train: how to train; or a function (kept rows as bool [rows], seed) -> class probabilities [test rows, classes].
         dropped: places of the rows, or bool [rows], as `~cleansing.kept`.
         test: (inputs, labels) for a recipe; labels alone for a function.
         rows: how many training rows there are, for a function with places.
-        seeds: how many, from 2, or which.
+        seeds: how many, or which; with one seed there are gains, but no test.
         processes: worker processes of a recipe.
         cache: a folder; finished trainings of a recipe are kept there and not run again.
         progress: show a bar.
@@ -179,14 +224,16 @@ def check_by_retraining(
     else:
         labels = np.asarray(test.cpu() if isinstance(test, Tensor) else test)
         measured, count = np.stack([_judged(train(kept, seed), labels) for kept, seed in jobs]), len(labels)
-    accuracy, loss = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), 2).transpose(2, 0, 1)
-    return RetrainingCheck(accuracy, loss, tuple(run_seeds), int(gone.sum()), len(gone), count)
+    values = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), 2, count).transpose(2, 0, 1, 3)
+    accuracy, loss = values.mean(3)
+    sizes = int(gone.sum()), len(gone), count
+    return RetrainingCheck(accuracy, loss, tuple(run_seeds), *sizes, _row_errors(values))
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     runs = [_FIRST_SEED + place for place in range(seeds)] if isinstance(seeds, int) else [int(one) for one in seeds]
-    if len(runs) < 2 or len(set(runs)) < len(runs):
-        raise ApplicationError(f"seeds must be at least two, and different, got {seeds!r}. Give seeds=5.")
+    if not runs or len(set(runs)) < len(runs):
+        raise ApplicationError(f"seeds must be one or more, all different, got {seeds!r}. Give seeds=5.")
     return runs
 
 
@@ -241,17 +288,18 @@ def _retrained(
 
 
 def _measured(queries: TrainingRecipe, model: nn.Module) -> NDArray[np.float64]:
+    """Return whether each test row is predicted correctly, and its loss: [2, test rows]."""
     predicted, labels = query_predictions(queries, model), queries.targets.cpu().numpy()
     if predicted.shape != labels.shape:
         raise ApplicationError(
             f"the model predicts {list(predicted.shape)} for {list(labels.shape)} test labels. The check needs one "
             "class per row."
         )
-    return np.array([(predicted == labels).mean(), query_losses(queries, model).mean(dtype=np.float64)])
+    return np.stack([predicted == labels, query_losses(queries, model)])
 
 
 def _judged(probs: ArrayLike, labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return accuracy and mean cross-entropy."""
+    """Return whether each test row is predicted correctly, and its cross-entropy: [2, test rows]."""
     said = np.asarray(probs, np.float64)
     fits = said.ndim == 2 and len(said) == len(labels) and labels.dtype.kind in "iu" and len(labels) > 0
     if not fits or labels.min() < 0 or labels.max() >= said.shape[1]:
@@ -260,14 +308,84 @@ def _judged(probs: ArrayLike, labels: NDArray[Any]) -> NDArray[np.float64]:
             "[test rows, classes], and labels from 0 to classes − 1."
         )
     own = said[np.arange(len(labels)), labels]
-    return np.array([(said.argmax(1) == labels).mean(), -np.log(np.maximum(own, 1e-12)).mean()])
+    return np.stack([said.argmax(1) == labels, -np.log(np.maximum(own, 1e-12))])
 
 
-def _difference(against: str, measure: str, gains: NDArray[np.float64]) -> Difference:
-    gain, sd = float(gains.mean()), float(gains.std(ddof=1))
-    stderr = sd / math.sqrt(len(gains))
-    # A mean of n gains lies beyond one standard error, sd / √n, with a chance of 80 % if gain ≥ (1 + .84) sd / √n.
-    needed = max(2, math.ceil(((1 + _POWER) * sd / gain) ** 2)) if gain > 0 else None
-    # Few test rows give gains in whole rows: a tie must not count as a gain because of rounding.
-    beyond = gain > stderr and not math.isclose(gain, stderr, rel_tol=1e-6)
-    return Difference(against, measure, gain, stderr, beyond, needed)
+def _row_errors(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the standard errors over test rows [measures, against] of gains, from [measures, arms, seeds, rows].
+
+    What differs from seed to seed on a single test row averages out with more seeds and is in the standard error over
+    seeds already; it is taken off (variance components of a two-way layout).
+    """
+    gains = values[:, 2:] - values[:, :2]
+    seeds, rows = gains.shape[2:]
+    if seeds == 1 or rows == 1:
+        return None
+    by_row = gains.mean(2, keepdims=True)
+    rest = gains - by_row - gains.mean(3, keepdims=True) + gains.mean((2, 3), keepdims=True)
+    interaction = np.square(rest).sum((2, 3)) / ((seeds - 1) * (rows - 1))
+    return np.sqrt(np.maximum(0, by_row.var((2, 3), ddof=1) - interaction / seeds) / rows)
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """The noise of a gain: its standard deviation over seeds, and its standard error over test rows."""
+
+    sd: float
+    row_error: float
+    test_rows: int
+
+    def stderr(self, seeds: int) -> float:
+        """Return the standard error of a mean over seeds."""
+        return math.hypot(self.sd / math.sqrt(seeds), self.row_error)
+
+    def df(self, seeds: int) -> int:
+        """Return its degrees of freedom: Satterthwaite (1946), as in Welch's test; seeds − 1 without test rows."""
+        share = (self.row_error / self.stderr(seeds)) ** 2 if self.row_error else 0.0
+        return math.floor(1e-9 + 1 / ((1 - share) ** 2 / (seeds - 1) + share**2 / max(1, self.test_rows - 1)))
+
+    def shows(self, gain: float, seeds: int) -> bool:
+        """Tell whether so large a gain would be significant in 80 % of cases."""
+        df = min(self.df(seeds), 200)  # from there on limits change by less than 1 %, and cost the same each
+        return gain >= (student_limit(_LEVEL, df) + student_limit(2 * _MISSED, df)) * self.stderr(seeds)
+
+
+def _difference(against: str, measure: str, gains: NDArray[np.float64], row_error: float, test_rows: int) -> Difference:
+    gain, seeds = float(gains.mean()), len(gains)
+    if seeds == 1:
+        return Difference(against, measure, gain, None, None, None, None)
+    noise = _Noise(float(gains.std(ddof=1)), row_error, test_rows)
+    stderr, df = noise.stderr(seeds), noise.df(seeds)
+    t = gain / stderr if stderr else math.copysign(math.inf, gain) if gain else 0.0
+    reach = student_limit(_LEVEL, df) * stderr
+    p_value = float(student_tail(np.array(t), df))
+    return Difference(against, measure, gain, stderr, (gain - reach, gain + reach), p_value, _seeds_needed(gain, noise))
+
+
+def _seeds_needed(gain: float, noise: _Noise) -> int | None:
+    # Student's limits are larger than the normal ones, so the normal number of seeds is where the search begins.
+    limit = NormalDist().inv_cdf(1 - _LEVEL / 2) + NormalDist().inv_cdf(1 - _MISSED)
+    left = gain**2 - (limit * noise.row_error) ** 2
+    if gain <= 0 or left <= 0:
+        return None
+    seeds = max(2, math.ceil((limit * noise.sd) ** 2 / left))
+    for _ in range(_MOST_STEPS):
+        if noise.shows(gain, seeds):
+            return seeds
+        seeds += 1 + seeds // 20
+    return None  # few test rows have a larger limit, which no number of seeds lowers
+
+
+def _told(one: Difference) -> str:
+    scale, unit = (100, " points") if one.measure == "accuracy" else (1, "")
+    # A loss that falls is a gain; said as the change of the loss, it would need the other sign.
+    gain = f"{'gain ' if one.measure == 'loss' else ''}{_signed(scale * one.gain)}{unit} over {one.against}"
+    if one.interval is None or one.p_value is None:
+        return gain
+    low, high = (_signed(scale * end) for end in one.interval)
+    p_value = "p < 0.0001" if one.p_value < 1e-4 else f"p = {one.p_value:.2g}"
+    return f"{gain} (95 % interval {low} to {high}, {p_value})"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2g}".replace("-", "−")

@@ -101,7 +101,7 @@ def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = 
     if not len(test[1]):
         raise ApplicationError(_NO_TEST_ROWS)
     dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
-    name = f"check-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
+    name = f"check-rows-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
     cache = run.folder.path / "evaluation" / name
     return check_by_retraining(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
 

@@ -20,7 +20,7 @@ from ._formats import load_pandas
 from ._store import finish_store
 from .out_of_sample import OutOfSample
 from .scores import Scores
-from .significance import checked_level, discoveries, normal_tail, student_limit
+from .significance import checked_level, discoveries, normal_tail, student_limit, student_tail
 from .tokens import TokenScores
 from .top import Top
 
@@ -35,4 +35,5 @@ __all__ = [
     "load_pandas",
     "normal_tail",
     "student_limit",
+    "student_tail",
 ]

@@ -55,7 +55,7 @@ def normal_tail(z: NDArray[np.floating]) -> _Doubles:
     return cast("Any", torch).special.erfc(cast("Any", torch).from_numpy(distances)).numpy()
 
 
-def _student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
+def student_tail(t: NDArray[np.floating], df: float) -> _Doubles:
     """Return the two-sided tail probability of each t in Student's distribution; NaN stays NaN."""
     square = np.square(np.minimum(np.abs(np.asarray(t, np.float64)), _LARGEST))
     # P(|T| ≥ t) = I_x(df / 2, 1 / 2), the regularized incomplete beta function at x = df / (df + t²).
@@ -72,7 +72,7 @@ def student_limit(p: float, df: float) -> float:
     """Return the distance from 0 that a number of Student's distribution has or exceeds with probability p."""
 
     def tail(t: float) -> float:
-        return float(_student_tail(np.array(t), df))
+        return float(student_tail(np.array(t), df))
 
     low, high = 0.0, 1.0
     while tail(high) > p and high < _LARGEST:
@@ -121,7 +121,7 @@ def error_p_values(values: Floats, stderr: Floats, df: int | None) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.divide(values, stderr, dtype=np.float64)
     t[(values == 0) & (stderr == 0)] = 0  # all replicas agree that nothing happens
-    return closed((normal_tail(t) if df is None else _student_tail(t, df)).astype(np.float32))
+    return closed((normal_tail(t) if df is None else student_tail(t, df)).astype(np.float32))
 
 
 def null_p_values(scores: Floats, null: Floats) -> Floats:

@@ -76,8 +76,17 @@ def test_the_retraining_check_compares_nothing_random_and_cleansed_on_test_rows(
     said = turnover_("cleanse", "RUN", "--drop", "2", "--retrain", "--seeds", "2", "--out", "clean.csv")
     assert said.code == 0, said.err
     assert "6 trainings for the retraining check" in said.err
-    for part in ("2 random rows", "the 2 harmful rows", "12 test rows", "±"):
+    for part in ("2 random rows", "the 2 harmful rows", "12 test rows", "±", "95 % interval", "p ="):
         assert part in said.words
+
+
+def test_a_retraining_check_of_one_seed_says_that_there_is_no_test_and_what_to_type(turnover_, text_run, tmp_path):
+    shutil.copytree(text_run, tmp_path / "RUN")
+    said = turnover_("cleanse", "RUN", "--drop", "2", "--retrain", "--seeds", "1", "--out", "clean.csv")
+    assert said.code == 0, said.err
+    assert "1 training each" in said.words
+    assert "--seeds 5" in said.words
+    assert "±" not in said.words[said.words.index("Retraining check") :]
 
 
 def test_a_folder_of_images_is_copied_without_the_removed_ones(turnover_, runs):
