@@ -66,10 +66,22 @@ class Network:
                 "curvature needs layers with trained weights (Linear, Conv1d, Conv2d, Embedding), and this model has "
                 "none. Give estimator='tod', which needs masks alone."
             )
+        # Embeddings of positions have one row for all: which row's gradient is which, is not known there.
+        self.layers = {name: self.layers[name] for name in self._layers_by_row(example)}
         runs = self._run(example, lambda outputs, _: outputs.flatten(1).square().sum(1))[1]
         self.layers = {name: self.layers[name] for name in runs}
         inside = {id(value) for module in self.layers.values() for value in module.parameters(recurse=False)}
         self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
+
+    def _layers_by_row(self, example: Batch) -> list[str]:
+        """Return the layers that run and have outputs for every row."""
+        noted: list[tuple[str, Tensor, Tensor]] = []
+        with torch.enable_grad(), _noting(self.layers, noted):  # with gradients, as later: no fused path
+            self.forward.run(example.args, example.kwargs, example.rows)
+        found = {
+            name: output.shape[0] % example.rows == 0 or example.rows in output.shape[:-1] for name, _, output in noted
+        }
+        return [name for name in self.layers if found.get(name)]
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> Tensor:
