@@ -26,6 +26,18 @@ class Tokens(nn.Module):
         return self.head(self.hidden(self.embed(tokens)).tanh())
 
 
+class FirstToken(nn.Module):
+    """Layers over positions, the last of which has a gradient at the first position alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.last, self.head = nn.Linear(6, 7), nn.Linear(7, 9), nn.Linear(9, 3)
+
+    def forward(self, x):
+        hidden = self.mix(x.unflatten(1, (3, 6))).tanh()
+        return self.head(self.last(hidden + hidden.mean(1, keepdim=True)).tanh()[:, 0])
+
+
 def convolutions() -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, padding=1),
@@ -48,7 +60,7 @@ def _data(kind: str, rows: int, seed: int):
         targets = (tokens + (torch.rand(tokens.shape, generator=random) < 0.3)) % 4
         targets[::3, 3:] = -100
         return tokens, targets
-    shapes = {"mlp": (6,), "convolutions": (3, 6, 6), "series": (4, 8), "linear": (6,)}
+    shapes = {"mlp": (6,), "first_token": (18,), "convolutions": (3, 6, 6), "series": (4, 8), "linear": (6,)}
     x = torch.randn(rows, *shapes[kind], generator=random)
     if kind == "linear":
         return x, x[:, 0] + torch.randn(rows, generator=random)
@@ -61,6 +73,7 @@ BUILDERS = {
     "convolutions": convolutions,
     "series": series,
     "tokens": Tokens,
+    "first_token": FirstToken,
     "linear": lambda: nn.Linear(6, 1),
 }
 
@@ -131,6 +144,15 @@ def test_the_mean_of_queries_equals_the_mean_of_their_columns():
         np.testing.assert_allclose(mean, columns.mean(1), atol=1e-4 * np.abs(columns).max())
         expected = (columns.mean(1) + other.mean(1)) / 2
         np.testing.assert_allclose(both, expected, atol=1e-3 * np.abs(columns).max())
+
+
+@pytest.mark.parametrize("kind", ["mlp", "convolutions", "first_token"])
+def test_rows_that_are_multiplied_in_parts_have_the_same_scores(kind, monkeypatch):
+    rows, queries = _data(kind, ROWS, 1), _data(kind, QUERIES, 2)
+    inf = turnover.Influence(built(kind), train=rows, estimator=Curvature(temperature=1.0))
+    whole = inf.pairwise(queries).values
+    monkeypatch.setattr("turnover.influence.estimate.curvature._kronecker._VALUES_AT_ONCE", 1)
+    np.testing.assert_allclose(inf.pairwise(queries).values, whole, atol=1e-4 * np.abs(whole).max())
 
 
 @pytest.mark.parametrize("memory", [1, 2**14, 2**28])

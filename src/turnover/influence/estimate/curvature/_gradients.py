@@ -44,6 +44,20 @@ class LayerRun:
         tokens = self.inputs.dim() == _PLANE
         return LayerRun(self.inputs[start:stop] if tokens else self.inputs[:, start:stop], self.gradient[:, start:stop])
 
+    def with_gradient(self) -> "LayerRun":
+        """Return the same without the positions at which no row has a gradient.
+
+        Of a text that is classified by its first token, the last block has a gradient there alone.
+        """
+        if self.positions == 1:
+            return self
+        seen = (self.gradient != 0).any(-1).flatten(0, 1).any(0)
+        if bool(seen.all()):
+            return self
+        places = seen.nonzero()[:, 0] if bool(seen.any()) else seen.new_zeros(1, dtype=torch.long)
+        tokens = self.inputs.dim() == _PLANE
+        return LayerRun(self.inputs.index_select(1 if tokens else 2, places), self.gradient.index_select(2, places))
+
 
 class Network:
     """One member as an ordinary network, with the layers whose gradients are known."""
@@ -92,7 +106,7 @@ class Network:
         """Return what every layer saw of some rows, by its path, for the sum of an objective over them."""
         runs = self._run(batch, objective)[1]
         for name, run in runs.items():
-            if not bool(run.gradient.isfinite().all() & run.inputs.isfinite().all()):
+            if not (_all_finite(run.gradient) and _all_finite(run.inputs)):
                 raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}"))
         return runs
 
@@ -146,6 +160,11 @@ class Network:
                 "outputs: loss=lambda outputs, targets: ..."
             )
         return total, runs
+
+
+def _all_finite(values: Tensor) -> bool:
+    # One value that is not finite makes the sum so, too; a sum costs far less than a look at every value.
+    return bool(values.sum().isfinite()) or bool(values.isfinite().all())
 
 
 def _checked(objective: Objective, outputs: Tensor, batch: Batch) -> Tensor:

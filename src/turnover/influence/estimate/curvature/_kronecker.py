@@ -20,7 +20,8 @@ from ._gradients import LayerRun
 
 _TOLERANCE = 1e-3
 _MOST_TERMS = 32
-_SMALL_SVD = 1024
+_SMALL_SVD = 256
+_VALUES_AT_ONCE = 2**22  # of products on their way to scores: 16 MiB
 
 
 def _sum_dtype(device: torch.device) -> torch.dtype:
@@ -47,9 +48,9 @@ class LayerSums:
         if self._vocabulary is not None:
             inputs = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary).to(dtype)[None]
         else:
-            flat = (run.inputs * seen[..., None]).flatten(1, 2)
+            flat = _where_seen(run.inputs, seen)
             inputs = (flat.transpose(1, 2) @ flat).to(dtype)
-        flat = gradient.flatten(1, 2)
+        flat = _where_seen(gradient, seen)
         gradients = (flat.transpose(1, 2) @ flat).to(dtype)
         self._inputs = inputs if self._inputs is None else self._inputs + inputs
         self._gradients = gradients if self._gradients is None else self._gradients + gradients
@@ -72,6 +73,15 @@ class LayerSums:
                 "learned with certainty, or the layer takes no part; freeze it (requires_grad_(False)) to leave it out."
             )
         return LayerCurvature(sigma, alpha, left, right, self._inputs.device)
+
+
+def _where_seen(values: Tensor, seen: Tensor) -> Tensor:
+    """Return values [groups, rows and positions, width], those that are not `seen` as zero or left out."""
+    if bool(seen.all()):
+        return values.flatten(1, 2)
+    if len(values) == 1:
+        return values[0][seen[0]][None]
+    return (values * seen[..., None]).flatten(1, 2)
 
 
 @dataclass(frozen=True)
@@ -241,6 +251,15 @@ class LayerQueries:
         """Return the products [rows, queries] with the gradients of rows."""
         if self.by_token is not None:
             return self._scores_of_tokens(run)
+        rows = run.gradient.shape[1]
+        if self.vectors is not None:
+            per_row = run.positions * self.vectors[0].shape[:3].numel()
+        else:
+            per_row = run.inputs.shape[0] * run.inputs.shape[-1] * max(run.gradient.shape[-1], run.positions)
+        step = max(1, _VALUES_AT_ONCE // per_row)
+        return torch.cat([self._scores_of_rows(run.part(start, start + step)) for start in range(0, rows, step)])
+
+    def _scores_of_rows(self, run: LayerRun) -> Tensor:
         if self.matrices is not None and self.matrices.shape[1] == 1:
             return ((run.gradient @ self.matrices) * run.inputs).sum((0, 2, 3))[:, None]
         if self.matrices is not None:
@@ -254,7 +273,7 @@ class LayerQueries:
         rows, positions = run.gradient.shape[1:3]
         by_gradient = run.gradient.flatten(1, 2) @ of_gradients.flatten(1, 2).transpose(1, 2)
         by_input = run.inputs.flatten(1, 2) @ of_inputs.flatten(1, 2).transpose(1, 2)
-        return (by_gradient * by_input).view(groups, rows, positions, terms, queries).sum((0, 2, 3))
+        return by_gradient.mul_(by_input).view(groups, rows, positions, terms, queries).sum((0, 2, 3))
 
     def _scores_of_tokens(self, run: LayerRun) -> Tensor:
         assert self.tokens is not None

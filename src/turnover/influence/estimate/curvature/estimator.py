@@ -18,10 +18,10 @@ from turnover.influence.execution import Executor
 from turnover.influence.paths import Forward
 
 from ._calibration import TEMPERATURES, Objectives, best_temperature, losses_by_temperature
-from ._gradients import Network
+from ._gradients import LayerRun, Network
 from ._kronecker import LayerCurvature, LayerInverse, LayerQueries, LayerSums
 
-_MOST_ROWS, _FEWEST_ROWS = 1024, 8
+_MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
 _EXAMPLE_ROWS = 2
 _COVERED_ENOUGH = 0.9
@@ -91,13 +91,20 @@ class _Member:
     inverses: dict[str, LayerInverse]
     mean_inverses: dict[str, LayerInverse]  # at `mean_damping`; empty: there is none
 
+    def gradients(self, batch: Batch) -> dict[str, LayerRun]:
+        """Return what every layer saw of training rows, where they have a gradient."""
+        runs = self.network.gradients(batch.to(self.network.forward.member.device), self.objectives.rows)
+        return {name: run.with_gradient() for name, run in runs.items()}
+
     def applied(self, queries: Sequence[Batch], inverses: dict[str, LayerInverse]) -> dict[str, list[LayerQueries]]:
         """Return the queries at every layer, divided by the root mean square that the curvature expects."""
         device = self.network.forward.member.device
         parts: dict[str, list[LayerQueries]] = {name: [] for name in inverses}
         for batch in batched(queries):
             runs = self.network.gradients(batch.to(device), self.objectives.queries)
-            applied = {name: inverses[name].applied(run) for name, run in runs.items() if name in inverses}
+            applied = {
+                name: inverses[name].applied(run.with_gradient()) for name, run in runs.items() if name in inverses
+            }
             squares = torch.stack([part.squares for part in applied.values()]).sum(0)
             factors = torch.where(squares > 0, squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt(), 0.0)
             for name, part in applied.items():
@@ -208,10 +215,8 @@ class CurvatureFit:
         rows = min(example.rows, _EXAMPLE_ROWS)
         runs = network.gradients(example.part(0, rows).to(device), Objectives(network.forward.measure).rows)
         per_row = 4 * sum(run.inputs.numel() + 2 * run.gradient.numel() for run in runs.values()) / rows
-        whole = max(
-            (4 * run.inputs.shape[-1] * run.gradient.shape[-1] for run in runs.values() if run.positions > 1), default=0
-        )
-        return int(np.clip(self._memory // (2 * per_row + whole), _FEWEST_ROWS, _MOST_ROWS))
+        # What lies between the layers is kept for the gradient, too: about as much again, and twice for a moment.
+        return int(np.clip(self._memory // (4 * per_row), _FEWEST_ROWS, _MOST_ROWS))
 
     def _batches(self) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yield the training rows with the place of each among the instances."""
@@ -308,13 +313,7 @@ class CurvatureFit:
                 continue
             if not inside.all() and batch.can_be_split:
                 batch, at = _rows_of(batch, inside), at[inside]
-            yield (
-                at,
-                [
-                    member.network.gradients(batch.to(member.network.forward.member.device), member.objectives.rows)
-                    for member in self._members
-                ],
-            )
+            yield at, [member.gradients(batch) for member in self._members]
 
 
 class _Block:
@@ -376,8 +375,11 @@ class _Waiting:
             return
         if self._sums is None:
             self._sums = np.zeros(self._shape, np.float32)
-        # Rows of one instance may meet in a batch: they add up, which plain indexing would not do.
-        np.add.at(self._sums.transpose(1, 0, 2), spot[mine], scores[:, mine].transpose(1, 0, 2))
+        spot = spot[mine]
+        if len(np.unique(spot)) == len(spot):
+            self._sums[:, spot] += scores[:, mine]
+        else:  # rows of one instance meet: they add up, which plain indexing would not do
+            np.add.at(self._sums.transpose(1, 0, 2), spot, scores[:, mine].transpose(1, 0, 2))
         self.missing -= int(mine.sum())
 
     def tile(self) -> Tile:
