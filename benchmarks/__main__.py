@@ -6,13 +6,14 @@ import sys
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from . import import_time, influence, layer, live_page, memory, replicas, step
+from . import curvature, import_time, influence, layer, live_page, memory, replicas, step
 
 ALL = {
     "layer": layer,
     "step": step,
     "replicas": replicas,
     "influence": influence,
+    "curvature": curvature,
     "memory": memory,
     "import": import_time,
     "live_page": live_page,
