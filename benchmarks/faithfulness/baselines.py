@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 from experiments.runtime.ours import kronfluence_task
 from turnover.baselines import FeldmanZhang
 
-from .trainings import Answers, State, Trained, Trainings
+from .trainings import Answers, State, Trained, Trainings, margins_of
 
 
 def tracin(trainings: Trainings, *, fast: bool) -> Answers:
@@ -220,14 +220,46 @@ def cleanlab(trainings: Trainings, *, folds: int) -> Answers:
 
 def training_loss(trainings: Trainings) -> Answers:
     """Return the mean training loss of every row over the checkpoints."""
-    ready, trained = trainings.ready, trainings.plain()
+    trained, labels = trainings.plain(), trainings.ready.labels
+    losses = [
+        functional.cross_entropy(outputs, labels, reduction="none").numpy()
+        for outputs in _row_outputs(trainings, trained)
+    ]
+    return Answers(None, {"self": np.mean(losses, 0)}, (trained,))
+
+
+def area_under_margin(trainings: Trainings) -> Answers:
+    """Return AUM (Pleiss et al. 2020), negated: the mean margin of the given label, taken after every epoch."""
+    trained, labels = trainings.plain_by_epoch(), trainings.ready.labels
+    margins = torch.stack([margins_of(outputs, labels) for outputs in _row_outputs(trainings, trained)])
+    return Answers(None, {"self": -margins.mean(0).numpy()}, (trained,))
+
+
+def forgetting(trainings: Trainings) -> Answers:
+    """Return forgetting counts (Toneva et al. 2019) of every row, taken after every epoch."""
+    trained, labels = trainings.plain_by_epoch(), trainings.ready.labels
+    correct = torch.stack([outputs.argmax(1) == labels for outputs in _row_outputs(trainings, trained)])
+    return Answers(None, {"self": forgetting_counts(correct.numpy())}, (trained,))
+
+
+def forgetting_counts(correct: np.ndarray) -> np.ndarray:
+    """Return how often each row goes from correct to wrong, [epochs, rows] being given.
+
+    A row that is never correct has never been learned and counts more than any that is forgotten.
+    """
+    counts = (correct[:-1] & ~correct[1:]).sum(0).astype(np.float64)
+    return np.where(correct.any(0), counts, len(correct))
+
+
+def _row_outputs(trainings: Trainings, trained: Trained) -> list[Tensor]:
+    """Return the outputs of all rows by the weights of every checkpoint."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = ready.plain.build().eval()
-        losses = []
+        model = trainings.ready.plain.build().eval()
+        found = []
         for state in trained.states:
             model.load_state_dict(state)
-            losses.append(functional.cross_entropy(model(ready.inputs), ready.labels, reduction="none").numpy())
-    return Answers(None, {"self": np.mean(losses, 0)}, (trained,))
+            found.append(model(trainings.ready.inputs))
+    return found
 
 
 def feldman_zhang(trainings: Trainings) -> Answers:

@@ -109,11 +109,13 @@ def _own(result: Figures, found: Figures, name: str) -> Verdicts:
             f"{_verdict(enough and not late, other, *kinds.values())} {told}; {_told(other)}; in {ours:.1f}, "
             f"{theirs:.1f} s" + (", not in less time" if late else ""),
         )
-    if "training_loss" in found:
-        other = found["training_loss"]["self_found"]
+    for baseline in ("training_loss", "aum", "forgetting"):
+        if baseline not in found:
+            continue
+        other = found[baseline]["self_found"]
         enough = any(one["mean"] > other["mean"] for one in kinds.values())
         yield (
-            f"{title}: more in the worst 10 % than {result['titles']['training_loss']}",
+            f"{title}: more in the worst 10 % than {result['titles'][baseline]}",
             f"{_verdict(enough, other, *kinds.values())} {told}; {_told(other)}",
         )
 

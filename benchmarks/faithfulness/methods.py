@@ -97,6 +97,8 @@ def baseline_methods(config: Config) -> dict[str, Method]:
         "training_loss": Method(
             f"mean training loss, {config.checkpoints} checkpoints", baselines.training_loss, more_seeds=True
         ),
+        "aum": Method("AUM, every epoch", baselines.area_under_margin, more_seeds=True),
+        "forgetting": Method("forgetting counts, every epoch", baselines.forgetting, more_seeds=True),
     }
 
 

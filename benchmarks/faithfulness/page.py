@@ -134,7 +134,8 @@ def _setting(result: Figures) -> list[str]:
         "- **Self-influence** and **held-out**: the same without any validation row. Held-out means the probability of "
         "the row's label by a model that was not trained on the row: the flipped view, or held-out folds. Losses over "
         "checkpoints are those of the flipped view (held-out), of the full masked network, which was trained on the "
-        "row (under self-influence), or of both (held-out).",
+        "row (under self-influence), or of both (held-out). Also under self-influence, for the network was trained on "
+        "the row: AUM (mean margin of the label over epochs) and forgetting counts.",
         f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for row scores "
         f"{_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
         "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "

@@ -116,6 +116,11 @@ class Trainings:
         """Return the plain model, or further ones from other seeds."""
         return self.once(("plain", number), lambda: self._train_plain(self.seed + 1000 * number))
 
+    def plain_by_epoch(self) -> Trained:
+        """Return the plain model with its weights after every epoch."""
+        epochs = self.ready.plain.epochs
+        return self.once(("plain by epoch",), lambda: _with_states(self.ready.plain, self.seed, epochs))
+
     def masked(self, masks: Masks, *, checkpoints: int = 0) -> Trained:
         """Return the masked model; with checkpoints, also its weights so many times during the training."""
         recipe = self.ready.masked(self.seed, masks)
@@ -151,6 +156,12 @@ def _with_states(recipe: TrainingRecipe, seed: int, checkpoints: int) -> tuple[n
 
 def _copied(model: nn.Module) -> State:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def margins_of(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Return by how much the output of a row's label is above the largest other one."""
+    given = outputs.gather(1, labels[:, None])
+    return (given - outputs.scatter(1, labels[:, None], -float("inf")).amax(1, keepdim=True))[:, 0]
 
 
 SHARE = 0.1

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from benchmarks.faithfulness.baselines import area_under_margin, forgetting_counts
 from benchmarks.faithfulness.cells import cell_file, measured, read_cells, run_cells
 from benchmarks.faithfulness.config import SIZES
 from benchmarks.faithfulness.goals import BASELINES, gaps, goals, without_noise
@@ -15,7 +17,7 @@ from benchmarks.faithfulness.page import findings, page
 from benchmarks.faithfulness.run import best, choose, chosen, explore, publish, run
 from benchmarks.faithfulness.table import collected
 from benchmarks.faithfulness.tasks import prepare
-from benchmarks.faithfulness.trainings import Trainings
+from benchmarks.faithfulness.trainings import Trainings, margins_of
 from experiments.runner import ROOT, ExperimentError
 
 # A few rows are few for the engine's check that they were trained under these ids, and for subsets of them.
@@ -71,9 +73,32 @@ def test_a_baseline_answers_for_every_row(name, ready, trainings):
     check_answers(PEERS[name].answer(trainings), ready)
 
 
-@pytest.mark.parametrize("name", [*our_methods(TOY, REPORTED), "subsets", "training_loss"])
+@pytest.mark.parametrize("name", [*our_methods(TOY, REPORTED), "subsets", "training_loss", "aum", "forgetting"])
 def test_our_own_methods_answer_for_every_row(name, ready, trainings):
     check_answers(methods(TOY)[name].answer(trainings), ready)
+
+
+def test_a_margin_is_how_far_the_label_is_above_the_best_other_class():
+    outputs = torch.tensor([[3.0, 1.0, 2.0], [3.0, 1.0, 2.0]])
+    assert margins_of(outputs, torch.tensor([0, 1])).tolist() == [1.0, -2.0]
+
+
+def test_aum_is_the_mean_margin_over_all_epochs(ready, trainings):
+    trained = trainings.plain_by_epoch()
+    assert len(trained.states) == ready.config.epochs
+    model, margins = ready.plain.build().eval(), []
+    for state in trained.states:
+        model.load_state_dict(state)
+        with torch.no_grad():
+            for outputs, label in zip(model(ready.inputs).tolist(), ready.labels.tolist(), strict=True):
+                margins.append(outputs.pop(label) - max(outputs))
+    expected = np.reshape(margins, (len(trained.states), -1)).mean(0)
+    np.testing.assert_allclose(area_under_margin(trainings).own["self"], -expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_row_that_is_never_learned_counts_more_than_any_that_is_forgotten():
+    correct = np.array([[0, 1, 1, 0], [0, 1, 0, 1], [0, 1, 1, 1], [0, 1, 0, 1]], bool)
+    assert forgetting_counts(correct).tolist() == [4, 0, 2, 0]
 
 
 @pytest.mark.skipif(PEERS["trak_1"].missing, reason="traker is not installed: make bench-faithfulness installs it")
@@ -296,6 +321,17 @@ def test_goals_say_what_finds_as_many_wrong_labels_as_folds(flipped, seconds, to
     found = _goals({"tod": paper, "cleanlab": folds}, "tod")[goal]
     assert found.startswith(told) or found.endswith(told)
     assert found.startswith("reached") == (told.startswith("reached"))
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(0.7, "reached"), (0.5, "**missed**")])
+def test_goals_compare_row_scores_with_aum_and_forgetting(margin, verdict):
+    known = {"tod": figures(0.1), "whole_loss": figures(margin)} | {
+        name: figures(0.6) for name in ("aum", "forgetting")
+    }
+    told = _goals(known, "tod")
+    for name in ("aum", "forgetting"):
+        found = told[f"whole_loss: more in the worst 10 % than {name}"]
+        assert found == f"{verdict}: loss {margin:.3f} ± 0.010; 0.600 ± 0.010"
 
 
 def test_goals_say_where_one_seed_is_all_there_is():
