@@ -46,7 +46,7 @@ def _task(result: Figures, found: Figures, chosen: str) -> Verdicts:
     yield from _mean(found[chosen])
     for name, what in {"mean_auc": "mean influence (AUC)", **_LDS}.items():
         yield from _above_baselines(result, found, chosen, name, what)
-    for name in ("tod", "replicas", "mask_bias", "two_views", "whole_loss"):
+    for name in ("tod", "replicas", "mask_bias", "two_views", "whole_loss", "leave_one_out_head"):
         yield from _own(result, found, name)
 
 
@@ -90,13 +90,17 @@ def _above_baselines(result: Figures, found: Figures, chosen: str, name: str, wh
     )
 
 
+# In the column of self-influence, for their network was trained on the row; what they are instead.
+_TRAINED_ON_ROW = {"whole_loss": "loss", "leave_one_out_head": "margin"}
+
+
 def _own(result: Figures, found: Figures, name: str) -> Verdicts:
     """Compare row scores, which need no validation rows; against cleanlab, the time too."""
     kinds = {kind: found[name][key] for key, kind in _KINDS.items() if key in found.get(name, {})}
     if not kinds:
         return
-    if name == "whole_loss":  # it is in the column of self-influence, for it too was trained on the row
-        kinds = {"loss": kinds["self-influence"]}
+    if name in _TRAINED_ON_ROW:
+        kinds = {_TRAINED_ON_ROW[name]: kinds["self-influence"]}
     told = ", ".join(f"{kind} {_told(one)}" for kind, one in kinds.items())
     title = result["titles"][name]
     if "cleanlab" in found:

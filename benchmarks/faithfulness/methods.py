@@ -105,7 +105,12 @@ def baseline_methods(config: Config) -> dict[str, Method]:
 def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:
     """Return all methods that are reported, by name."""
     chosen = {} if default is None else {default: ours.CANDIDATES[default]}
-    return our_methods(config, ours.REPORTED | chosen) | plain_methods() | own_methods() | baseline_methods(config)
+    return (
+        our_methods(config, ours.REPORTED | chosen)
+        | plain_methods()
+        | own_methods(config.replicas)
+        | baseline_methods(config)
+    )
 
 
 def plain_methods() -> dict[str, Method]:
@@ -119,8 +124,8 @@ def plain_methods() -> dict[str, Method]:
     }
 
 
-def own_methods() -> dict[str, Method]:
-    """Return row scores: losses over checkpoints by both views and by each alone, and mask-bias correction."""
+def own_methods(replicas: int) -> dict[str, Method]:
+    """Return row scores: losses over checkpoints by view, mask-bias correction, and heads fitted without the row."""
     views = {
         "two_views": ("flipped and full loss", (ours.FLIPPED, ours.FULL)),
         "flipped_loss": ("flipped loss", (ours.FLIPPED,)),
@@ -135,7 +140,11 @@ def own_methods() -> dict[str, Method]:
         for name, (what, chosen) in views.items()
     }
     corrected = f"one model, mask-bias correction by {ours.REFERENCES} reference rows"
-    return over_checkpoints | {"mask_bias": Method(corrected, ours.mask_bias_corrected, more_seeds=True)}
+    heads = f"{replicas} replicas, leave-one-out heads over {ours.CHECKPOINTS} checkpoints"
+    return over_checkpoints | {
+        "mask_bias": Method(corrected, ours.mask_bias_corrected, more_seeds=True),
+        "leave_one_out_head": Method(heads, partial(ours.leave_one_out_head, replicas=replicas), more_seeds=True),
+    }
 
 
 def _ours(how: ours.Ours, replicas: int, trainings: Trainings) -> Answers:

@@ -14,7 +14,7 @@ import turnover
 from turnover.influence import EstimatorOption, Ridge
 
 from .tasks import Masks
-from .trainings import Answers, Trainings
+from .trainings import Answers, Trainings, margins_of
 
 
 @dataclass(frozen=True)
@@ -189,3 +189,69 @@ def mask_bias_corrected(trainings: Trainings) -> Answers:
     held_out = engine.out_of_sample(references=REFERENCES, progress=False)
     doubt = -np.asarray(held_out.probs)[np.arange(len(ready.labels)), ready.labels.numpy()]
     return Answers(None, {"held_out": doubt}, (trained,), time.process_time() - began)
+
+
+STRENGTHS = np.geomspace(1e-3, 1e2, 11)  # of ridge, as shares of the mean eigenvalue
+
+
+def leave_one_out_head(trainings: Trainings, *, replicas: int) -> Answers:
+    """Return how far the label of every row is below the best other class, by linear heads that never saw that label.
+
+    The head is a ridge regression of the labels on the full view's last features, without the row, for every replica
+    and checkpoint. The features were trained on the row, so that the head's own errors would call for too little
+    ridge where labels were memorized. The flipped view was not: the strength is the one at which heads agree best with
+    its held-out predictions.
+    """
+    ready = trainings.ready
+    trained = trainings.masked(Masks(replicas), checkpoints=CHECKPOINTS)
+    model, rows, labels = trained.model, ready.rows_with_ids(), ready.labels
+    one_hot = functional.one_hot(labels, ready.size[2]).double().numpy()
+    began = time.process_time()
+    predictions = []
+    for state in trained.states:
+        model.load_state_dict(state)
+        heads = np.mean(
+            [left_out_predictions(one, one_hot, STRENGTHS) for one in _last_features(model, ready.inputs, replicas)], 0
+        )
+        held_out = np.asarray(turnover.Influence(model, train=rows).out_of_sample(progress=False).probs)
+        flipped = np.eye(one_hot.shape[1])[held_out.argmax(1)]
+        predictions.append(heads[np.square(heads - flipped).mean((1, 2)).argmin()])
+    margins = margins_of(torch.from_numpy(np.mean(predictions, 0)), labels)
+    return Answers(None, {"self": -margins.numpy()}, (trained,), time.process_time() - began)
+
+
+def left_out_predictions(features: np.ndarray, targets: np.ndarray, strengths: np.ndarray) -> np.ndarray:
+    """Return what ridge regression with a constant predicts for every row when it is fitted without that row.
+
+    Args:
+        features: [rows, features].
+        targets: [rows, targets].
+        strengths: of ridge, as shares of the mean eigenvalue of all rows' features.
+
+    Returns:
+        [strengths, rows, targets].
+    """
+    centered, mean = features - features.mean(0), targets.mean(0)
+    values, vectors = np.linalg.eigh(centered.T @ centered)
+    rotated = centered @ vectors
+    products, squares = rotated.T @ (targets - mean), np.square(rotated)
+    found = []
+    for strength in strengths:
+        shrunk = 1 / (np.maximum(values, 0.0) + strength * values.mean())
+        residuals = targets - mean - rotated @ (shrunk[:, None] * products)
+        leverage = squares @ shrunk + 1 / len(features)
+        found.append(targets - residuals / (1 - leverage)[:, None])
+    return np.stack(found)
+
+
+def _last_features(model: nn.Module, inputs: torch.Tensor, replicas: int) -> np.ndarray:
+    """Return the inputs of the last layer in full view, [replicas, rows, features]."""
+    (*_, last) = model.children()
+    features: list[torch.Tensor] = []
+    handle = last.register_forward_pre_hook(lambda _, given: features.append(given[0]))
+    try:
+        with torch.no_grad():
+            model(inputs)
+    finally:
+        handle.remove()
+    return features[0].unflatten(0, (replicas, -1)).double().numpy()

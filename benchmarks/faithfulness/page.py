@@ -135,7 +135,8 @@ def _setting(result: Figures) -> list[str]:
         "the row's label by a model that was not trained on the row: the flipped view, or held-out folds. Losses over "
         "checkpoints are those of the flipped view (held-out), of the full masked network, which was trained on the "
         "row (under self-influence), or of both (held-out). Also under self-influence, for the network was trained on "
-        "the row: AUM (mean margin of the label over epochs) and forgetting counts.",
+        "the row: AUM (mean margin of the label over epochs), forgetting counts, and leave-one-out heads (ridge "
+        "regression on the full view's last features, fitted without the row).",
         f"- Mean ± standard deviation over trainings with seeds {_list(how['seeds'])}, for row scores "
         f"{_list(how['own_seeds'])}; one seed where no ± stands. Seconds of the processor, one thread, "
         "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "
@@ -178,10 +179,11 @@ def _about(task: Figures) -> list[str]:
 def _table(result: Figures, task: Figures) -> str:
     head = ["method", "LDS plain", "LDS masked", "mean influence", "self-influence", "held-out", "seconds", "memory"]
     chosen = (result["choice"] or {}).get("default")
+    ours = (*CANDIDATES, *own_methods(result["setting"]["replicas"]), *plain_methods())
     rows = []
     for name, found in task["methods"].items():
         title = result["titles"][name] + (" (the default)" if name == chosen else "")
-        title = (f"**{title}**" if name in (*CANDIDATES, *own_methods(), *plain_methods()) else title) + _mark(found)
+        title = (f"**{title}**" if name in ours else title) + _mark(found)
         rows.append(
             [
                 title,
