@@ -193,6 +193,21 @@ def test_replicas_are_averaged_and_give_standard_errors():
     assert bool((low < scores.values).all() & (scores.values < high).all())
 
 
+def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypatch):
+    x, y = _data("mlp", ROWS, 1)
+    model = turnover.wrap(mlp(), at=["1", "3"], replicas=4)
+    with turnover.instances(range(ROWS)):
+        model(x)
+    from turnover.influence.estimate.curvature import _kronecker
+
+    sizes = []
+    eigen = _kronecker._eigen
+    monkeypatch.setattr(_kronecker, "_eigen", lambda matrices: sizes.append(matrices.shape[-1]) or eigen(matrices))
+    turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=Curvature(temperature=1.0)).pairwise((x, y))
+    assert sizes.count(7) == 1  # six inputs and the bias
+    assert sizes.count(33) == 2 * 4
+
+
 def test_a_finished_model_has_no_interval_and_says_so():
     scores = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1)).pairwise(_data("mlp", QUERIES, 2))
     assert scores.stderr is None

@@ -58,21 +58,32 @@ class LayerSums:
         self._positions = counted if self._positions is None else self._positions + counted
         self._rows += rows
 
-    def curvature(self, name: str) -> "LayerCurvature":
-        """Return the curvature of all rows that were added; `name` is the layer's path, for errors."""
+    def curvature(self, name: str, first: "tuple[LayerSums, LayerCurvature] | None" = None) -> "LayerCurvature":
+        """Return the curvature of all rows that were added; `name` is the layer's path, for errors.
+
+        `first` is the same layer in another member: where both saw the same inputs, as the first layer of every
+        replica does, their eigenvectors are the same, too.
+        """
         assert self._inputs is not None
         assert self._gradients is not None
         assert self._positions is not None
         sigma, left = _eigen(self._gradients / max(self._rows, 1))
         positions = self._positions.clamp(min=1)
         inputs = self._inputs / positions.view(-1, *[1] * (self._inputs.dim() - 1))
-        alpha, right = (inputs.cpu().double(), None) if self._vocabulary is not None else _eigen(inputs)
+        if first is not None and first[0]._saw_the_same(self):
+            alpha, right = first[1].alpha, first[1].right
+        else:
+            alpha, right = (inputs.cpu().double(), None) if self._vocabulary is not None else _eigen(inputs)
         if not bool((sigma.mean(1) * alpha.mean(1) > 0).any()):
             raise InfluenceError(
                 f"the curvature of the layer {name!r} is zero: no training row has a gradient there. Every row is "
                 "learned with certainty, or the layer takes no part; freeze it (requires_grad_(False)) to leave it out."
             )
         return LayerCurvature(sigma, alpha, left, right, self._inputs.device)
+
+    def _saw_the_same(self, other: "LayerSums") -> bool:
+        pairs = ((self._inputs, other._inputs), (self._positions, other._positions))
+        return all(one is not None and two is not None and torch.equal(one, two) for one, two in pairs)
 
 
 def _where_seen(values: Tensor, seen: Tensor) -> Tensor:

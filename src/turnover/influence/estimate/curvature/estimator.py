@@ -285,7 +285,15 @@ class CurvatureFit:
                     if name not in kept:
                         kept[name] = LayerSums(_vocabulary(network.layers[name]))
                     kept[name].add(run)
-        return [{name: part.curvature(name) for name, part in kept.items()} for kept in sums]
+        first = {name: part.curvature(name) for name, part in sums[0].items()}
+        others = [
+            {
+                name: part.curvature(name, (sums[0][name], first[name]) if name in first else None)
+                for name, part in kept.items()
+            }
+            for kept in sums[1:]
+        ]
+        return [first, *others]
 
     def _warn_of_uncovered(self, network: Network, example: Batch, objectives: Objectives) -> None:
         moved = example.to(network.forward.member.device)
