@@ -8,7 +8,7 @@ from torch import nn
 import turnover
 from turnover.influence import Curvature
 
-transformers = pytest.importorskip("transformers", reason="needs the extra text")
+transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 
 ROWS = 24
 TOKENS = torch.randint(3, 40, (ROWS, 7), generator=torch.Generator().manual_seed(0))
@@ -26,7 +26,7 @@ def bert() -> nn.Module:
 
 
 def lora() -> nn.Module:
-    peft = pytest.importorskip("peft", reason="needs the extra text")
+    peft = pytest.importorskip("peft", reason="needs peft: pip install 'turnover[text]'")
     config = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"], init_lora_weights=False)
     return peft.get_peft_model(bert(), config).eval()
 
