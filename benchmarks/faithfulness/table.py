@@ -114,6 +114,7 @@ def with_earlier(result: Figures, file: Path) -> Figures:
     earlier = read_json(file) if file.exists() else {}
     if any(earlier.get(key) != result[key] for key in ("size", "setting")):
         return result
+    result["seconds"] = max(result["seconds"], earlier["seconds"])  # of all cells, most of which may be earlier ones
     same = [
         name
         for name, task in result["tasks"].items()
