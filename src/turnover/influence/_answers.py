@@ -118,7 +118,7 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
         for rows, tile in question.tiles(block, bar):
             _add_finite(sums[:, rows], counts[:, rows], tile.members)
     values, errors = average(_divided(sums, counts))
-    if errors is None and noise.ndim:
+    if errors is None:
         errors = question.estimate.errors_of_mean(question.ids, noise)
     null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.estimate.keeps_null else None
     return Scores(

@@ -57,8 +57,8 @@ class Estimate(Protocol):
         """Return a block with one column, the mean over all queries, where that is faster than each; else None."""
         ...
 
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
-        """Return the standard error [ids] of means over queries, from the `mean_noise` of its blocks."""
+    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray | None:
+        """Return the standard error [ids] of means over queries, from the `mean_noise` of blocks; None: not known."""
         ...
 
 
@@ -130,6 +130,5 @@ class Original:
     def mean_block(self, queries: Sequence[Batch]) -> None:
         """Return None: every query is scored."""
 
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
-        """Raise: raw blocks have no `mean_noise`."""
-        raise NotImplementedError
+    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
+        """Return None: the standard deviation of null ids takes its place."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from turnover.influence._data import TrainRows
 from turnover.influence.blocks import Tile
 from turnover.influence.execution import Executor
 from turnover.influence.paths import Forward
+from turnover.layers import map_tensors
 
 from ._calibration import TEMPERATURES, Objectives, best_temperature, losses_by_temperature
 from ._gradients import LayerRun, Network
@@ -82,6 +83,10 @@ class Curvature:
         return CurvatureFit(forwards, train, self, memory)
 
 
+_AtLayers = dict[str, LayerQueries]
+"""Some queries at every layer, by its path."""
+
+
 @dataclass(frozen=True)
 class _Member:
     """One network with the inverse curvature of its layers."""
@@ -96,20 +101,20 @@ class _Member:
         runs = self.network.gradients(batch.to(self.network.forward.member.device), self.objectives.rows)
         return {name: run.with_gradient() for name, run in runs.items()}
 
-    def applied(self, queries: Sequence[Batch], inverses: dict[str, LayerInverse]) -> dict[str, list[LayerQueries]]:
-        """Return the queries at every layer, divided by the root mean square that the curvature expects."""
+    def applied(self, queries: Sequence[Batch], *inverses: dict[str, LayerInverse]) -> Iterator[_AtLayers]:
+        """Yield queries by layer, a batch at a time, divided by the root mean square that the curvature expects.
+
+        With several inverses, each batch comes as often, by one after the other.
+        """
         device = self.network.forward.member.device
-        parts: dict[str, list[LayerQueries]] = {name: [] for name in inverses}
         for batch in batched(queries):
             runs = self.network.gradients(batch.to(device), self.objectives.queries)
-            applied = {
-                name: inverses[name].applied(run.with_gradient()) for name, run in runs.items() if name in inverses
-            }
-            squares = torch.stack([part.squares for part in applied.values()]).sum(0)
-            factors = torch.where(squares > 0, squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt(), 0.0)
-            for name, part in applied.items():
-                parts[name].append(part.scaled(factors))
-        return parts
+            kept = {name: run.with_gradient() for name, run in runs.items()}
+            for by_layer in inverses:
+                applied = {name: by_layer[name].applied(run) for name, run in kept.items() if name in by_layer}
+                squares = torch.stack([part.squares for part in applied.values()]).sum(0)
+                factors = torch.where(squares > 0, squares.clamp(min=torch.finfo(torch.float32).tiny).rsqrt(), 0.0)
+                yield {name: part.scaled(factors) for name, part in applied.items()}
 
 
 class CurvatureFit:
@@ -143,9 +148,8 @@ class CurvatureFit:
         """Return the place of each instance among all."""
         return self._train.positions(ids)
 
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
-        """Raise: blocks have no `mean_noise`."""
-        raise NotImplementedError
+    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
+        """Return None: only replicas tell."""
 
     @property
     def queries_per_block(self) -> int:
@@ -177,22 +181,19 @@ class CurvatureFit:
         self, start: int, raw: Any, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
     ) -> "_Block":
         """Return a block of queries, ready to score the training rows."""
-        return _Block(self, [member.applied(queries, member.inverses) for member in self._members], len(queries))
+        return _Block(self, [list(member.applied(queries, member.inverses)) for member in self._members], len(queries))
 
     def mean_block(self, queries: Sequence[Batch]) -> "_Block":
         """Return a block with one column, the mean over all queries: scores are linear in them."""
-        sums: list[dict[str, LayerQueries]] = [{} for _ in self._members]
-        step = self.queries_per_block
-        for start in range(0, len(queries), step):
-            for member, whole in zip(self._members, sums, strict=True):
-                for inverses in filter(None, (member.inverses, member.mean_inverses)):
-                    for name, parts in member.applied(queries[start : start + step], inverses).items():
-                        for part in parts:
-                            added = part.summed(inverses[name].tokens)
-                            whole[name] = added if name not in whole else whole[name].plus(added)
+        sums: list[_AtLayers] = [{} for _ in self._members]
+        for member, whole in zip(self._members, sums, strict=True):
+            for by_layer in member.applied(queries, *filter(None, (member.inverses, member.mean_inverses))):
+                for name, part in by_layer.items():
+                    added = part.summed(member.inverses[name].tokens)
+                    whole[name] = added if name not in whole else whole[name].plus(added)
         dampings = 1 if self.options.mean_damping is None else 2
         factor = torch.tensor([1 / (dampings * len(queries))], device=self._members[0].network.forward.member.device)
-        return _Block(self, [{name: [part.scaled(factor)] for name, part in whole.items()} for whole in sums], 1)
+        return _Block(self, [[{name: part.scaled(factor) for name, part in whole.items()}] for whole in sums], 1)
 
     # Reading the training rows
 
@@ -311,7 +312,7 @@ class CurvatureFit:
             stacklevel=7,
         )
 
-    def stream(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, list[Any]]]:
+    def stream(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, list[dict[str, LayerRun]]]]:
         """Yield the gradients of training rows at every layer, for every member, of those at the given places only."""
         chosen = np.zeros(len(self.rows_of), bool)
         chosen[places] = True
@@ -329,8 +330,8 @@ class _Block:
 
     member_nulls = None
 
-    def __init__(self, fit: CurvatureFit, members: Sequence[dict[str, list[LayerQueries]]], columns: int) -> None:
-        """Keep the queries of every member at every layer."""
+    def __init__(self, fit: CurvatureFit, members: Sequence[Sequence[_AtLayers]], columns: int) -> None:
+        """Keep the queries of every member at every layer, a batch after the other."""
         self._fit, self._queries, self._columns = fit, members, columns
         self.offset = np.zeros(columns, np.float32)
 
@@ -357,12 +358,12 @@ class _Block:
                 "rows. Give data that can be read again and again, such as a Dataset."
             )
 
-    def _scores(self, runs: dict[str, Any], queries: dict[str, list[LayerQueries]]) -> np.ndarray:
+    def _scores(self, runs: dict[str, LayerRun], queries: Sequence[_AtLayers]) -> np.ndarray:
         columns = [
-            sum(queries[name][place].scores(run) for name, run in runs.items() if name in queries)
-            for place in range(len(next(iter(queries.values()))))
+            torch.stack([part.scores(runs[name]) for name, part in by_layer.items() if name in runs]).sum(0)
+            for by_layer in queries
         ]
-        return torch.cat([part for part in columns if isinstance(part, Tensor)], 1).cpu().numpy()
+        return torch.cat(columns, 1).cpu().numpy()
 
 
 class _Waiting:
@@ -404,17 +405,12 @@ def _vocabulary(module: nn.Module) -> int | None:
 def _rows_of(batch: Batch, inside: np.ndarray) -> Batch:
     """Return some rows of a batch, all of whose tensors have rows."""
     chosen = torch.from_numpy(np.flatnonzero(inside))
-    leaves, structure = tree_flatten((batch.args, batch.kwargs, batch.target))
-    cut = [leaf[chosen.to(leaf.device)] if isinstance(leaf, Tensor) and leaf.dim() else leaf for leaf in leaves]
-    args, kwargs, target = tree_unflatten(cut, structure)
-    return replace(
-        batch,
-        args=args,
-        kwargs=kwargs,
-        target=target,
-        ids=None if batch.ids is None else batch.ids[chosen],
-        rows=len(chosen),
-    )
+
+    def cut(tensor: Tensor) -> Tensor:
+        return tensor[chosen.to(tensor.device)] if tensor.dim() else tensor
+
+    args, kwargs, target, ids = map_tensors((batch.args, batch.kwargs, batch.target, batch.ids), cut)
+    return Batch(args, kwargs, target, ids, len(chosen))
 
 
 _QUERIES_AT_ONCE = 64
