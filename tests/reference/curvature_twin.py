@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+DRAWS = 4
+
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
     """Return the covered layers by name."""
@@ -41,6 +43,21 @@ def scores(
             total = sum((a * b).sum() for name in applied for a, b in zip(row[name], applied[name], strict=True))
             result[place, column] = total / square**0.5
     return result
+
+
+def own_scores(model: nn.Module, rows: tuple[Tensor, Tensor], temperature: float, damping: float) -> Tensor:
+    """Return the score of every row on itself: by how much its loss would rise without it, to first order."""
+    inverses = _inverses(model, rows, temperature, damping, 1024)
+    found = []
+    for x, y in zip(*rows, strict=True):
+        gradient = _gradient(model, x, y, temperature, 1024)
+        squares = [
+            (inverse[group] * (left[group].T @ matrix @ right[group]).square()).sum()
+            for name, (left, right, inverse, _) in inverses.items()
+            for group, matrix in enumerate(gradient[name])
+        ]
+        found.append(torch.stack(squares).sum() / len(rows[1]))
+    return torch.stack(found)
 
 
 def _loss(outputs: Tensor, target: Tensor, temperature: float) -> Tensor:
@@ -80,6 +97,29 @@ def _blocks(values: Tensor, widest: int) -> list[Tensor]:
 
 def _inverses(model, rows, temperature, damping, widest):
     """Return for each layer eigenvectors, damped inverse and spectrum, one per group."""
+    draws = [_noted(model, rows, temperature, torch.Generator().manual_seed(seed)) for seed in range(DRAWS)]
+    found = {}
+    for name, layer in layers_of(model).items():
+        parts = [
+            _positions(layer, one, grad, widest)
+            for noted in draws
+            for one, grad in zip(noted[name][0], noted[name][1].grad, strict=True)
+        ]
+        groups = [
+            _curvature([(row[0][group], row[1][group]) for row in parts], getattr(layer, "num_embeddings", None))
+            for group in range(len(parts[0][0]))
+        ]
+        tokens = isinstance(layer, nn.Embedding)  # those that no row has do not count
+        means = [sigma.mean() * (alpha[alpha > 0] if tokens else alpha).mean() for _, _, sigma, alpha in groups]
+        mean = sum(means) / len(means)
+        spectra = [torch.outer(sigma, alpha) for _, _, sigma, alpha in groups]
+        lefts, rights = [group[0] for group in groups], [group[1] for group in groups]
+        found[name] = lefts, rights, [1 / (spectrum + damping * mean) for spectrum in spectra], spectra
+    return found
+
+
+def _noted(model, rows, temperature, generator):
+    """Return inputs and outputs of each layer, the outputs with the gradient of one draw of the Fisher matrix."""
     x, y = rows
     noted = {}
 
@@ -95,29 +135,23 @@ def _inverses(model, rows, temperature, damping, widest):
     outputs = model(x)
     for hook in hooks:
         hook.remove()
-    generator = torch.Generator().manual_seed(0)
     if y.is_floating_point():
         drawn = outputs.detach().reshape(y.shape) + torch.randn(y.shape, generator=generator)
+        sum(_loss(outputs[place][None], drawn[place][None], temperature) for place in range(len(x))).backward()
     else:
-        probs = (outputs.detach() / temperature).softmax(-1).flatten(0, -2)
-        drawn = torch.multinomial(probs, 1, generator=generator)[:, 0].view(y.shape)
-        drawn = torch.where(y == -100, y, drawn)
-    sum(_loss(outputs[place][None], drawn[place][None], temperature) for place in range(len(x))).backward()
-    found = {}
-    for name, layer in layers_of(model).items():
-        inputs, output = noted[name]
-        parts = [_positions(layer, one, grad, widest) for one, grad in zip(inputs, output.grad, strict=True)]
-        groups = [
-            _curvature([(row[0][group], row[1][group]) for row in parts], getattr(layer, "num_embeddings", None))
-            for group in range(len(parts[0][0]))
-        ]
-        tokens = isinstance(layer, nn.Embedding)  # those that no row has do not count
-        means = [sigma.mean() * (alpha[alpha > 0] if tokens else alpha).mean() for _, _, sigma, alpha in groups]
-        mean = sum(means) / len(means)
-        spectra = [torch.outer(sigma, alpha) for _, _, sigma, alpha in groups]
-        lefts, rights = [group[0] for group in groups], [group[1] for group in groups]
-        found[name] = lefts, rights, [1 / (spectrum + damping * mean) for spectrum in spectra], spectra
-    return found
+        outputs.backward(_signed_residuals(outputs.detach(), y, temperature, generator))
+    return noted
+
+
+def _signed_residuals(outputs: Tensor, y: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    """Return gradients of cross-entropy whose squares are, on average, the Fisher matrix diag(p) - p pᵀ."""
+    probs = (outputs / temperature).softmax(-1)
+    signs = 2.0 * torch.randint(2, (probs[..., 0].numel(), probs.shape[-1]), generator=generator).view(probs.shape) - 1
+    roots = signs * probs.sqrt()
+    residuals = (probs * roots.sum(-1, keepdim=True) - roots) / temperature
+    counted = (y != -100).reshape(len(y), -1)
+    shares = counted / counted.sum(1, keepdim=True)
+    return residuals * shares.view(y.shape)[..., None]
 
 
 def _positions(layer: nn.Module, inputs: Tensor, gradient: Tensor, widest: int) -> tuple[list[Tensor], list[Tensor]]:

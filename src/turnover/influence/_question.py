@@ -9,6 +9,7 @@ from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
+from turnover.storage import KeptArrays
 
 from .blocks import FEWEST_MEMBERS, RawBlock, ScoreBlock, Tile
 from .estimate import Estimate, Estimator, LinearControl
@@ -70,6 +71,7 @@ class Question:
     unit: str
     provenance: dict[str, Any]  # all that the scores depend on
     estimate: Estimate
+    kept: KeptArrays | None = None  # where what the estimator fitted is kept for a resume; None: nowhere
 
     @property
     def pairs(self) -> int:

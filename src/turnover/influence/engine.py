@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,13 +15,23 @@ from turnover.batches import Batch, Loss, null_ids
 from turnover.errors import InfluenceError, NotWrappedError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
+from turnover.storage import KeptArrays
 
 from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
 from ._data import TrainRows, first_of_each, single_queries
 from ._question import Options, Question
 from ._row_scores import held_out_predictions, self_influence, warn_of_weak_signal
-from .blocks import NULL_IDS
-from .estimate import EstimatorOption, Fit, MaskBias, Original, as_estimator, check_references, check_renamed
+from .blocks import NULL_IDS, average
+from .estimate import (
+    EstimatorOption,
+    Fit,
+    MaskBias,
+    Original,
+    OwnScores,
+    as_estimator,
+    check_references,
+    check_renamed,
+)
 from .execution import Executor, LocalExecutor, progress_bar
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
@@ -162,7 +173,7 @@ class Influence:
             progress: show a bar; None: on a terminal.
         """
         with evaluating(self._members):
-            question = self._open(queries, at_label, self._ids(ids))
+            question = self._open(queries, at_label, self._ids(ids), out=out)
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
         warn_of_nan(scores)
@@ -249,6 +260,9 @@ class Influence:
     def self_influence(self, data: Any = None, *, progress: bool | None = None) -> Scores:
         """Return Scores [rows]: what each training row does to its own prediction, in one pass over the data.
 
+        Of a model with masks that is the loss of a row's flipped subnetwork minus that of the kept one. Of a finished
+        model it is by influence functions, to first order, in units of the loss. `Scores.method` says which.
+
         With `center` the mean score of null ids, one on each row, is subtracted from all; their standard deviation is
         the standard error of a single model. Where the loss has one value per token, [rows, tokens], a row's score is
         the mean of its tokens, and `Scores.tokens(row)` gives theirs.
@@ -257,8 +271,9 @@ class Influence:
             data: rows with ids; None: `train`.
             progress: show a bar; None: on a terminal.
         """
-        self._need_masks("self-influence")
         rows = self._data(data)
+        if not self._members.have_masks:
+            return self._self_influence_by_gradients(rows, progress)
         forwards = self._forwards(self._members.whole)
         with evaluating(self._members.whole), progress_bar(rows.length, progress, "rows") as bar:
             fields = self_influence(forwards, rows, bar, center=self._options.center)
@@ -270,6 +285,37 @@ class Influence:
             scores = scores.with_tokens(tokens)
         warn_of_nan(scores)
         warn_of_weak_signal(scores)
+        return scores
+
+    def _self_influence_by_gradients(self, rows: TrainRows, progress: bool | None) -> Scores:
+        """Return the self-influence of a finished model's rows."""
+        if self._measure.kind != "loss":
+            raise InfluenceError(
+                f"self-influence of a finished model is that of its loss, got measure={self._measure.unit!r}. Give "
+                "measure='loss', or wrap the model before training (turnover.wrap)."
+            )
+        members = list(self._members)
+        with evaluating(members), progress_bar(rows.length, progress, "rows") as bar:
+            weights = [member.digest() for member in members]
+            fit = self._fitted(self._forwards(members), weights)
+            if not isinstance(fit, OwnScores):
+                raise InfluenceError(
+                    f"estimator={self._options.estimator.name!r} has no self-influence for models without masks. Give "
+                    "estimator='curvature'."
+                )
+            own, ids = fit.own_scores(rows, bar.update)
+        values, errors = average(own)
+        provenance = self._provenance([], ids, self._options, weights) | {"train": rows.digest}
+        scores = Scores(
+            values=values,
+            ids=ids.numpy(),
+            stderr=errors,
+            unit=self._measure.unit,
+            path=fit.result,
+            replicas=len(members),
+            provenance=provenance,
+        )
+        warn_of_nan(scores)
         return scores
 
     def out_of_sample(
@@ -335,12 +381,20 @@ class Influence:
     def _data(self, data: Any) -> TrainRows:
         """Return the chosen rows."""
         if data is not None:
-            return TrainRows(data, self._targets)
+            return TrainRows(data, self._targets, numbered=not self._members.have_masks)
         if self._train is None:
             raise InfluenceError("which rows? Give the data with ids, or Influence(model, train=data).")
         return self._train
 
-    def _open(self, queries: Any, at_label: _AtLabel | None, ids: Tensor, *, nulls: int = NULL_IDS) -> Question:
+    def _open(
+        self,
+        queries: Any,
+        at_label: _AtLabel | None,
+        ids: Tensor,
+        *,
+        nulls: int = NULL_IDS,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Question:
         """Return the question, opened; what can fail before the work, fails here."""
         if at_label not in (None, "given", "predicted"):
             raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
@@ -369,6 +423,7 @@ class Influence:
         provenance = self._provenance(opened, ids, self._options, weights)
         if self._options.estimator.needs_train and self._train is not None:
             provenance["train"] = self._train.digest
+        kept = None if out is None else self._kept(out, provenance)
         return Question(
             queries=opened,
             forwards=forwards,
@@ -378,14 +433,22 @@ class Influence:
             executor=self._executor,
             unit=self._measure.unit,
             provenance=provenance,
-            estimate=self._fitted(forwards, weights).question(nulls),
+            estimate=self._fitted(forwards, weights, kept).question(nulls),
+            kept=kept,
         )
 
-    def _fitted(self, forwards: Sequence[Forward], weights: list[str]) -> Fit:
-        """Return the estimator, fitted once, as long as the weights stay."""
+    def _fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Fit:
+        """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
         if self._fit is None or self._fit[0] != weights:
-            self._fit = weights, self._options.estimator.fit(forwards, self._train, self._options.memory)
+            estimator, arrays = self._options.estimator, None if kept is None else kept.read()
+            self._fit = weights, estimator.fit(forwards, self._train, self._options.memory, arrays)
         return self._fit[1]
+
+    def _kept(self, folder: str | os.PathLike[str], provenance: dict[str, Any]) -> KeptArrays:
+        """Return where a score folder keeps what the estimator fitted: it depends on all but queries and ids."""
+        fitted_on = {name: value for name, value in provenance.items() if name not in ("queries", "ids")}
+        numerics = {"memory": self._options.memory, "threads": torch.get_num_threads()}
+        return KeptArrays(Path(folder) / "factors.npz", {**fitted_on, **numerics})
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
         """Return the labels of instances, given or from `train`."""

@@ -10,6 +10,7 @@ Must not know: scores, models, torch.
 | `arrays.py` | arrays cut into tiles, and their zarr format |
 | `_manifest.py` | what a store is, which tiles are done, when it is complete |
 | `files.py`, `lock.py` | files that are there whole or not at all; one writer per folder |
+| `kept_arrays.py` | arrays in one file, read back under the same identity only |
 | `json_values.py` | values that JSON can hold, their differences, records with a checksum |
 
     >>> import tempfile
@@ -45,6 +46,7 @@ none.
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
 | `done.jsonl` | a line with the checksums of each tile that is done | until complete |
 | `complete.json` | attributes, whole arrays, all checksums | when complete |
+| `factors.npz` | what an estimator fitted (`KeptArrays`), for a resume | where it has to fit much |
 | `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
 zarr is in the extra `store` and imported on use.
@@ -53,6 +55,7 @@ zarr is in the extra `store` and imported on use.
 from .arrays import ArraySpec
 from .files import atomic_file, write_atomically
 from .json_values import Json, plain
+from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
 from .store import StoredArrays, TileStore
 
@@ -61,6 +64,7 @@ __all__ = [
     "ArraySpec",
     "FolderLock",
     "Json",
+    "KeptArrays",
     "StoredArrays",
     "TileStore",
     "atomic_file",

@@ -202,7 +202,9 @@ def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypat
 
     sizes = []
     eigen = _kronecker._eigen
-    monkeypatch.setattr(_kronecker, "_eigen", lambda matrices: sizes.append(matrices.shape[-1]) or eigen(matrices))
+    monkeypatch.setattr(
+        _kronecker, "_eigen", lambda matrices, at: sizes.append(matrices.shape[-1]) or eigen(matrices, at)
+    )
     turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=Curvature(temperature=1.0)).pairwise((x, y))
     assert sizes.count(7) == 1  # six inputs and the bias
     assert sizes.count(33) == 2 * 4
@@ -215,11 +217,22 @@ def test_a_finished_model_has_no_interval_and_says_so():
         scores.interval()
 
 
-@pytest.mark.parametrize("question", ["self_influence", "out_of_sample"])
-def test_what_needs_masks_says_so_for_a_finished_model(question):
-    inf = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1))
+def test_what_needs_masks_says_so_for_a_finished_model():
+    train = _data("mlp", ROWS, 1)
     with pytest.raises(turnover.errors.NotWrappedError, match=r"flipped subnetwork.*turnover.wrap"):
-        getattr(inf, question)()
+        turnover.Influence(built("mlp"), train=train).out_of_sample()
+    with pytest.raises(InfluenceError, match=r"is that of its loss, got measure='margin'"):
+        turnover.Influence(built("mlp"), train=train, measure="margin").self_influence()
+
+
+@pytest.mark.parametrize("kind", ["mlp", "convolutions", "tokens"])
+def test_self_influence_of_a_finished_model_equals_that_of_loops_over_parameters(kind):
+    model, rows = built(kind), _data(kind, ROWS, 1)
+    inf = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.5, damping=0.7))
+    own = inf.self_influence()
+    assert (own.method, own.unit, own.stderr) == ("curvature", "loss", None)
+    np.testing.assert_allclose(own.values, curvature_twin.own_scores(model, rows, 1.5, 0.7).numpy(), rtol=2e-3)
+    np.testing.assert_allclose(inf.self_influence((rows[0][:4], rows[1][:4])).values, own.values[:4], rtol=1e-4)
 
 
 def test_scores_name_the_estimator_that_made_them():
@@ -277,6 +290,60 @@ def test_a_folder_resumes_to_the_same_bytes(tmp_path):
         turnover.Influence(built("mlp", 1), train=rows).pairwise(queries, out=tmp_path / "scores")
 
 
+class _StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("factors", ["whole", "damaged", "missing"])
+def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factors, tmp_path, monkeypatch):
+    from turnover.influence.estimate.curvature.estimator import CurvatureFit
+    from turnover.storage import TileStore
+
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
+    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    members = [built("mlp", seed) for seed in range(3)]
+
+    def scored(folder: str) -> dict[str, bytes]:
+        turnover.Influence(members, train=rows).pairwise(queries, out=tmp_path / folder)
+        arrays = tmp_path / folder / "arrays"
+        return {str(file.relative_to(arrays)): file.read_bytes() for file in arrays.rglob("*") if file.is_file()}
+
+    expected = scored("straight")
+    write = TileStore.write
+    monkeypatch.setattr(TileStore, "write", lambda store, tile, parts: stop() if tile else write(store, tile, parts))
+
+    def stop() -> None:
+        raise _StopError
+
+    with pytest.raises(_StopError):
+        scored("stopped")
+    monkeypatch.setattr(TileStore, "write", write)
+    kept = tmp_path / "stopped" / "factors.npz"
+    if factors == "whole":
+        monkeypatch.setattr(CurvatureFit, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
+    elif factors == "damaged":
+        kept.write_bytes(kept.read_bytes()[:-2000])
+    else:
+        kept.unlink()
+    assert scored("stopped") == expected
+
+
+def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):
+    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    folder = tmp_path / "scores"
+    turnover.Influence(built("mlp"), train=rows).pairwise(queries, out=folder)
+    kept = (folder / "factors.npz").read_bytes()
+    other = tmp_path / "other"
+    other.mkdir()
+    for model, train in ((built("mlp", 1), rows), (built("mlp"), _data("mlp", ROWS, 3))):
+        expected = turnover.Influence(model, train=train).pairwise(queries).values
+        (other / "factors.npz").write_bytes(kept)
+        fitted = turnover.Influence(model, train=train)
+        with pytest.raises(turnover.errors.StoreError):  # there is a file that the store did not write
+            fitted.pairwise(queries, out=other)
+        np.testing.assert_array_equal(fitted.pairwise(queries).values, expected)
+
+
 def test_top_holds_the_ends_of_every_column():
     inf = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1))
     queries = _data("mlp", QUERIES, 2)
@@ -285,14 +352,103 @@ def test_top_holds_the_ends_of_every_column():
     np.testing.assert_allclose(inf.pairwise(queries, ids=[7, 3]).values, scores.select(ids=[7, 3]).values, atol=1e-5)
 
 
+class Scaled(nn.Module):
+    """A network most of whose gradient lies in a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.gain = nn.Linear(6, 3), nn.Parameter(torch.tensor(0.01))
+
+    def forward(self, x):
+        return self.inner(x) * self.gain
+
+
 def test_parameters_that_are_not_covered_are_named_with_their_share():
-    torch.manual_seed(0)
-    model = Encoder().eval()
-    tokens, padding = torch.randint(30, (12, 6)), torch.zeros(12, 6, dtype=torch.bool)
-    train = {"tokens": tokens, "padding": padding, "labels": torch.randint(3, (12,))}
-    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*in_proj_weight"):
-        scores = turnover.Influence(model, train=train, estimator=Curvature(temperature=1.0)).pairwise(train)
+    train = _data("mlp", ROWS, 1)
+    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*gain \(\d+%\)"):
+        scores = turnover.Influence(Scaled(), train=train, estimator=Curvature(temperature=1.0)).pairwise(train)
     assert "of the squared gradient" in scores.path
+
+
+def test_every_weight_of_an_encoder_is_covered_but_those_of_its_norms():
+    torch.manual_seed(0)
+    model, tokens = Encoder().eval(), torch.randint(30, (12, 6))
+    train = {"tokens": tokens, "padding": torch.zeros(12, 6, dtype=torch.bool), "labels": torch.randint(3, (12,))}
+    inf = turnover.Influence(model, train=train, estimator=Curvature(temperature=1.0))
+    assert "curvature of 14 layers" in inf.pairwise(train).path
+    fit = inf._fit[1]
+    assert fit.covered > 0.9
+    assert all("norm" in name for name in fit.uncovered)
+
+
+class Attention(nn.Module):
+    """Attention over three positions, by torch's packed module or by four Linear layers."""
+
+    def __init__(self, *, packed: bool, batch_first: bool, separate: bool) -> None:
+        super().__init__()
+        self.packed, self.batch_first, self.head = packed, batch_first, nn.Linear(6, 3)
+        sizes = {"kdim": 5, "vdim": 4} if separate else {}
+        self.whole = nn.MultiheadAttention(6, 2, batch_first=batch_first, **sizes)
+        self.widths = (sizes.get("kdim", 6), sizes.get("vdim", 6))
+        if not packed:
+            whole, self.whole = self.whole, None
+            self.q, self.k, self.v = (nn.Linear(width, 6) for width in (6, *self.widths))
+            self.out = nn.Linear(6, 6)
+            weights = [whole.q_proj_weight, whole.k_proj_weight, whole.v_proj_weight]
+            parts = (self.q, self.k, self.v)
+            for part, weight, bias in zip(
+                parts, weights if separate else whole.in_proj_weight.chunk(3), whole.in_proj_bias.chunk(3), strict=True
+            ):
+                part.weight, part.bias = nn.Parameter(weight.detach()), nn.Parameter(bias.detach())
+            self.out.weight, self.out.bias = whole.out_proj.weight, whole.out_proj.bias
+
+    def forward(self, x):
+        x = x.unflatten(1, (3, 6))
+        given = x, x[..., : self.widths[0]], x[..., : self.widths[1]]
+        padding = torch.tensor([[False, False, True]]).expand(len(x), 3)
+        if self.packed:
+            turned = given if self.batch_first else [value.transpose(0, 1) for value in given]
+            mixed = self.whole(*turned, key_padding_mask=padding, need_weights=False)[0]
+            mixed = mixed if self.batch_first else mixed.transpose(0, 1)
+        else:
+            q, k, v = (
+                part(value).unflatten(-1, (2, 3)).transpose(1, 2)
+                for part, value in zip((self.q, self.k, self.v), given, strict=True)
+            )
+            weights = (q @ k.transpose(2, 3) / 3**0.5).masked_fill(padding[:, None, None], -torch.inf).softmax(-1)
+            mixed = self.out((weights @ v).transpose(1, 2).flatten(2))
+        return self.head(mixed.tanh().sum(1))
+
+
+@pytest.mark.parametrize(("batch_first", "separate"), [(True, False), (False, False), (False, True)])
+def test_packed_attention_scores_as_four_linear_layers(batch_first, separate):
+    rows, queries = _data("first_token", 6, 1), _data("first_token", QUERIES, 2)  # twice as many rows as positions
+    values = []
+    for packed in (True, False):
+        torch.manual_seed(0)
+        model = Attention(packed=packed, batch_first=batch_first, separate=separate).eval()
+        inf = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.0))
+        values.append(inf.pairwise(queries).values)
+        assert inf._fit[1].covered == 1
+        assert not packed or "forward" not in vars(model.whole)
+    np.testing.assert_allclose(*values, atol=1e-4 * np.abs(values[1]).max())
+
+
+@pytest.mark.parametrize("classes", [3, 40])
+def test_the_fisher_matrix_is_that_of_all_classes_even_where_the_network_is_certain(classes):
+    from turnover.influence.estimate.curvature._calibration import Objectives
+    from turnover.influence.measures import Measure
+
+    logits = torch.zeros(classes)
+    logits[1] = 8.0 + np.log(classes)  # a drawn label would be another one in one row of 3,000
+    outputs = (logits + torch.linspace(0, 1, classes)).repeat(4000, 1).requires_grad_(True)
+    objective = Objectives(Measure("loss", None), 2.0)
+    values = objective.fisher(outputs, torch.ones(4000, dtype=torch.long), torch.Generator().manual_seed(0))
+    (gradient,) = torch.autograd.grad(values.sum(), outputs)
+    probs = (outputs[0].detach() / 2).softmax(-1)
+    expected = (torch.diag(probs) - torch.outer(probs, probs)) / 4
+    estimate = gradient.T @ gradient / 4000
+    assert float((estimate - expected).norm() / expected.norm()) < 0.1
 
 
 def test_frozen_layers_take_no_part():

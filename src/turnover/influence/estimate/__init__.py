@@ -22,7 +22,7 @@ from .choice import EstimatorOption, as_estimator, check_renamed
 from .control import LinearControl
 from .curvature import Curvature
 from .mask_bias import MaskBias, check_references
-from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, Original
+from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, Original, OwnScores
 from .ridge import Ridge
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "LinearControl",
     "MaskBias",
     "Original",
+    "OwnScores",
     "Ridge",
     "as_estimator",
     "check_references",

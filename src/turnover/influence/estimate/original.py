@@ -1,8 +1,8 @@
 """What an estimator is, and the original one: scores as the paper defines them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -61,12 +61,30 @@ class Estimate(Protocol):
         """Return the standard error [ids] of means over queries, from the `mean_noise` of blocks; None: not known."""
         ...
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what `Estimator.fit` can be given in a later run to fit nothing again; empty: there is no such."""
+        ...
+
 
 class Fit(Protocol):
     """What all questions to an estimator share."""
 
     def question(self, nulls: int) -> Estimate:
         """Return the estimator for one question, with so many null scores per query where there is a null."""
+        ...
+
+
+@runtime_checkable
+class OwnScores(Protocol):
+    """A fitted estimator that knows the score of a row on itself without masks."""
+
+    @property
+    def result(self) -> str:
+        """Return what scores say of how they were made."""
+        ...
+
+    def own_scores(self, rows: Any, add: Callable[[int], Any]) -> tuple[np.ndarray, Tensor]:
+        """Return the score of every row on itself, [members, rows], and the rows' ids; `add` counts rows."""
         ...
 
 
@@ -85,8 +103,13 @@ class Estimator(Protocol):
         """Return what identifies the estimator among the options of scores, as JSON data."""
         ...
 
-    def fit(self, forwards: Sequence[Forward], train: Any, memory: int) -> Fit:
-        """Return what all questions share; `train` are `TrainRows`, None only where they are not needed."""
+    def fit(
+        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+    ) -> Fit:
+        """Return what all questions share; `train` are `TrainRows`, None only where they are not needed.
+
+        `kept` is what `Estimate.arrays` gave for the same models, training rows and options.
+        """
         ...
 
 
@@ -108,7 +131,9 @@ class Original:
         """Return nothing: scores without a word about it are made by it."""
         return {}
 
-    def fit(self, forwards: Sequence[Forward], train: Any, memory: int) -> "Original":
+    def fit(
+        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+    ) -> "Original":
         """Return itself: there is nothing to fit."""
         return self
 
@@ -132,3 +157,7 @@ class Original:
 
     def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
         """Return None: the standard deviation of null ids takes its place."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return nothing: nothing was fitted."""
+        return {}

@@ -13,7 +13,7 @@ gradient is scaled to length one in each model, so that only its direction count
 null they are those of instances drawn at random: what is significant must be so beside them as well.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -163,6 +163,10 @@ class Denoising:
         block = _DenoisedBlock(raw(), self.fit, executor, add, gradients=gradients, nulls=self.nulls)
         self.freedom[start] = block.shrinking.sum(0)
         return block
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return nothing: features are computed again in a pass over the rows."""
+        return {}
 
     def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray:
         """Return the standard error [ids] of means over queries.
@@ -353,6 +357,8 @@ class Ridge(RidgeOptions):
         'full'
     """
 
-    def fit(self, forwards: Sequence[Forward], train: Any, memory: int) -> Fit:
+    def fit(
+        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+    ) -> Fit:
         """Return the training instances as features, with the directions in which they are shrunk."""
         return Fit.of(forwards, train, self, memory)

@@ -19,6 +19,7 @@ from turnover.influence.measures import Measure
 
 _WARMER = 1.25
 _LOWEST, _HIGHEST, _STEPS = 1 / 16, 16.0, 33
+_CLASSES_AT_ONCE, _DRAWN_CLASSES = 32, 8
 TEMPERATURES = torch.from_numpy(np.geomspace(_LOWEST, _HIGHEST, _STEPS)).float()
 
 
@@ -64,7 +65,7 @@ def best_temperature(sums: Tensor, classes: int) -> float | None:
 
 @dataclass(frozen=True)
 class Objectives:
-    """What is differentiated: the loss of training rows, the same at drawn labels, and the measure of queries."""
+    """What is differentiated: the loss of training rows, what gives their Fisher matrix, the measure of queries."""
 
     measure: Measure
     temperature: float = 1.0
@@ -80,21 +81,40 @@ class Objectives:
             ) from error
         return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
 
-    def drawn(self, outputs: Tensor, targets: Any, generator: torch.Generator) -> Tensor:
-        """Return the training loss of every row at a label drawn from the network's own prediction.
+    def fisher(self, outputs: Tensor, targets: Any, generator: torch.Generator) -> Tensor:
+        """Return a function of every row whose gradient g has, on average, the Fisher matrix of the row as g gᵀ.
 
-        That makes the curvature the Fisher matrix. Where the form of targets is not known, it is that of the given
-        ones (the empirical Fisher matrix).
+        The Fisher matrix is the mean of squared gradients over labels as the network itself predicts them. A label that
+        is drawn gives it on average, but a network that is certain hardly ever draws another label than its own. So
+        the gradients of all classes (of many classes, some) are added up, each by the root of its probability and
+        with a random sign: products of different classes cancel on average, and no class is missed. Where the form of
+        targets is not known, it is the gradient at the given ones (the empirical Fisher matrix).
         """
         if is_classification(outputs, targets):
-            probs = self._cooled(outputs.detach(), targets).softmax(-1).flatten(0, -2)
-            labels = torch.multinomial(probs.cpu(), 1, generator=generator)[:, 0].to(targets.device)
-            labels = labels.view(targets.shape).to(targets.dtype)
-            return self.rows(outputs, torch.where(targets == IGNORED, targets, labels))
+            return (outputs * self._signed_gradient(outputs.detach(), targets, generator)).flatten(1).sum(1)
         if isinstance(targets, Tensor) and targets.is_floating_point() and targets.numel() == outputs.numel():
             noise = torch.randn(targets.shape, generator=generator).to(targets)
             return self.rows(outputs, outputs.detach().reshape(targets.shape).to(targets) + noise)
         return self.rows(outputs, targets)
+
+    def _signed_gradient(self, outputs: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+        probs = self._cooled(outputs, targets).softmax(-1).flatten(0, -2).cpu()
+        count, classes = probs.shape
+        if classes <= _CLASSES_AT_ONCE:
+            labels, weights = torch.arange(classes).expand(count, classes), probs.sqrt()
+        else:  # drawn by the roots of their probabilities, so that unlikely ones come up
+            proposals = probs.sqrt() / probs.sqrt().sum(1, keepdim=True)
+            labels = torch.multinomial(proposals, _DRAWN_CLASSES, replacement=True, generator=generator)
+            weights = (probs.gather(1, labels) / (_DRAWN_CLASSES * proposals.gather(1, labels))).sqrt()
+        signs = 2.0 * torch.randint(2, weights.shape, generator=generator) - 1
+        total = torch.zeros_like(outputs)
+        for label, weight in zip(labels.T, (signs * weights).T, strict=True):
+            leaf = outputs.clone().requires_grad_(True)
+            placed = label.view(targets.shape).to(targets)
+            loss = self.rows(leaf, torch.where(targets == IGNORED, targets, placed)).sum()
+            (gradient,) = torch.autograd.grad(loss, leaf)
+            total += weight.view(*targets.shape, 1).to(outputs) * gradient
+        return total
 
     def queries(self, outputs: Tensor, targets: Any) -> Tensor:
         """Return the measure of every query, lower meaning better."""

@@ -19,6 +19,8 @@ from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence.paths import Forward
 
+from ._attention import Projection, projections_of, running_as_modules
+
 _COUNTED_ROWS = 8
 _WIDEST = 1024  # of a block of inputs or outputs: eigenvectors of more would take minutes and gigabytes
 _PLANE = 2
@@ -72,30 +74,42 @@ class Network:
         owned = {id(value) for value in trained.values()}
         self.layers: dict[str, nn.Module] = {
             name: module
-            for name, module in self._model.named_modules()
-            if _is_covered(module) and any(id(value) in owned for value in module.parameters(recurse=False))
+            for name, module in {**dict(self._model.named_modules()), **projections_of(self._model)}.items()
+            if _is_covered(module) and any(id(value) in owned for value in _parameters_of(module))
         }
         if not self.layers:
             raise InfluenceError(
                 "curvature needs layers with trained weights (Linear, Conv1d, Conv2d, Embedding), and this model has "
                 "none. Give estimator='tod', which needs masks alone."
             )
-        # Embeddings of positions have one row for all: which row's gradient is which, is not known there.
-        self.layers = {name: self.layers[name] for name in self._layers_by_row(example)}
+        self._row_dims = self._dims_of_rows(example)
+        self.layers = {name: self.layers[name] for name in self.layers if name in self._row_dims}
         runs = self._run(example, lambda outputs, _: outputs.flatten(1).square().sum(1))[1]
         self.layers = {name: self.layers[name] for name in runs}
-        inside = {id(value) for module in self.layers.values() for value in module.parameters(recurse=False)}
+        inside = {id(value) for module in self.layers.values() for value in _parameters_of(module)}
         self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
 
-    def _layers_by_row(self, example: Batch) -> list[str]:
-        """Return the layers that run and have outputs for every row."""
-        noted: list[tuple[str, Tensor, Tensor]] = []
-        with torch.enable_grad(), _noting(self.layers, noted):  # with gradients, as later: no fused path
-            self.forward.run(example.args, example.kwargs, example.rows)
-        found = {
-            name: output.shape[0] % example.rows == 0 or example.rows in output.shape[:-1] for name, _, output in noted
+    def _dims_of_rows(self, example: Batch) -> dict[str, int]:
+        """Return for every layer that runs by which dimension of its outputs rows are told apart: 0, or 1.
+
+        Half of the rows must give half of its length. Embeddings of positions have one row for all: which row's
+        gradient is which, is not known there, and they are not among them.
+        """
+        whole, half = self._shapes(example), self._shapes(example.part(0, example.rows // 2))
+        if example.rows == 1:
+            return dict.fromkeys(whole, 0)
+        dims = {
+            name: [dim for dim in (0, 1) if dim < len(shape) - 1 and shape[dim] == 2 * half.get(name, shape)[dim]]
+            for name, shape in whole.items()
         }
-        return [name for name in self.layers if found.get(name)]
+        return {name: found[0] for name, found in dims.items() if len(found) == 1}
+
+    def _shapes(self, batch: Batch) -> dict[str, torch.Size]:
+        noted: list[tuple[str, Tensor, Tensor]] = []
+        if batch.rows:
+            with torch.enable_grad(), _noting(self.layers, noted):  # with gradients, as later: no fused path
+                self.forward.run(batch.args, batch.kwargs, batch.rows)
+        return {name: output.shape for name, _, output in reversed(noted)}
 
     @torch.no_grad()
     def outputs(self, batch: Batch) -> Tensor:
@@ -152,7 +166,8 @@ class Network:
         parts: dict[str, list[LayerRun]] = {}
         for (name, inputs, _), gradient in zip(noted, gradients, strict=True):
             if gradient is not None:
-                parts.setdefault(name, []).append(_opened(self.layers[name], name, inputs, gradient, batch.rows))
+                by_rows = _ByRows(batch.rows, self._row_dims[name], name)
+                parts.setdefault(name, []).append(_opened(self.layers[name], inputs, gradient, by_rows))
         runs = {name: _joined(parts[name]) for name in self.layers if name in parts}
         if not runs:
             raise InfluenceError(
@@ -193,7 +208,8 @@ def _noting(layers: dict[str, nn.Module], noted: list[tuple[str, Tensor, Tensor]
 
     hooks = [module.register_forward_hook(noting(name), with_kwargs=True) for name, module in layers.items()]
     try:
-        yield
+        with running_as_modules(layers):
+            yield
     finally:
         for hook in hooks:
             hook.remove()
@@ -211,20 +227,24 @@ def _is_covered(module: nn.Module) -> bool:
     if isinstance(module, _ConvNd):
         weight = module.weight
         return not module.transposed and module.padding_mode == "zeros" and weight.dim() in (3, 4)
-    return isinstance(module, nn.Linear | nn.Embedding) or _is_transposed_linear(module)
+    return isinstance(module, nn.Linear | nn.Embedding | Projection) or _is_transposed_linear(module)
 
 
-def _opened(module: nn.Module, name: str, inputs: Tensor, gradient: Tensor, rows: int) -> LayerRun:
+def _parameters_of(module: nn.Module) -> list[nn.Parameter]:
+    return module.owned if isinstance(module, Projection) else list(module.parameters(recurse=False))
+
+
+def _opened(module: nn.Module, inputs: Tensor, gradient: Tensor, by_rows: "_ByRows") -> LayerRun:
     """Return inputs and gradient of one run by groups, rows and positions."""
     if isinstance(module, _ConvNd):
         return _opened_convolution(module, inputs.float(), gradient.float())
-    gradient = _by_rows(gradient.float(), rows, name)[None]
+    gradient = by_rows(gradient.float())[None]
     if isinstance(module, nn.Embedding):
+        tokens = by_rows(inputs[..., None])[..., 0]
         if module.padding_idx is not None:
-            gradient = gradient * (inputs.reshape(1, rows, -1, 1) != module.padding_idx)
-        return LayerRun(inputs.reshape(rows, -1), gradient)
-    by_rows = _by_rows(inputs.float(), rows, name)
-    return _in_blocks(LayerRun(_with_one(by_rows, getattr(module, "bias", None))[None], gradient))
+            gradient = gradient * (tokens[None, ..., None] != module.padding_idx)
+        return LayerRun(tokens, gradient)
+    return _in_blocks(LayerRun(_with_one(by_rows(inputs.float()), getattr(module, "bias", None))[None], gradient))
 
 
 def _in_blocks(run: LayerRun) -> LayerRun:
@@ -244,17 +264,22 @@ def _blocks(values: Tensor) -> Tensor:
     return padded.unflatten(-1, (count, size)).permute(2, 0, 1, 3)
 
 
-def _by_rows(values: Tensor, rows: int, name: str) -> Tensor:
-    """Return values [rows, positions, width]: rows come first, or all positions of a row after the other."""
-    if values.dim() == 1 or values.shape[0] % rows:
-        if values.dim() > _PLANE and values.shape[1] == rows:  # below a module with batch_first=False
-            return values.transpose(0, 1).reshape(rows, -1, values.shape[-1])
-        raise InfluenceError(
-            f"the layer {name!r} has values of shape {list(values.shape)} for {rows} rows, so it is not known which "
-            "part belongs to which row. Give estimator='tod', or freeze the layer (requires_grad_(False)) if it was "
-            "not trained."
-        )
-    return values.reshape(rows, -1, values.shape[-1])
+@dataclass(frozen=True)
+class _ByRows:
+    """Takes values of a layer apart into [rows, positions, width]."""
+
+    rows: int
+    dim: int  # which dimension has the rows, or all positions of a row after the other
+    layer: str
+
+    def __call__(self, values: Tensor) -> Tensor:
+        if values.dim() == 1 or values.shape[self.dim] % self.rows:
+            raise InfluenceError(
+                f"the layer {self.layer!r} has values of shape {list(values.shape)} for {self.rows} rows, so it is not "
+                "known which part belongs to which row. Give estimator='tod', or freeze the layer "
+                "(requires_grad_(False)) if it was not trained."
+            )
+        return values.movedim(self.dim, 0).reshape(self.rows, -1, values.shape[-1])
 
 
 def _opened_convolution(module: _ConvNd, inputs: Tensor, gradient: Tensor) -> LayerRun:

@@ -1,15 +1,17 @@
 """The curvature of one layer as a Kronecker product (K-FAC), its damped inverse, and products of gradients with it.
 
-With inputs a and gradients g of a layer, A is the mean of a aᵀ and S that of g gᵀ, labels being drawn from what the
-network itself predicts. In their eigenvectors the damped inverse of S ⊗ A is D_ij = 1 / (σ_i α_j + λ). It is applied
-to the queries, once: rows enter a score as they are, by matrix products.
+With inputs a and gradients g of a layer, A is the mean of a aᵀ and S that of g gᵀ, the gradients being those of the
+Fisher matrix. In their eigenvectors the damped inverse of S ⊗ A is D_ij = 1 / (σ_i α_j + λ). It is applied to the
+queries, once: rows enter a score as they are, by matrix products.
 
 - A row and a query of one position each: D is smooth, so that a few terms U_k V_kᵀ give it to `_TOLERANCE`, and a score
   is Σ_k (g_z · c_qk) (a_z · b_qk), with c and b made of the query.
 - Several positions, or a small layer: the gradient of the row as a matrix, times that of the query.
+- The mean over queries: their gradients are added up in the eigenvectors, and the inverse is applied to the sum.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,12 +22,21 @@ from ._gradients import LayerRun
 
 _TOLERANCE = 1e-3
 _MOST_TERMS = 32
-_SMALL_SVD = 256
 _VALUES_AT_ONCE = 2**22  # of products on their way to scores: 16 MiB
 
 
 def _sum_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """What a batch adds to the sums of a layer, and of what: members that see the same inputs add the same."""
+
+    run: LayerRun
+    seen: Tensor
+    inputs: Tensor
+    positions: Tensor  # of each group
 
 
 class LayerSums:
@@ -39,24 +50,31 @@ class LayerSums:
         self._rows = 0
         self._positions: Tensor | None = None  # of each group
 
-    def add(self, run: LayerRun) -> None:
-        """Add some rows, differentiated at drawn labels."""
+    def add(self, run: LayerRun, other: BatchSums | None = None) -> BatchSums:
+        """Add some rows, differentiated for the Fisher matrix; `other` are the same rows in another member."""
         gradient, dtype = run.gradient, _sum_dtype(run.gradient.device)
         rows, positions = gradient.shape[1:3]
         # Padding has no gradient; it is not among what the weights see.
         seen = gradient.abs().amax(-1) > 0 if positions > 1 else torch.ones_like(gradient[..., 0], dtype=torch.bool)
+        added = self._added(run, seen, other, dtype)
+        flat = _where_seen(gradient, seen)
+        gradients = (flat.transpose(1, 2) @ flat).to(dtype)
+        self._inputs = added.inputs if self._inputs is None else self._inputs + added.inputs
+        self._gradients = gradients if self._gradients is None else self._gradients + gradients
+        self._positions = added.positions if self._positions is None else self._positions + added.positions
+        self._rows += rows
+        return added
+
+    def _added(self, run: LayerRun, seen: Tensor, other: BatchSums | None, dtype: torch.dtype) -> BatchSums:
+        # A look at all values costs far less than their product.
+        if other is not None and torch.equal(run.inputs, other.run.inputs) and torch.equal(seen, other.seen):
+            return other
         if self._vocabulary is not None:
             inputs = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary).to(dtype)[None]
         else:
             flat = _where_seen(run.inputs, seen)
             inputs = (flat.transpose(1, 2) @ flat).to(dtype)
-        flat = _where_seen(gradient, seen)
-        gradients = (flat.transpose(1, 2) @ flat).to(dtype)
-        self._inputs = inputs if self._inputs is None else self._inputs + inputs
-        self._gradients = gradients if self._gradients is None else self._gradients + gradients
-        counted = seen.sum((1, 2)).to(dtype)
-        self._positions = counted if self._positions is None else self._positions + counted
-        self._rows += rows
+        return BatchSums(run, seen, inputs, seen.sum((1, 2)).to(dtype))
 
     def curvature(self, name: str, first: "tuple[LayerSums, LayerCurvature] | None" = None) -> "LayerCurvature":
         """Return the curvature of all rows that were added; `name` is the layer's path, for errors.
@@ -67,19 +85,20 @@ class LayerSums:
         assert self._inputs is not None
         assert self._gradients is not None
         assert self._positions is not None
-        sigma, left = _eigen(self._gradients / max(self._rows, 1))
-        positions = self._positions.clamp(min=1)
-        inputs = self._inputs / positions.view(-1, *[1] * (self._inputs.dim() - 1))
+        device = self._inputs.device
+        sigma, left = _eigen(self._gradients / max(self._rows, 1), device)
         if first is not None and first[0]._saw_the_same(self):
             alpha, right = first[1].alpha, first[1].right
         else:
-            alpha, right = (inputs.cpu().double(), None) if self._vocabulary is not None else _eigen(inputs)
+            positions = self._positions.clamp(min=1)
+            inputs = self._inputs / positions.view(-1, *[1] * (self._inputs.dim() - 1))
+            alpha, right = (inputs.cpu().double(), None) if self._vocabulary is not None else _eigen(inputs, device)
         if not bool((sigma.mean(1) * alpha.mean(1) > 0).any()):
             raise InfluenceError(
                 f"the curvature of the layer {name!r} is zero: no training row has a gradient there. Every row is "
                 "learned with certainty, or the layer takes no part; freeze it (requires_grad_(False)) to leave it out."
             )
-        return LayerCurvature(sigma, alpha, left, right, self._inputs.device)
+        return LayerCurvature(sigma, alpha, left, right)
 
     def _saw_the_same(self, other: "LayerSums") -> bool:
         pairs = ((self._inputs, other._inputs), (self._positions, other._positions))
@@ -95,41 +114,151 @@ def _where_seen(values: Tensor, seen: Tensor) -> Tensor:
     return (values * seen[..., None]).flatten(1, 2)
 
 
+def _eigen(matrices: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues [groups, n], none below zero, in float64 on the CPU; eigenvectors in float32 on a device."""
+    values, vectors = torch.linalg.eigh(matrices.cpu().double())
+    return values.clamp(min=0), vectors.float().to(device)
+
+
 @dataclass(frozen=True)
 class LayerCurvature:
-    """Eigenvalues and eigenvectors of S and A, in float64 on the CPU."""
+    """Eigenvalues of S and A in float64 on the CPU, and their eigenvectors."""
 
     sigma: Tensor  # [groups, outputs]
     alpha: Tensor  # [groups, inputs]
     left: Tensor  # of S [groups, outputs, outputs]
     right: Tensor | None  # of A [groups, inputs, inputs]; None: an embedding, whose A is diagonal
-    device: torch.device
 
-    def inverse(self, damping: float) -> "LayerInverse":
-        """Return the damped inverse; `damping` counts in mean eigenvalues."""
+    @property
+    def tokens(self) -> int | None:
+        """Return how many tokens an embedding knows; None for other layers."""
+        return self.alpha.shape[1] if self.right is None else None
+
+    def rotated(self, run: LayerRun) -> "Rotated":
+        """Return rows or queries in the eigenvectors."""
+        inputs = run.inputs if self.right is None else _times(run.inputs, self.right)
+        return Rotated(_times(run.gradient, self.left), inputs)
+
+    def as_query(self, gradient: Tensor) -> "LayerQueries":
+        """Return a gradient [groups, outputs, inputs] in the eigenvectors, with an inverse applied, as one query."""
+        products = self.left @ gradient
+        if self.right is None:
+            tokens = torch.arange(gradient.shape[-1], device=gradient.device)
+            return LayerQueries(tokens=tokens, by_token=products.transpose(1, 2))
+        return LayerQueries(matrices=(products @ self.right.transpose(1, 2))[:, None])
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """Rows or queries at one layer, in the eigenvectors of its curvature."""
+
+    gradient: Tensor  # [groups, rows, positions, outputs]
+    inputs: Tensor  # [groups, rows, positions, inputs]; of an embedding the tokens [rows, positions]
+
+    @property
+    def _of_tokens(self) -> bool:
+        return self.inputs.dim() == 2
+
+    @cached_property
+    def tokens(self) -> tuple[Tensor, Tensor]:
+        """Return the tokens of any row of an embedding, in their order, and the gradient by token [rows, tokens, o]."""
+        tokens, places = self.inputs.unique(return_inverse=True)
+        gradient = self.gradient[0]
+        rows, _, outputs = gradient.shape
+        flat = (places + torch.arange(rows, device=places.device)[:, None] * len(tokens)).flatten()
+        summed = gradient.new_zeros(rows * len(tokens), outputs).index_add_(0, flat, gradient.flatten(0, 1))
+        return tokens, summed.view(rows, len(tokens), outputs)
+
+    @cached_property
+    def matrices(self) -> Tensor:
+        """Return the gradient of every row as a matrix, [groups, rows, outputs, inputs]."""
+        return self.gradient.transpose(2, 3) @ self.inputs
+
+    def quadratic(self, weights: Tensor) -> Tensor:
+        """Return the sum of weights [groups, outputs, inputs] times squares of the gradient, for every row."""
+        if self._of_tokens:
+            tokens, by_token = self.tokens
+            return (by_token.square() * weights[0][:, tokens].T).sum((1, 2))
+        if self.gradient.shape[2] == 1:
+            gradient, inputs = self.gradient[:, :, 0].square(), self.inputs[:, :, 0].square()
+            return ((gradient @ weights) * inputs).sum((0, 2))
+        return (self.matrices.square() * weights[:, None]).sum((0, 2, 3))
+
+    def weighted_sum(self, factors: Tensor, vocabulary: int | None) -> Tensor:
+        """Return the sum of all gradients, each times a factor: [groups, outputs, inputs]; inputs may be tokens."""
+        gradient = self.gradient * factors[:, None, None]
+        if vocabulary is None:
+            return gradient.flatten(1, 2).transpose(1, 2) @ self.inputs.flatten(1, 2)
+        whole = gradient.new_zeros(vocabulary, gradient.shape[-1])
+        return whole.index_add_(0, self.inputs.flatten(), gradient[0].flatten(0, 1)).T[None]
+
+
+@dataclass(frozen=True)
+class LayerInverse:
+    """The damped inverse of a layer's curvature; `damping` counts in mean eigenvalues."""
+
+    curvature: LayerCurvature
+    damping: float
+
+    @cached_property
+    def _exact(self) -> Tensor:
+        """Return D [groups, outputs, inputs] in float64 on the CPU."""
+        layer = self.curvature
         # Of an embedding, tokens that no row has do not count.
-        count = self.alpha.shape[1] if self.right is not None else (self.alpha > 0).sum(1).clamp(min=1)
-        mean = (self.sigma.mean(1) * self.alpha.sum(1) / count).mean()  # of all groups of the layer
-        spectrum = self.sigma[:, :, None] * self.alpha[:, None, :]
-        inverse = 1 / (spectrum + damping * mean)
-        terms = None if self.right is None else _terms(inverse, self.sigma, self.alpha)
+        count = layer.alpha.shape[1] if layer.right is not None else (layer.alpha > 0).sum(1).clamp(min=1)
+        mean = (layer.sigma.mean(1) * layer.alpha.sum(1) / count).mean()  # of all groups of the layer
+        return 1 / (layer.sigma[:, :, None] * layer.alpha[:, None, :] + self.damping * mean)
 
-        def placed(values: Tensor) -> Tensor:
-            return values.float().to(self.device)
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """Return D [groups, outputs, inputs] where the layer is."""
+        return self._exact.float().to(self.curvature.left.device)
 
-        return LayerInverse(
-            inverse=placed(inverse),
-            spectrum=placed(spectrum),
-            left=placed(self.left),
-            right=None if self.right is None else placed(self.right),
-            terms=None if terms is None else (placed(terms[0]), placed(terms[1])),
+    @cached_property
+    def expected(self) -> Tensor:
+        """Return D² times the curvature: with it, the squares of a query's gradient give the mean square of scores."""
+        layer = self.curvature
+        spectrum = layer.sigma[:, :, None] * layer.alpha[:, None, :]
+        return (self._exact.square() * spectrum).float().to(layer.left.device)
+
+    @cached_property
+    def terms(self) -> tuple[Tensor, Tensor] | None:
+        """Return U and V, whose products add up to D; None: D is not taken apart."""
+        layer = self.curvature
+        if layer.right is None:
+            return None
+        terms = _terms(self._exact, layer.sigma, layer.alpha)
+        return (
+            None if terms is None else (terms[0].float().to(layer.left.device), terms[1].float().to(layer.left.device))
         )
 
+    @property
+    def values_per_query(self) -> int:
+        """Return how many numbers a query is, with the inverse applied."""
+        return self._exact.numel() if self.terms is None else sum(part.numel() for part in self.terms)
 
-def _eigen(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues [groups, n], none below zero, and eigenvectors, in float64 on the CPU."""
-    values, vectors = torch.linalg.eigh(matrices.cpu().double())
-    return values.clamp(min=0), vectors
+    def applied(self, queries: Rotated, factors: Tensor) -> "LayerQueries":
+        """Return queries with the inverse applied to their gradients, each times a factor."""
+        left, right = self.curvature.left, self.curvature.right
+        if right is None:
+            tokens, by_token = queries.tokens
+            products = by_token * self.diagonal[0][:, tokens].T * factors[:, None, None]
+            return LayerQueries(tokens=tokens, by_token=products @ left[0].T)
+        if self.terms is not None and queries.gradient.shape[2] == 1:
+            gradient, inputs = queries.gradient[:, :, 0] * factors[:, None], queries.inputs[:, :, 0]
+            of_gradients, of_inputs = self.terms
+            vectors = (
+                _times(of_gradients[:, :, None] * gradient[:, None], left.transpose(1, 2)),
+                _times(of_inputs[:, :, None] * inputs[:, None], right.transpose(1, 2)),
+            )
+            return LayerQueries(vectors=vectors)
+        products = queries.matrices * self.diagonal[:, None] * factors[:, None, None]
+        return LayerQueries(matrices=left[:, None] @ products @ right[:, None].transpose(2, 3))
+
+
+def _times(values: Tensor, matrices: Tensor) -> Tensor:
+    """Return values [groups, m, n, i] times matrices [groups, i, j]: one product per group, not one for each m."""
+    return (values.flatten(1, 2) @ matrices).unflatten(1, values.shape[1:3])
 
 
 def _terms(inverse: Tensor, sigma: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -145,118 +274,48 @@ def _terms(inverse: Tensor, sigma: Tensor, alpha: Tensor) -> tuple[Tensor, Tenso
     row_weights = sigma.clamp(min=1e-12 * float(sigma.max()) + tiny).sqrt()
     column_weights = alpha.clamp(min=1e-12 * float(alpha.max()) + tiny).sqrt()
     weighted = row_weights[:, :, None] * inverse * column_weights[:, None, :]
-    if min(outputs, inputs) <= _SMALL_SVD:
-        left, values, right = torch.linalg.svd(weighted, full_matrices=False)
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            left, values, right = torch.svd_lowrank(weighted, q=most + 8, niter=6)
-        right = right.transpose(1, 2)
-    squares = values.square()
+    squares, left, right = _largest(weighted, min(most + 8, outputs, inputs))
     left_out = ((weighted.square().sum((1, 2))[:, None] - squares.cumsum(1)).clamp(min=0)).sqrt()
     close = (left_out <= _TOLERANCE * weighted.square().sum((1, 2)).sqrt()[:, None]).all(0)
     if not bool(close[:most].any()):
         return None
     count = int(close[:most].int().argmax()) + 1
-    scaled = left[:, :, :count] * values[:, None, :count]
-    return (scaled / row_weights[:, :, None]).transpose(1, 2), right[:, :count] / column_weights[:, None, :]
+    return (
+        (left[:, :, :count] / row_weights[:, :, None]).transpose(1, 2),
+        right[:, :count] / column_weights[:, None, :],
+    )
 
 
-@dataclass(frozen=True)
-class LayerInverse:
-    """The damped inverse of a layer's curvature, in its eigenvectors."""
+def _largest(matrices: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return squared singular values [groups, count], the largest first, left vectors, and right ones times values.
 
-    inverse: Tensor  # D [groups, outputs, inputs]
-    spectrum: Tensor  # σ_i α_j [groups, outputs, inputs]
-    left: Tensor  # eigenvectors of S [groups, outputs, outputs]
-    right: Tensor | None  # eigenvectors of A [groups, inputs, inputs]; None: an embedding, whose A is diagonal
-    terms: tuple[Tensor, Tensor] | None  # U and V; None: D is not taken apart
+    By a random sketch with one power iteration: the values of these matrices fall so fast that it finds all that
+    matter, in products alone. What it misses shows as left out, never as a wrong value.
+    """
+    sketch = torch.randn(matrices.shape[2], count, generator=torch.Generator().manual_seed(0), dtype=matrices.dtype)
+    basis = _orthonormal(matrices @ sketch)
+    basis = _orthonormal(matrices @ (matrices.transpose(1, 2) @ basis))
+    small = basis.transpose(1, 2) @ matrices
+    squares, vectors = torch.linalg.eigh(small @ small.transpose(1, 2))
+    squares, vectors = squares.flip(1).clamp(min=0), vectors.flip(2)
+    return squares, basis @ vectors, vectors.transpose(1, 2) @ small
 
-    @property
-    def size(self) -> int:
-        """Return how many parameters the layer has."""
-        return self.inverse.numel()
 
-    @property
-    def tokens(self) -> int | None:
-        """Return how many tokens an embedding knows; None for other layers."""
-        return self.inverse.shape[-1] if self.right is None else None
-
-    def applied(self, run: LayerRun) -> "LayerQueries":
-        """Return queries with the inverse applied to their gradients."""
-        if self.right is None:
-            return self._applied_to_tokens(run)
-        gradient, inputs = run.gradient @ self.left[:, None], run.inputs @ self.right[:, None]
-        if self.terms is not None and run.positions == 1:
-            gradient, inputs = gradient[:, :, 0], inputs[:, :, 0]
-            weights = self.inverse.square() * self.spectrum
-            squares = torch.einsum("gqi,gij,gqj->q", gradient.square(), weights, inputs.square())
-            of_gradients, of_inputs = self.terms
-            back = self.left[:, None].transpose(2, 3), self.right[:, None].transpose(2, 3)
-            vectors = (
-                (of_gradients[:, :, None] * gradient[:, None]) @ back[0],
-                (of_inputs[:, :, None] * inputs[:, None]) @ back[1],
-            )
-            return LayerQueries(squares, vectors=vectors)
-        products = gradient.transpose(2, 3) @ inputs * self.inverse[:, None]  # [groups, queries, outputs, inputs]
-        squares = (products.square() * self.spectrum[:, None]).sum((0, 2, 3))
-        matrices = self.left[:, None] @ products @ self.right[:, None].transpose(2, 3)
-        return LayerQueries(squares, matrices=matrices)
-
-    def _applied_to_tokens(self, run: LayerRun) -> "LayerQueries":
-        tokens, places = run.inputs.unique(return_inverse=True)
-        gradient = run.gradient[0] @ self.left[0]
-        queries = len(gradient)
-        summed = gradient.new_zeros(queries, len(tokens), gradient.shape[-1])
-        for query in range(queries):
-            summed[query].index_add_(0, places[query], gradient[query])
-        products = summed * self.inverse[0][:, tokens].T
-        squares = (products.square() * self.spectrum[0][:, tokens].T).sum((1, 2))
-        return LayerQueries(squares, tokens=tokens, by_token=products @ self.left[0].T)
+def _orthonormal(columns: Tensor) -> Tensor:
+    """Return an orthonormal basis of columns [groups, n, count]; zero for what the others hold already."""
+    squares, vectors = torch.linalg.eigh(columns.transpose(1, 2) @ columns)
+    known = squares > 1e-12 * squares.amax(1, keepdim=True)
+    return columns @ (vectors * torch.where(known, squares, 1.0).rsqrt().masked_fill(~known, 0.0)[:, None])
 
 
 @dataclass(frozen=True)
 class LayerQueries:
     """Queries at one layer, ready to be multiplied with the gradients of rows; in one of three forms."""
 
-    squares: Tensor  # mean square that a score should have by the curvature [queries]
     vectors: tuple[Tensor, Tensor] | None = None  # [groups, terms, queries, outputs] and [..., inputs]
     matrices: Tensor | None = None  # [groups, queries, outputs, inputs]
     tokens: Tensor | None = None  # those of any query, in their order
     by_token: Tensor | None = None  # [queries, tokens, outputs]
-
-    def scaled(self, factors: Tensor) -> "LayerQueries":
-        """Return the queries, each multiplied by a factor [queries]."""
-        return LayerQueries(
-            self.squares * factors.square(),
-            vectors=None if self.vectors is None else (self.vectors[0] * factors[:, None], self.vectors[1]),
-            matrices=None if self.matrices is None else self.matrices * factors[:, None, None],
-            tokens=self.tokens,
-            by_token=None if self.by_token is None else self.by_token * factors[:, None, None],
-        )
-
-    def summed(self, vocabulary: int | None) -> "LayerQueries":
-        """Return all queries added up, as one; of an embedding over its whole `vocabulary`."""
-        squares = self.squares.sum()[None]
-        if self.by_token is not None:
-            assert vocabulary is not None
-            whole = self.by_token.new_zeros(1, vocabulary, self.by_token.shape[-1])
-            whole[0, self.tokens] = self.by_token.sum(0)
-            return LayerQueries(squares, tokens=torch.arange(vocabulary, device=whole.device), by_token=whole)
-        if self.matrices is not None:
-            return LayerQueries(squares, matrices=self.matrices.sum(1, keepdim=True))
-        assert self.vectors is not None
-        of_gradients, of_inputs = (part.flatten(1, 2) for part in self.vectors)
-        return LayerQueries(squares, matrices=(of_gradients.transpose(1, 2) @ of_inputs)[:, None])
-
-    def plus(self, other: "LayerQueries") -> "LayerQueries":
-        """Return the sum of two that are `summed`."""
-        squares = self.squares + other.squares
-        if self.matrices is not None and other.matrices is not None:
-            return LayerQueries(squares, matrices=self.matrices + other.matrices)
-        assert self.by_token is not None
-        assert other.by_token is not None
-        return LayerQueries(squares, tokens=self.tokens, by_token=self.by_token + other.by_token)
 
     def scores(self, run: LayerRun) -> Tensor:
         """Return the products [rows, queries] with the gradients of rows."""
@@ -271,19 +330,20 @@ class LayerQueries:
         return torch.cat([self._scores_of_rows(run.part(start, start + step)) for start in range(0, rows, step)])
 
     def _scores_of_rows(self, run: LayerRun) -> Tensor:
+        groups, rows, positions = run.gradient.shape[:3]
+        gradient, inputs = run.gradient.flatten(1, 2), run.inputs.flatten(1, 2)
         if self.matrices is not None and self.matrices.shape[1] == 1:
-            return ((run.gradient @ self.matrices) * run.inputs).sum((0, 2, 3))[:, None]
+            products = (gradient @ self.matrices[:, 0]).mul_(inputs)
+            return products.view(groups, rows, -1).sum((0, 2))[:, None]
         if self.matrices is not None:
             gradients = run.gradient.transpose(2, 3) @ run.inputs  # [groups, rows, outputs, inputs]
-            rows = gradients.shape[1]
             flat = gradients.transpose(0, 1).reshape(rows, -1)
             return flat @ self.matrices.transpose(0, 1).reshape(self.matrices.shape[1], -1).T
         assert self.vectors is not None
         of_gradients, of_inputs = self.vectors
-        groups, terms, queries, _ = of_gradients.shape
-        rows, positions = run.gradient.shape[1:3]
-        by_gradient = run.gradient.flatten(1, 2) @ of_gradients.flatten(1, 2).transpose(1, 2)
-        by_input = run.inputs.flatten(1, 2) @ of_inputs.flatten(1, 2).transpose(1, 2)
+        terms, queries = of_gradients.shape[1:3]
+        by_gradient = gradient @ of_gradients.flatten(1, 2).transpose(1, 2)
+        by_input = inputs @ of_inputs.flatten(1, 2).transpose(1, 2)
         return by_gradient.mul_(by_input).view(groups, rows, positions, terms, queries).sum((0, 2, 3))
 
     def _scores_of_tokens(self, run: LayerRun) -> Tensor:
@@ -292,6 +352,9 @@ class LayerQueries:
         rows, positions = run.inputs.shape
         place = torch.searchsorted(self.tokens, run.inputs.contiguous()).clamp(max=len(self.tokens) - 1)
         known = self.tokens[place] == run.inputs
+        if len(self.by_token) == 1:
+            products = (run.gradient[0] * self.by_token[0][place]).sum(-1)
+            return (products * known).sum(1, keepdim=True)
         result = run.gradient.new_zeros(rows, len(self.by_token))
         row_of = torch.arange(rows, device=result.device)[:, None].expand(rows, positions)
         for token in place[known].unique().tolist():

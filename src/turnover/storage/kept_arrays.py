@@ -1,0 +1,39 @@
+"""Arrays in one file that a later run may take instead of computing them: only under the same identity, only whole."""
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .files import atomic_file, disk_errors
+from .json_values import Json, plain
+
+_IDENTITY = "identity"
+
+
+class KeptArrays:
+    """One npz file of named arrays that belong to an identity: what they were computed from, as JSON."""
+
+    def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Json]) -> None:
+        self._path = Path(path)
+        self._identity = json.dumps(plain(identity, where="identity"), sort_keys=True)
+
+    def read(self) -> dict[str, np.ndarray] | None:
+        """Return the arrays; None: there are none, they are damaged, or they belong to another identity."""
+        try:
+            # Opened here: of a damaged file NumPy would leave it open.
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                if str(kept[_IDENTITY]) != self._identity:
+                    return None
+                return {name: kept[name] for name in kept.files if name != _IDENTITY}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile):
+            return None
+
+    def write(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the arrays in place of those that are there, whole or not at all."""
+        with disk_errors(self._path.parent), atomic_file(self._path) as file:
+            named: dict[str, np.ndarray] = {_IDENTITY: np.array(self._identity), **arrays}
+            np.savez(file, **named)  # pyright: ignore[reportArgumentType]
