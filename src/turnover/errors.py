@@ -115,6 +115,10 @@ class RecipeMismatchError(TurnOverError, RuntimeError):
     """Weights trained under one mask recipe met a model with another."""
 
 
+class ShardedModelError(TurnOverError, RuntimeError):
+    """The weights of a model are spread over processes in a form that cannot be gathered here."""
+
+
 class SavedModelError(_CurableError, TurnOverError, RuntimeError):
     """A saved model folder is missing, damaged or of another format; has `problem` and `cure`."""
 

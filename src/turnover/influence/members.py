@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.layers import RECIPE_KEY, Masking, find_root, masking_of
+from turnover.layers import RECIPE_KEY, Masking, find_root, masking_of, whole_model
 from turnover.wrapping import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
@@ -129,6 +129,7 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
         raise InfluenceError(
             "an empty list of models was given. Give a wrapped model, or several with different seeds."
         )
+    models = [whole_model(one, device=device) for one in models]
     given = [Member(one if device is None else one.to(device)) for one in models]
     masked = [member for member in given if member.has_masks]
     if masked and len(masked) < len(given):

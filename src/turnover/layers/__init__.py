@@ -14,6 +14,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 | `views.py` | the three views, and mask words to factors |
 | `dropout.py` | one site's forward pass: `TurnOverDropout`, the hook for other modules, compiled graphs, checkpoints |
 | `_batch_dim.py` | finding the batch dimension of a site |
+| `processes.py` | a model that several processes train: a whole copy of its shards, the same masks in all |
 | `root.py` | hooks and recipe tensor of the wrapped root |
 | `expansion.py` | where rows are expanded to all replicas |
 | `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
@@ -26,6 +27,7 @@ from .expansion import Expansion
 from .instances import Instances, active_instances, as_ids, instances, no_instances
 from .masking import Masking, Site
 from .modes import ModeHook, drop_start, start_state
+from .processes import check_same_recipe, exchange_values, groups_of, is_sharded, whole_model, whole_tensor
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
@@ -58,13 +60,17 @@ __all__ = [
     "as_ids",
     "attach",
     "attach_replicas",
+    "check_same_recipe",
     "checkpoint_contexts",
     "detach",
     "detach_replicas",
     "drop_start",
+    "exchange_values",
     "factors_by_table",
     "find_root",
+    "groups_of",
     "instances",
+    "is_sharded",
     "map_tensors",
     "masking_of",
     "no_instances",
@@ -75,4 +81,6 @@ __all__ = [
     "tensor_bytes",
     "tensors_in",
     "to_tensor",
+    "whole_model",
+    "whole_tensor",
 ]

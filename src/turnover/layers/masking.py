@@ -28,6 +28,8 @@ class Masking:
 
     hugging_face = False
     """Whether the model holds modules of transformers, so that messages can name its trainer."""
+    shared = False
+    """Whether several processes train the model together; they were found to have the same recipe."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Start with nothing learned."""

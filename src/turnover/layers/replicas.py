@@ -75,7 +75,10 @@ class Replicated(nn.Module):
             template = self.__dict__.get("_template")
             if template is None or name.startswith("__"):
                 raise
-            return getattr(template[0], name)
+            value = getattr(template[0], name)
+            if isinstance(value, Tensor):  # without content; FSDP1 takes parameters out and puts them back
+                raise
+            return value
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs of all replicas, one replica after the other."""

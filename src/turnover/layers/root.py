@@ -8,6 +8,7 @@ from torch import nn
 
 from .instances import ACTIVE
 from .masking import Masking
+from .processes import check_same_recipe, groups_of
 from .recipe import RECIPE_KEY, to_tensor
 
 _ATTRIBUTE = "_turnover_masking"
@@ -72,6 +73,10 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     if active is not None:
         masking: Masking = root.__dict__[_ATTRIBUTE]
         masking.check_buffer(root)
+        if root.training and not masking.shared:
+            groups = groups_of(root)
+            check_same_recipe(masking.recipe, groups)
+            masking.shared = bool(groups)
         active.begin(masking, (root, args, kwargs))
 
 

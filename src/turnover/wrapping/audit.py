@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, logits_of, open_batch
 from turnover.errors import AuditError
-from turnover.layers import Masking, instances, masking_of
+from turnover.layers import Masking, instances, masking_of, whole_model
 
 from ._leaks import CURES, SITE, Leak, cause_of, names_of_parameters
 from ._modules import gathers_statistics, has_own_parameters, join
@@ -120,6 +120,7 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
         >>> [leak.name for leak in turnover.audit(net, batch).leaks]
         ['2.bias']
     """
+    model = whole_model(model)
     root = wrapped_root(model)
     opened = open_batch(batch)
     if opened.ids is None:

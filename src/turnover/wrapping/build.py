@@ -16,7 +16,9 @@ from turnover.layers import (
     detach,
     drop_start,
     find_root,
+    is_sharded,
     remove_hooks,
+    whole_model,
 )
 
 from ._modules import exchange
@@ -89,7 +91,9 @@ def wrapped_root(model: nn.Module) -> nn.Module:
 
 
 def copy_of(model: nn.Module) -> nn.Module:
-    """Return a deep copy, or say how to go without one."""
+    """Return a deep copy, of a sharded model a whole one; or say how to go without."""
+    if is_sharded(model):
+        return whole_model(model)
     try:
         return copy.deepcopy(model)
     except Exception as error:

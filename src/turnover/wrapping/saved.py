@@ -17,7 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
-from turnover.layers import AdapterRecipe, Recipe, find_root, masking_of, start_state, tensor_bytes
+from turnover.layers import (
+    AdapterRecipe,
+    Recipe,
+    check_same_recipe,
+    exchange_values,
+    find_root,
+    groups_of,
+    is_sharded,
+    masking_of,
+    start_state,
+    tensor_bytes,
+    whole_tensor,
+)
 from turnover.storage import atomic_file, write_atomically
 
 from ._modules import is_norm, listed
@@ -35,7 +47,9 @@ _FORMAT = 1
 def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     """Write a wrapped model to a folder and return its path.
 
-    Of a model with adapters the frozen base is not written; `load` takes it from the model it is given.
+    Of a model with adapters the frozen base is not written; `load` takes it from the model it is given. Of a model that
+    is sharded over processes (fully_shard) the whole weights are written: every process must call `save`, the first of
+    them writes, and all return when the folder is complete.
 
     Example:
         >>> import tempfile, torch, turnover
@@ -47,17 +61,42 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     root = wrapped_root(model)
     target = Path(folder)
     recipe = masking_of(root).recipe
-    name, other = _names(recipe)
+    groups = groups_of(root) if is_sharded(model) else []
+    check_same_recipe(recipe, groups)
+    base = {} if recipe.adapters is None else _base(root, recipe.adapters)
+    writes = all(group.rank() == 0 for group in groups)
+    tensors, checksums, failure = dict[str, Tensor](), dict[str, str](), None
+    for name, value in root.state_dict().items():
+        whole = whole_tensor(value)  # by all processes, one tensor after the other
+        if writes and name in base:
+            checksums[name] = _checksum_of(whole)
+        elif writes:
+            tensors[name] = whole.cpu()
+    if writes:
+        try:
+            _write(target, root, tensors, checksums)
+        except Exception as error:  # noqa: BLE001 - the other processes wait for news
+            failure = error
+    problems = exchange_values(None if failure is None else str(failure), groups)
+    if failure is not None:
+        raise failure
+    for problem in filter(None, problems):
+        raise SavedModelError(f"another process failed to save the model: {problem}")
+    return target
+
+
+def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict[str, str]) -> None:
+    """Write a model's tensors and its recipe, and of a model with adapters the checksums of its base."""
+    recipe = masking_of(root).recipe
     manifest: dict[str, Any] = {"format": _FORMAT, "recipe": json.loads(recipe.to_json())}
-    state = root.state_dict()
+    name, other = _names(recipe)
     try:
         with atomic_file(target / name) as file:
             if recipe.adapters is None:
-                torch.save({name: value.cpu() for name, value in state.items()}, file)
+                torch.save(tensors, file)
             else:
-                base = _base(root, recipe.adapters)
-                manifest["base_sha256"] = {name: _parameter_checksum(parameter) for name, parameter in base.items()}
-                write_tensors(Path(file.name), {name: value for name, value in state.items() if name not in base})
+                manifest["base_sha256"] = base
+                write_tensors(Path(file.name), tensors)
             file.flush()
             # Without its manifest the folder is not a saved model: first it goes, then it comes back.
             (target / _MANIFEST).unlink(missing_ok=True)
@@ -73,7 +112,6 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
             f"cannot write to {str(target)!r}: {error.strerror or error}",
             cure="Give a folder with room and write access.",
         ) from error
-    return target
 
 
 def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
@@ -171,7 +209,7 @@ def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
     parameters = dict(root.named_parameters(remove_duplicate=False))
     missing = [name for name in saved if name not in parameters]
     present = [name for name in saved if name in parameters]
-    other = [name for name in present if _parameter_checksum(parameters[name]) != saved[name]]
+    other = [name for name in present if _checksum_of(parameters[name]) != saved[name]]
     if missing or other:
         difference = f"{listed(missing, 4)} is missing" if missing else f"{listed(other, 4)} differs"
         raise SavedModelError(
@@ -224,7 +262,7 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _parameter_checksum(parameter: nn.Parameter) -> str:
-    digest = hashlib.sha256(f"{parameter.dtype} {list(parameter.shape)} ".encode())
-    digest.update(tensor_bytes(parameter))
+def _checksum_of(tensor: Tensor) -> str:
+    digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)} ".encode())
+    digest.update(tensor_bytes(tensor))
     return digest.hexdigest()[:16]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
-from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of, tensor_bytes
+from turnover.layers import Learned, Masking, Mode, Recipe, find_root, is_sharded, masking_of, tensor_bytes, whole_model
 from turnover.masks import MaskSource
 
 from ._modules import exchange, listed
@@ -61,6 +61,10 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
+    if is_sharded(model):
+        raise PlanError(
+            ["the weights of this model are spread over processes (fully_shard). Wrap it first, then shard the result."]
+        )
     planned = plan(
         model,
         at=at,
@@ -116,7 +120,7 @@ def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
 def replica_models(model: nn.Module) -> list[nn.Module]:
     """Return every replica of a wrapped model as a wrapped model of its own that shares its weights."""
     inner = getattr(model, "_orig_mod", getattr(model, "module", model))  # within torch.compile and DDP
-    whole = inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model
+    whole = whole_model(inner if isinstance(inner, nn.Module) and find_root(inner) is not None else model)
     masking = masking_of(wrapped_root(whole))
     return [_one_replica(sharing(whole), masking, number) for number in range(masking.recipe.replicas)]
 
@@ -178,7 +182,7 @@ def only_at(model: nn.Module, sites: Sequence[str]) -> nn.Module:
         ...     top(torch.zeros(2, 8)).shape
         torch.Size([2, 2])
     """
-    root = wrapped_root(model)
+    root = wrapped_root(whole_model(model))
     masking = masking_of(root)
     recipe, learned = masking.recipe, masking.learned
     paths = [site.path for site in recipe.sites]
