@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser check bench bench-faithfulness repro clean
+.PHONY: help demo test test-slow test-distributed test-browser check bench bench-faithfulness repro clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -22,11 +22,15 @@ demo: .venv/.stamp-cli,serve ## find wrong labels among handwritten digits
 
 # A process a core: each test has one thread (see tests/conftest.py). A file stays in one process, for its fixtures.
 test: .venv/.stamp-test ## all fast tests
-	@$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/browser
+	@$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/browser --ignore=tests/distributed
 
 # pytest ends with 5 where nothing is marked slow.
 test-slow: .venv/.stamp-test ## the tests marked slow
-	@$(BIN)/python -m pytest -m slow --ignore=tests/browser || [ $$? -eq 5 ]
+	@$(BIN)/python -m pytest -m slow --ignore=tests/browser --ignore=tests/distributed || [ $$? -eq 5 ]
+
+# It starts two processes of its own, which have both cores to themselves.
+test-distributed: .venv/.stamp-test ## two processes beside one: training, saving, scores; prints the table
+	@$(BIN)/python -m pytest tests/distributed
 
 # Chromium comes from the system, as Debian and Ubuntu call it; what has another name: TURNOVER_CHROMIUM and
 # TURNOVER_CHROMEDRIVER say where it is.

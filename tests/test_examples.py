@@ -50,6 +50,17 @@ def test_the_loop_with_accelerate_learns_digits():
     assert len(set(found["memorized"])) == 5
 
 
+def test_the_sharded_loop_learns_digits_also_in_one_process(tmp_path):
+    pytest.importorskip("sklearn", reason="scikit-learn is missing: pip install 'turnover[sklearn]'")
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        found = load("fsdp_loop").main(rows=300, epochs=6, folder=tmp_path / "saved")
+    finally:
+        torch.distributed.destroy_process_group()
+    assert found["accuracy"] > 0.7
+    assert len(set(found["memorized"])) == 5
+
+
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
 @pytest.mark.filterwarnings("ignore:The number of training batches")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning 2.6 with torch 2.13

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,7 @@ IDS = [7, 2**61 + 5, 30, 31, 7, 9, 10, 11]  # one of them twice, as a sampler th
 
 def network() -> nn.Module:
     torch.manual_seed(0)
-    layers = [nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 32), nn.ReLU(), nn.Linear(32, 3, bias=False)]
+    layers = [nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 32), nn.ReLU(inplace=True), nn.Linear(32, 3, bias=False)]
     return nn.Sequential(*layers).double()
 
 

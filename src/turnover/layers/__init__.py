@@ -27,7 +27,15 @@ from .expansion import Expansion
 from .instances import Instances, active_instances, as_ids, instances, no_instances
 from .masking import Masking, Site
 from .modes import ModeHook, drop_start, start_state
-from .processes import check_same_recipe, exchange_values, groups_of, is_sharded, whole_model, whole_tensor
+from .processes import (
+    check_same_recipe,
+    exchange_values,
+    groups_of,
+    is_flattened,
+    is_sharded,
+    whole_model,
+    whole_tensor,
+)
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
@@ -70,6 +78,7 @@ __all__ = [
     "find_root",
     "groups_of",
     "instances",
+    "is_flattened",
     "is_sharded",
     "map_tensors",
     "masking_of",

@@ -220,6 +220,8 @@ def mask_words(
         words = torch.zeros((rows, words_for(width)), dtype=torch.int32, device=x.device)
         return words, torch.full((rows,), FULL, dtype=torch.int32, device=x.device)
     _check(x, site, active)
+    if training and not site.masking.shared:  # a compiled root has no hook that could
+        site.masking.check_processes()
     if site.replicas == 1:
         confirm_batch_dim(site, x, active, batch_dim, training=training)
     if rows != site.replicas * len(active):

@@ -13,6 +13,7 @@ from turnover.errors import RecipeMismatchError
 from turnover.masks import Stream, joint_words
 
 from .expansion import Expansion
+from .processes import check_same_recipe, groups_of
 from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor
 
 _ROWS_AND_UNITS = 2
@@ -29,7 +30,9 @@ class Masking:
     hugging_face = False
     """Whether the model holds modules of transformers, so that messages can name its trainer."""
     shared = False
-    """Whether several processes train the model together; they were found to have the same recipe."""
+    """Whether several processes train the model together, and were found to have the same recipe."""
+    root: "weakref.ref[nn.Module] | None" = None
+    """The module that was wrapped; None: a copy that never ran."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Start with nothing learned."""
@@ -91,6 +94,13 @@ class Masking:
             streams.append(self._streams[key])
         words = joint_words(self.sources, ids, streams) if site.replicas > 1 else self.sources[0].words(ids, streams)
         return dict(zip(widths, words, strict=True))
+
+    def check_processes(self) -> None:
+        """Raise where processes that train the model together have other masks than this one; cheap where none do."""
+        root = None if self.root is None else self.root()
+        groups = groups_of(root)
+        check_same_recipe(self.recipe, groups)
+        self.shared = bool(groups)
 
     # The state dict
 

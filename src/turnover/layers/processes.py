@@ -7,7 +7,7 @@ collective: every process of the training has to call it, in the same order.
 import copy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -24,11 +24,8 @@ _HOOKS = (
     *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 )
 _SHARDS = "torch.distributed"
+_MANAGED = ("_is_fsdp_managed_module", "_fsdp_use_orig_params")  # what FSDP1 and FSDP2 give modules in their care
 _ZERO3 = "ds_id"  # what DeepSpeed gives a parameter that it spreads over processes
-_TO_LOAD = (
-    "Or take the whole weights out by torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
-    "options=StateDictOptions(full_state_dict=True)) and give them to a wrapped model of one process: load_state_dict."
-)
 
 
 def whole_tensor(tensor: Tensor) -> Tensor:
@@ -42,10 +39,10 @@ def whole_tensor(tensor: Tensor) -> Tensor:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Tell whether the parameters of a model are spread over processes (fully_shard); raise where none can gather them.
+    """Tell whether the parameters of a model are spread over processes, by fully_shard (FSDP2) or FSDP1.
 
     Raises:
-        ShardedModelError: FSDP1 or ZeRO stage 3 has the parameters, in forms of their own.
+        ShardedModelError: nothing here can gather them: ZeRO stage 3 has them, or what was sharded is around the model.
     """
     if any(hasattr(parameter, _ZERO3) for parameter in model.parameters()):
         raise ShardedModelError(
@@ -53,19 +50,39 @@ def is_sharded(model: nn.Module) -> bool:
             "them. Use ZeRO stage 2, or torch.distributed.fsdp.fully_shard; or let DeepSpeed write whole weights "
             "(save_16bit_model, zero_to_fp32.py) and load_state_dict them into a wrapped model of one process."
         )
-    fsdp = sys.modules.get(f"{_SHARDS}.fsdp")
-    if fsdp is None:
-        return any(hasattr(parameter, "full_tensor") for parameter in model.parameters())
-    if any(isinstance(module, fsdp.FullyShardedDataParallel) for module in model.modules()):
-        raise ShardedModelError(
-            "FullyShardedDataParallel (FSDP1) has flattened the weights of this model. Shard it by "
-            "torch.distributed.fsdp.fully_shard (FSDP2; accelerate and Trainer: fsdp_version 2; Lightning: "
-            f"ModelParallelStrategy). {_TO_LOAD}"
-        )
     # After a forward pass without a backward pass the outermost module may hold whole tensors for a while.
-    return any(isinstance(module, fsdp.FSDPModule) for module in model.modules()) or any(
-        hasattr(parameter, "full_tensor") for parameter in model.parameters()
-    )
+    if any(map(_is_shard, model.modules())) or any(hasattr(p, "full_tensor") for p in model.parameters()):
+        return True
+    if any(map(is_managed, model.modules())):
+        raise ShardedModelError(
+            f"this {type(model).__name__} is a part of a sharded model, which alone can gather its weights. Give the "
+            "model that fully_shard or FullyShardedDataParallel was called with."
+        )
+    return False
+
+
+def is_flattened(model: nn.Module) -> bool:
+    """Tell whether FSDP1 is around parameters of a model: they are flat, and only it can name them."""
+    return any(map(_is_flat, model.modules()))
+
+
+def is_managed(module: nn.Module) -> bool:
+    """Tell whether FSDP1 or FSDP2 looks after a module, be it from outside.
+
+    Such a module must not return a view: what changes that in place takes it out of the backward pass.
+    """
+    return _MANAGED[0] in module.__dict__
+
+
+def _is_shard(module: nn.Module) -> bool:
+    """Tell whether FSDP1 or FSDP2 has sharded this very module."""
+    fsdp: Any = sys.modules.get(f"{_SHARDS}.fsdp")
+    return fsdp is not None and isinstance(module, fsdp.FSDPModule | fsdp.FullyShardedDataParallel)
+
+
+def _is_flat(module: nn.Module) -> bool:
+    """Tell whether a module is FSDP1 around another one."""
+    return _is_shard(module) and isinstance(module, sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel)
 
 
 def whole_model(model: nn.Module, *, device: torch.device | str | None = None) -> nn.Module:
@@ -79,10 +96,11 @@ def whole_model(model: nn.Module, *, device: torch.device | str | None = None) -
     if not is_sharded(model):
         return model
     model = getattr(model, "_orig_mod", model)  # what was compiled was compiled for shards
-    with _unsharded(model):
+    with _unflattened(model), _unsharded(model):
+        model = _inside(model)
         tensors = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
         copies = {key: _whole_copy(tensor, device) for key, tensor in tensors.items()}
-        return copy.deepcopy(model, {**copies, id(copies): list(tensors.values())})
+        return copy.deepcopy(model, copies)
 
 
 def _whole_copy(tensor: Tensor, device: torch.device | str | None) -> Tensor:
@@ -91,28 +109,43 @@ def _whole_copy(tensor: Tensor, device: torch.device | str | None) -> Tensor:
     return nn.Parameter(value, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else value
 
 
+def _unflattened(model: nn.Module) -> AbstractContextManager[Any]:
+    """Return a context in which parameters that FSDP1 flattened are whole and in their places."""
+    if not is_flattened(model):
+        return nullcontext()
+    return sys.modules[f"{_SHARDS}.fsdp"].FullyShardedDataParallel.summon_full_params(model, writeback=False)
+
+
 @contextmanager
 def _unsharded(model: nn.Module) -> Iterator[None]:
-    """Take what torch.distributed put into modules out of them, for the time of a copy: class, hooks and state."""
-    fsdp: Any = sys.modules.get(f"{_SHARDS}.fsdp")
+    """Take what torch.distributed put into modules out of them, for the time of a copy: class, hooks, state, FSDP1."""
     before = [(module, type(module), dict(module.__dict__)) for module in model.modules()]
-    for module, kind, attributes in before:
-        if fsdp is not None and isinstance(module, fsdp.FSDPModule):
-            module.reshard()
-            module.__class__ = next(base for base in kind.__mro__[1:] if base is not fsdp.FSDPModule)
+    sharded: list[Any] = [module for module, _, _ in before if _is_shard(module) and not _is_flat(module)]
+    for module in sharded:
+        module.reshard()
+    before = [(module, kind, dict(module.__dict__)) for module, kind, _ in before]
     try:
+        for module in sharded:
+            base = sys.modules[f"{_SHARDS}.fsdp"].FSDPModule
+            module.__class__ = next(kind for kind in type(module).__mro__[1:] if kind is not base)
         for module, _, attributes in before:
             for name in _HOOKS:
                 hooks = attributes[name]
                 module.__dict__[name] = type(hooks)({key: hook for key, hook in hooks.items() if not _is_theirs(hook)})
-            for name in [name for name, value in attributes.items() if _is_state(value)]:
+            for name in [name for name, value in attributes.items() if name in _MANAGED or _is_state(value)]:
                 del module.__dict__[name]
+            module.__dict__["_modules"] = {name: _inside(child) for name, child in attributes["_modules"].items()}
         yield
     finally:
         for module, kind, attributes in before:
             module.__class__ = kind
             module.__dict__.clear()
             module.__dict__.update(attributes)
+
+
+def _inside(module: Any) -> Any:
+    """Return the module that FSDP1 is around, or the module itself."""
+    return module.module if _is_flat(module) else module
 
 
 def _is_theirs(hook: Any) -> bool:
@@ -124,38 +157,38 @@ def _is_theirs(hook: Any) -> bool:
 def _is_state(value: Any) -> bool:
     """Tell whether an attribute of a module is the register of what torch.distributed did to it."""
     return isinstance(value, dict) and any(
-        type(item).__module__.startswith(_SHARDS) and not isinstance(item, Tensor) for item in value.values()
+        type(item).__module__.startswith(_SHARDS) and not isinstance(item, Tensor | nn.Module)
+        for item in value.values()
     )
 
 
-def groups_of(root: nn.Module) -> list[Any]:
+def groups_of(model: nn.Module | None) -> list[Any]:
     """Return the process groups that train a model together, one for each dimension of their mesh; often none.
 
-    A model of DistributedDataParallel is known only while that runs it.
+    DistributedDataParallel is seen only while it runs, the same for any model.
     """
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return []
     data_parallel = DistributedDataParallel._active_ddp_module
     if data_parallel is not None:
         return [data_parallel.process_group]
-    mesh = _mesh_of(root)
-    return [] if mesh is None else [mesh.get_group(dim) for dim in range(mesh.ndim)]
+    if model is None:
+        return []
+    mesh = next(_meshes_of(model), None)
+    if mesh is not None:
+        return [mesh.get_group(dim) for dim in range(mesh.ndim)]
+    return [torch.distributed.group.WORLD] if any(map(is_managed, model.modules())) else []
 
 
-def _mesh_of(root: nn.Module) -> Any:
-    """Return the mesh of processes over which a model is spread; None: it is not."""
-    for parameter in root.parameters():
-        if hasattr(parameter, "device_mesh"):
-            return parameter.device_mesh
-    fsdp = sys.modules.get(f"{_SHARDS}.fsdp")
-    if fsdp is None:
-        return None
-    for module in root.modules():  # in a forward pass all tensors may be whole
-        if isinstance(module, fsdp.FSDPModule):
-            group = module._get_fsdp_state()._fsdp_param_group
-            if group is not None:
-                return group.mesh_info.mesh
-    return None
+def _meshes_of(model: nn.Module) -> Iterator[Any]:
+    """Yield the meshes of processes over which fully_shard has spread parts of a model."""
+    tensors: Iterator[Any] = model.parameters()
+    yield from (tensor.device_mesh for tensor in tensors if hasattr(tensor, "device_mesh"))
+    sharded: list[Any] = [module for module in model.modules() if _is_shard(module) and not _is_flat(module)]
+    for module in sharded:  # in a forward pass all tensors may be whole
+        group = module._get_fsdp_state()._fsdp_param_group
+        if group is not None:
+            yield group.mesh_info.mesh
 
 
 def exchange_values(value: Any, groups: Sequence[Any]) -> list[Any]:
@@ -173,7 +206,7 @@ def check_same_recipe(recipe: Recipe, groups: Sequence[Any]) -> None:
     if not groups:
         return
     recipes: dict[str, int] = {}
-    for rank, text in enumerate(exchange_values(recipe.to_json(), groups)):
+    for rank, text in exchange_values((torch.distributed.get_rank(), recipe.to_json()), groups):
         recipes.setdefault(text, rank)
     if len(recipes) > 1:
         lines = "\n".join(f"  process {rank}: {Recipe.from_json(text)}" for text, rank in recipes.items())

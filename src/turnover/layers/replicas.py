@@ -22,6 +22,7 @@ from turnover.errors import ReplicaError
 
 from .expansion import Expansion, begin_model, end_model, expanded, note_trunk_rows, scaled_gradient
 from .instances import active_instances
+from .processes import is_managed
 from .root import remove_hooks
 from .tensors import map_tensors, tensors_in
 from .views import FULL
@@ -89,8 +90,10 @@ class Replicated(nn.Module):
         active = None if known else active_instances()
         expands = self.expansion.expands_at(rows, training=self.training, ids=None if active is None else len(active))
         if self._fast is not None and len(args) == 1 and not kwargs and args[0].dim() >= _FEWEST_DIMS[self._fast]:
-            return _FAST[self._fast](self, args[0], self.expansion.replicas, expands)
-        return self._mapped(args, kwargs, len(rows) if expands else len(rows) // self.expansion.replicas)
+            outputs = _FAST[self._fast](self, args[0], self.expansion.replicas, expands)
+        else:
+            outputs = self._mapped(args, kwargs, len(rows) if expands else len(rows) // self.expansion.replicas)
+        return map_tensors(outputs, Tensor.clone) if is_managed(self) else outputs
 
     def _mapped(self, args: tuple[Any, ...], kwargs: dict[str, Any], each: int) -> Any:
         """Return what every replica makes of its rows, of which it has `each`."""
@@ -287,6 +290,11 @@ def _expand_inputs(
 
 
 def _finish(root: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    joined = _finished(root, output)
+    return map_tensors(joined, Tensor.clone) if is_managed(root) else joined
+
+
+def _finished(root: nn.Module, output: Any) -> Any:
     replicas = replicas_of(root)
     if not torch.compiler.is_dynamo_compiling():
         return _joined(output, replicas, end_model())

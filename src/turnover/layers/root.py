@@ -1,5 +1,6 @@
 """What a wrapped model's root module carries: the recipe tensor and the hooks that watch over whole forward passes."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,6 @@ from torch import nn
 
 from .instances import ACTIVE
 from .masking import Masking
-from .processes import check_same_recipe, groups_of
 from .recipe import RECIPE_KEY, to_tensor
 
 _ATTRIBUTE = "_turnover_masking"
@@ -28,6 +28,7 @@ def masking_of(root: nn.Module) -> Masking:
 def attach(root: nn.Module, masking: Masking) -> None:
     """Make a module the root of a wrapped model."""
     root.__dict__[_ATTRIBUTE] = masking
+    masking.root = weakref.ref(root)
     masking.hugging_face = any(_is_of_hugging_face(module) for module in root.modules())
     root.register_buffer(RECIPE_KEY, to_tensor(masking.recipe, masking.learned))
     # Every process has the same recipe; broadcasting it before each pass would only cost time.
@@ -73,10 +74,10 @@ def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     if active is not None:
         masking: Masking = root.__dict__[_ATTRIBUTE]
         masking.check_buffer(root)
+        if masking.root is None:  # of a copy
+            masking.root = weakref.ref(root)
         if root.training and not masking.shared:
-            groups = groups_of(root)
-            check_same_recipe(masking.recipe, groups)
-            masking.shared = bool(groups)
+            masking.check_processes()
         active.begin(masking, (root, args, kwargs))
 
 

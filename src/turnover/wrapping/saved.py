@@ -24,10 +24,12 @@ from turnover.layers import (
     exchange_values,
     find_root,
     groups_of,
+    is_flattened,
     is_sharded,
     masking_of,
     start_state,
     tensor_bytes,
+    whole_model,
     whole_tensor,
 )
 from turnover.storage import atomic_file, write_atomically
@@ -61,7 +63,9 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
     root = wrapped_root(model)
     target = Path(folder)
     recipe = masking_of(root).recipe
-    groups = groups_of(root) if is_sharded(model) else []
+    groups = groups_of(model) if is_sharded(model) else []
+    if is_flattened(model):
+        root = wrapped_root(whole_model(model, device="cpu"))
     check_same_recipe(recipe, groups)
     base = {} if recipe.adapters is None else _base(root, recipe.adapters)
     writes = all(group.rank() == 0 for group in groups)
