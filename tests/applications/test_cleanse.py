@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnover
+from turnover import Scores
 from turnover.applications import cleanse, drop_amount
+from turnover.errors import ApplicationError
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +158,21 @@ def test_what_does_not_fit_is_refused(cleansed, options, message):
 def test_validation_without_rows_or_labels_is_refused(digits, validation, message):
     with pytest.raises(turnover.TurnOverError, match=message):
         cleanse(digits.influence, validation)
+
+
+@pytest.mark.parametrize("replicas", [8, 2, 1])
+def test_without_null_ids_replicas_judge_and_too_few_of_them_judge_nothing(digits, unseen, mean, replicas):
+    stderr = None if replicas < 3 else np.full(len(mean), 1e-6, np.float32)
+    own = Scores(mean.values, ids=mean.ids, stderr=stderr, replicas=replicas, unit=mean.unit)
+    options = {"mean": own, "out_of_sample": unseen}
+    found = cleanse(digits.influence, digits.validation, drop=5, **options)
+    assert {one.p_value for one in found.dropped} == {None}
+    if replicas < 3:
+        assert (found.noise_from, found.significant) == (None, 0)
+        assert not any(one.significant for one in found.dropped)
+        with pytest.raises(ApplicationError, match=r"which rows are significant is not known: .* have no interval"):
+            cleanse(digits.influence, digits.validation, drop="significant", **options)
+    else:
+        assert found.noise_from == "replicas"
+        assert all(one.significant for one in found.dropped)
+        assert "(significant)" in str(found.dropped[0])

@@ -97,3 +97,13 @@ def test_not_one_group_per_instance_is_refused(digits):
 def test_predictions_without_what_is_no_group_are_refused(digits, annotated, group, others, message):
     with pytest.raises(ApplicationError, match=message):
         without_group(annotated[0], group, digits.x[:1], others=others)
+
+
+def test_sums_of_scores_without_null_ids_have_the_largest_error_that_replicas_allow(digits):
+    influence = turnover.Influence(digits.model, train=(digits.x, digits.y, digits.influence.train_ids))
+    found = groups(influence, digits.validation, members=np.where(digits.wrong, "wrong", "right"))
+    mean = influence.mean(digits.validation, progress=False)
+    assert (found.method, found.noise_from) == ("curvature", "replicas")
+    wrong = found.items[0]
+    assert (wrong.group, wrong.significant, wrong.p_value) == ("wrong", True, None)
+    assert wrong.stderr == pytest.approx(mean.stderr[digits.wrong].sum(), rel=1e-4)

@@ -58,7 +58,7 @@ def explanations(*positions, significant=True):
     for query, position in enumerate(positions):
         example = InfluentialExample(position, position, position, None, 1, None, 1, 0.4, 0.1, 1e-5, significant)
         items.append(Explanation(query, 1, 0.8, 0, (example,), ()))
-    return Explanations(tuple(items), True, False, 0.05, "loss", 4, "")
+    return Explanations(tuple(items), True, False, 0.05, "loss", False, "tod", None, 4, "")
 
 
 def memorized_rows(self_influence):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from turnover.errors import DataFileError, RunError
+from turnover.influence import Influence
 from turnover.runs import RunConfig, RunFolder, open_run, start_run
 from turnover.runs import _classification as classification
 
@@ -51,6 +52,21 @@ def test_a_run_can_be_opened_again_and_says_the_same(run):
     assert again.self_influence.equals(run.self_influence)
     assert again.mean_influence.equals(run.mean_influence)
     assert again.out_of_sample.equals(run.out_of_sample)
+
+
+def test_predictions_are_asked_of_the_recommended_estimator_and_rows_of_masks(run):
+    recommended = Influence(run.models, train=run.train_data).mean(run.data("validation"), progress=False)
+    assert np.allclose(run.mean_influence.values, recommended.values, atol=1e-5)
+    assert (run.mean_influence.method, run.self_influence.method) == ("curvature", "tod")
+    assert run.influence_on_sets is run.influence  # what is fitted serves both
+    assert run.influence.top(run.data("test"), k=1, progress=False).method == "curvature"
+
+
+def test_mean_influence_is_on_all_validation_rows_where_they_take_one_pass(run, monkeypatch):
+    monkeypatch.setattr("turnover.runs.run._MOST_VALIDATION", 2)
+    former = open_run(GOLDEN / "0.1.0")
+    assert len(run.mean_queries[1]) == len(run.data("validation")[1]) == 20
+    assert len(former.data("validation")[1]) > len(former.mean_queries[1]) == 2
 
 
 def test_a_run_is_asked_when_its_file_is_gone(run, tmp_path):
@@ -216,6 +232,7 @@ def test_a_run_of_version_0_1_0_opens_with_its_scores():
     assert np.allclose(run.predict(run.rows.values[:2]), [[0.41777065, 0.5822294], [0.5994767, 0.4005233]], atol=1e-5)
     assert run.self_influence.values.mean() == pytest.approx(0.0126, abs=1e-4)
     assert run.mean_influence.values.max() == pytest.approx(0.836, abs=1e-3)
+    assert run.mean_influence.method == "ridge"
     assert run.out_of_sample.probs.shape == (24, 2)
     assert run.rows.origins[:3] == (2, 3, 4)
     assert run.curves.validation[-1] == pytest.approx(run.about.results["validation_loss"], abs=0.01)

@@ -22,7 +22,7 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | `_results.py` | JSON, tables, significance and checks that all of them share |
 """
 
-from ._results import plain
+from ._results import NoiseFrom, plain
 from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
 from .colored_text import TINTS, ColoredText, colored_text
 from .examples import Examples
@@ -107,6 +107,7 @@ __all__ = [
     "MemorizedWord",
     "MemorizedWords",
     "NearDuplicates",
+    "NoiseFrom",
     "Passage",
     "Predictions",
     "Queries",

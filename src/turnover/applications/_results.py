@@ -3,17 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from turnover.errors import ApplicationError, ScoresError
-from turnover.scores import Scores, checked_level, load_pandas
+from turnover.scores import Scores, Top, checked_level, load_pandas
 
 if TYPE_CHECKING:
     import pandas
+
+
+_FEWEST_REPLICAS = 3
+
+NoiseFrom = Literal["null_ids", "replicas"] | None
+"""What tells signal from noise: scores of null ids, the disagreement of replicas, or nothing."""
 
 
 class Result:
@@ -79,6 +85,22 @@ def checked_count(count: Any, name: str) -> int:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ApplicationError(f"{name} must be an integer >= 1, got {count!r}. Give {name}=10.")
     return int(count)
+
+
+def noise_from(scores: Scores | Top) -> NoiseFrom:
+    """Return what the significance of scores is judged by.
+
+    Example:
+        >>> noise_from(Scores([1.0], ids=[7], null=[0.0, 0.1])), noise_from(Scores([1.0], ids=[7]))
+        ('null_ids', None)
+        >>> noise_from(Scores([1.0], ids=[7], stderr=[0.1], replicas=3))
+        'replicas'
+    """
+    if isinstance(scores, Top):
+        return "null_ids" if scores.helpful_p is not None else "replicas" if scores.knows_noise else None
+    if scores.null is not None:
+        return "null_ids"
+    return "replicas" if scores.replicas >= _FEWEST_REPLICAS and "stderr" in scores.sources else None
 
 
 def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:

@@ -13,7 +13,7 @@ from turnover.errors import ApplicationError
 from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
-from ._results import Result, entry, significance, table_of
+from ._results import NoiseFrom, Result, entry, noise_from, significance, table_of
 from .examples import Examples, TrainInstances, train_instances
 from .label_errors import HeldOutExample, held_out_fields, held_out_places
 
@@ -46,6 +46,8 @@ class HarmfulExample(HeldOutExample):
         words += f"mean influence {self.score:.3g}" + ("" if self.stderr is None else f" ± {self.stderr:.2g}")
         if self.p_value is not None:
             words += f" (p = {self.p_value:.1g}, {'' if self.significant else 'not '}significant)"
+        elif self.stderr is not None:
+            words += f" ({'' if self.significant else 'not '}significant)"
         return f"{words}; {self.prediction_words}." if self.prediction_words else f"{words}."
 
 
@@ -57,6 +59,8 @@ class HarmfulExamples(Result):
         count: how many are harmful and significant.
         helpful: how many are helpful and significant.
         standardized: scores are relative to what training rows usually do to each validation row.
+        method: the estimator that made the scores; "": not known.
+        noise_from: what significance is judged by; None: it is not known, and no example is marked.
     """
 
     count: int
@@ -64,6 +68,8 @@ class HarmfulExamples(Result):
     scored: int
     unit: str
     standardized: bool
+    method: str
+    noise_from: NoiseFrom
     items: tuple[HarmfulExample, ...]
 
 
@@ -80,7 +86,7 @@ class Cleansing(Result):
     """
 
     _hidden = ("mean", "kept")
-    _also = ("unit", "instances")
+    _also = ("unit", "method", "noise_from", "instances")
 
     mean: Scores
     dropped: tuple[HarmfulExample, ...]
@@ -97,6 +103,16 @@ class Cleansing(Result):
     def unit(self) -> str:
         """Return the unit of mean influence."""
         return self.mean.unit
+
+    @property
+    def method(self) -> str:
+        """Return the estimator that made mean influence."""
+        return self.mean.method
+
+    @property
+    def noise_from(self) -> NoiseFrom:
+        """Return what significance is judged by; None: it is not known."""
+        return noise_from(self.mean)
 
     @property
     def instances(self) -> int:
@@ -174,6 +190,12 @@ def cleanse(
     protected = _protected(protect, known)
     if mean is None:
         mean = influence.mean(validation, at_label="given", progress=progress)
+    if amount.rows is None and noise_from(mean) is None:
+        raise ApplicationError(
+            "drop: which rows are significant is not known: scores of "
+            f"{'a single network' if mean.replicas == 1 else f'{mean.replicas} networks'} have no interval. Give an "
+            'amount such as "1%", or train 3 replicas or more.'
+        )
     significant, p_values = significance(mean, level)
     harmful = _harmful_first(mean)
     candidates = [int(position) for position in harmful if not protected[position]]
@@ -214,6 +236,8 @@ def find_harmful(
         scored=len(mean),
         unit=mean.unit,
         standardized=mean.standardized,
+        method=mean.method,
+        noise_from=noise_from(mean),
         items=_harmful_examples(known, first, mean, significant, p_values, held_out, places),
     )
 

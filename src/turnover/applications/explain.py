@@ -15,7 +15,7 @@ from turnover.errors import ApplicationError
 from turnover.influence import Influence
 from turnover.scores import Scores, Top, checked_level, discoveries
 
-from ._results import Result, checked_count, entry, table_of
+from ._results import NoiseFrom, Result, checked_count, entry, noise_from, table_of
 from .examples import Examples, Instance, TrainInstances, train_instances
 from .predictions import Predictions, predictions
 
@@ -33,8 +33,9 @@ class InfluentialExample(Instance):
     Attributes:
         score: its influence on the loss at the predicted label; positive: it supports the prediction. Relative
             explanations give it divided by the example's magnitude.
+        p_value: probability of such a score for a null id; None: there are no null ids.
         significant: whether it differs from the null ids, or from 0 by more than replicas disagree, corrected for all
-            examples that it was chosen from.
+            examples that it was chosen from; never where neither is known.
         shared_spans: words of its text that the query has too, as (start, end).
         near_columns: columns of a table in which it has the value of the query, or nearly.
     """
@@ -76,7 +77,7 @@ class Explanation(Result):
 
     @property
     def significant_supporting(self) -> int:
-        """Return how many of the first supporting examples are significant; from there on the order is noise."""
+        """Return how many of the first supporting examples are significant."""
         return _leading(self.supporting)
 
     @property
@@ -93,6 +94,9 @@ class Explanations(Result):
         same_label: only examples of the predicted label were looked at; "supporting": among the supporting ones.
         relative: scores are divided by the examples' magnitudes.
         unit: what scores are differences of.
+        standardized: scores are in units of the usual effect of a training example on the loss of each prediction.
+        method: the estimator that made them.
+        noise_from: what their significance is judged by; None: it is not known, and nothing is marked.
         path: how they were computed.
     """
 
@@ -101,6 +105,9 @@ class Explanations(Result):
     relative: bool
     level: float
     unit: str
+    standardized: bool
+    method: str
+    noise_from: NoiseFrom
     replicas: int
     path: str
 
@@ -250,6 +257,9 @@ def explain(
         relative=relative,
         level=level,
         unit=top.unit,
+        standardized=top.standardized,
+        method=top.method,
+        noise_from=noise_from(top),
         replicas=top.replicas,
         path=top.path,
     )
@@ -404,8 +414,10 @@ def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | 
 
 def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: float) -> tuple[Top, _Marks]:
     """Return the lists by relative scores, with p-values and marks of the scores as they were."""
-    p = scores.p_values()
-    marked = discoveries(p, checked_level(level))
+    level = checked_level(level)
+    known = noise_from(scores)
+    p = np.full(scores.shape, np.nan, np.float32) if known is None else scores.p_values()
+    marked = discoveries(p, level)
     own = np.broadcast_to(scale[:, None], scores.shape)
     top = _changed(scores, scores.values / own, own).top(k)
     rows = TrainInstances(scores.ids, None)
@@ -413,8 +425,11 @@ def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: flo
     places = [rows.positions(ids) for ids in (top.helpful_ids, top.harmful_ids)]
     helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
     helpful, harmful = ((place >= 0) & marked[place, queries] for place in places)
-    path = f"{scores.path}; relative to each row's magnitude"
-    return replace(top, helpful_p=helpful_p, harmful_p=harmful_p, path=path), (helpful, harmful)
+    top = replace(top, path=f"{scores.path}; relative to each row's magnitude")
+    # P-values are probabilities of null ids; marks by replicas come without.
+    if known == "null_ids":
+        top = replace(top, helpful_p=helpful_p, harmful_p=harmful_p)
+    return top, (helpful, harmful)
 
 
 def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.float32] | None = None) -> Scores:
@@ -429,5 +444,6 @@ def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.floa
         unit=scores.unit,
         path=scores.path,
         replicas=scores.replicas,
+        provenance=scores.provenance,
         standardized=scores.standardized,
     )

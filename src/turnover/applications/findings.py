@@ -246,8 +246,20 @@ def find_errors(
     errors = predicted.errors
     rows = places[errors[:most]]
     if not len(rows):
-        nothing = Explanations((), False if scored.examples.groups else same_label, False, LEVEL, "loss", 1, "")
-        return Errors(**vars(nothing), count=0, unseen_rows=len(places))
+        return Errors(
+            items=(),
+            same_label=False if scored.examples.groups else same_label,
+            relative=False,
+            level=LEVEL,
+            unit="loss",
+            standardized=False,
+            method="",
+            noise_from=None,
+            replicas=1,
+            path="",
+            count=0,
+            unseen_rows=len(places),
+        )
     explained = explain_examples(
         scored.influence,
         row_queries(scored, rows),
@@ -315,12 +327,26 @@ def find_trust(scored: ScoredExamples, errors: Errors) -> Trust:
         stderrs = [example.stderr for example in supporting if example.stderr is not None]
         stderr = float(np.median(stderrs)) if stderrs else None
         significant = sum(one.significant_supporting for one in errors)
-        kinds.append(ScoreNoise("explanations", len(supporting), None, None, stderr, significant, errors.unit))
+        kinds.append(
+            ScoreNoise(
+                "explanations",
+                len(supporting),
+                None,
+                None,
+                stderr,
+                significant,
+                errors.unit,
+                errors.method,
+                errors.noise_from,
+            )
+        )
+    # The rule of thumb is that of raw scores, whose noise is that of masks.
+    by_masks = not len(errors) or errors.noise_from == "null_ids"
     return Trust(
         scores=tuple(kinds),
         replicas=mean.replicas,
         level=LEVEL,
-        expected=expected_of(len(scored.examples.train_rows), scored.width, mean.replicas),
+        expected=expected_of(len(scored.examples.train_rows), scored.width, mean.replicas) if by_masks else None,
         mean_influence=histogram(mean, null=True),
     )
 

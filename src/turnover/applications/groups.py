@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from turnover.errors import ApplicationError, TurnOverError
 from turnover.influence import Influence, null_ids
-from turnover.scores import Scores, discoveries, normal_tail
+from turnover.scores import Scores, discoveries, normal_tail, student_tail
 
-from ._results import Result, checked_labels, entry, significance, table_of
+from ._results import NoiseFrom, Result, checked_labels, entry, noise_from, significance, table_of
 from .examples import Examples, TrainInstances
 from .predictions import predictions, predictions_in_view
 
@@ -47,12 +47,16 @@ class GroupScores(Result):
 
     Attributes:
         as_instances: whether groups were the instances of the training; else scores are sums over their rows.
+        method: the estimator that made the scores; "": not known.
+        noise_from: what significance is judged by; None: it is not known, and no group is marked.
     """
 
     items: tuple[GroupScore, ...]
     as_instances: bool
     level: float
     unit: str
+    method: str
+    noise_from: NoiseFrom
 
     def table(self) -> "pandas.DataFrame":
         """Return one row per group: what `GroupScore` has."""
@@ -137,11 +141,10 @@ def groups(
         values, stderr, sizes = mean.values.astype(np.float64), mean.stderr, np.ones(len(mean), np.int64)
     else:
         every, values, stderr, sizes = _summed(mean, checked_labels(members, len(mean)))
-        p_values = None if stderr is None else normal_tail(values / np.maximum(stderr, 1e-30)).astype(np.float32)
-        significant = np.zeros(len(values), bool) if p_values is None else discoveries(p_values[:, None], level)[:, 0]
+        significant, p_values = _significant_sums(values, stderr, mean, level)
     noise = stderr, p_values, significant
     items = (_score(every[at], int(sizes[at]), at, values, *noise) for at in np.argsort(values, kind="stable"))
-    return GroupScores(tuple(items), members is None, level, mean.unit)
+    return GroupScores(tuple(items), members is None, level, mean.unit, mean.method, noise_from(mean))
 
 
 def find_groups(
@@ -149,7 +152,7 @@ def find_groups(
 ) -> GroupScores:
     """Return groups that were the instances of the training as a finding, the most harmful first, if there are any."""
     if not examples.groups:
-        return GroupScores((), True, level, mean.unit)
+        return GroupScores((), True, level, mean.unit, mean.method, noise_from(mean))
     significant, p_values = significance(mean, level)
     noise = mean.stderr, p_values, significant
     ids = examples.ids[examples.train_rows]
@@ -159,7 +162,7 @@ def find_groups(
         group = examples.instance_of(int(mean.ids[place]))
         score = _score(group["group"], group["rows"], place, mean.values, *noise)
         items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.ids[place]].sum())))
-    return GroupScores(tuple(items), True, level, mean.unit)
+    return GroupScores(tuple(items), True, level, mean.unit, mean.method, noise_from(mean))
 
 
 def without_group(influence: Influence, group: int, inputs: Any, *, others: int = 32) -> WithoutGroup:
@@ -218,17 +221,38 @@ def _summed(
     """Return names, sums of scores, their standard errors and sizes of groups.
 
     Masks of different rows are independent, so variances add up. What was subtracted from all of them was estimated on
-    null ids; its error is common to the rows of a group and adds up as it is.
+    null ids; its error is common to the rows of a group and adds up as it is. Without null ids rows are scored by the
+    same networks, and how their errors go together is not known: the sum of them is the most that it can be.
     """
     every, place, sizes = np.unique(members, return_inverse=True, return_counts=True)
     finite = np.nan_to_num(mean.values.astype(np.float64), nan=0.0)
     values = np.bincount(place, finite, len(every)).astype(np.float64)
     if mean.stderr is None:
         return every.tolist(), values, None, sizes.astype(np.int64)
+    if mean.null is None:
+        return (
+            every.tolist(),
+            values,
+            np.bincount(place, mean.stderr.astype(np.float64), len(every)),
+            sizes.astype(np.int64),
+        )
     variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(every))
-    if mean.null is not None and mean.offset is not None:
+    if mean.offset is not None:
         variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)
     return every.tolist(), values, np.sqrt(variance), sizes.astype(np.int64)
+
+
+def _significant_sums(
+    values: NDArray[np.float64], stderr: NDArray[np.float64] | None, mean: Scores, level: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float32] | None]:
+    """Return which sums over rows are significant, and their p-values where there are null ids."""
+    known = noise_from(mean)
+    if stderr is None or known is None:
+        return np.zeros(len(values), bool), None
+    distances = values / np.maximum(stderr, 1e-30)
+    tail = normal_tail(distances) if known == "null_ids" else student_tail(distances, mean.replicas - 1)
+    p = tail.astype(np.float32)
+    return discoveries(p[:, None], level)[:, 0], p if known == "null_ids" else None
 
 
 def _check_trained(influence: Influence, group: int) -> None:

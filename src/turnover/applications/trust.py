@@ -10,7 +10,7 @@ from turnover.errors import ScoresError
 from turnover.scores import Scores
 from turnover.wrapping import MOST_ROWS, AuditReport, ExpectedSignal, audit, expected_signal
 
-from ._results import Result, significance
+from ._results import NoiseFrom, Result, noise_from, significance
 
 ScoreKind = Literal["self_influence", "mean_influence", "explanations"]
 
@@ -34,9 +34,12 @@ class ScoreNoise(Result):
     """The noise of one kind of score.
 
     Attributes:
-        noise_ratio: standard deviation of null ids over that of the scores, 1: nothing but noise; None: not known.
+        noise_ratio: standard deviation of noise, that of null ids or the standard error of replicas, over that of the
+            scores; 1: nothing but noise; None: not known.
         signal: share of the variance that noise does not explain; None: not known.
         stderr: median standard error; None: not known.
+        method: the estimator that made the scores; "": not known.
+        noise_from: what noise is known from.
     """
 
     scores: ScoreKind
@@ -46,6 +49,8 @@ class ScoreNoise(Result):
     stderr: float | None
     significant: int
     unit: str
+    method: str = ""
+    noise_from: NoiseFrom = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,9 @@ def score_noise(kind: ScoreKind, scores: Scores, level: float) -> ScoreNoise:
         ratio = signal = None
     stderr = None if scores.stderr is None else float(np.nanmedian(scores.stderr))
     significant = int(significance(scores, level)[0].sum())
-    return ScoreNoise(kind, len(scores), ratio, signal, stderr, significant, scores.unit)
+    return ScoreNoise(
+        kind, len(scores), ratio, signal, stderr, significant, scores.unit, scores.method, noise_from(scores)
+    )
 
 
 def expected_of(rows: int, width: int | None, replicas: int) -> ExpectedSignal | None:

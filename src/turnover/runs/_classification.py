@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError
+from turnover.influence import EstimatorOption, Ridge
 from turnover.integrations import TextEncoder
 from turnover.scores import Scores
 from turnover.storage import atomic_file
@@ -34,7 +35,6 @@ class Classification:
 
     name: ClassVar[str] = "classification"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence", "out_of_sample", "mean_influence")
-    denoised: ClassVar[bool] = True
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         self._config, self._folder = config, folder
@@ -76,6 +76,24 @@ class Classification:
     def text(self) -> TrainingText:
         """Raise: rows are no text."""
         raise RunError("a run of labeled rows has no training text. Its rows are run.rows.")
+
+    @property
+    def estimator(self) -> EstimatorOption:
+        """Return the estimator of questions about predictions.
+
+        With adapters it is that of masks: "auto" would take every training row through the encoder and back for every
+        question, and a single model has no interval without null ids.
+        """
+        return Ridge() if self.preparation.kind == "tokens" else "auto"
+
+    @property
+    def estimator_of_means(self) -> EstimatorOption:
+        """Return the estimator of means over predictions, each of which counts equally.
+
+        Means over many predictions gain from influence functions of the last layer beside the scores of masks, while
+        fewer single scores would be significant.
+        """
+        return Ridge(gradients=1, scale="query") if self.preparation.kind == "tokens" else "auto"
 
     @cached_property
     def splits(self) -> np.ndarray:

@@ -36,7 +36,7 @@ from .reading import (
 )
 from .retraining import run_recipe
 from .rows import Rows
-from .run import MOST_VALIDATION, Run
+from .run import Run
 
 REMOVED = "removed.csv"
 _NO_TEST_ROWS = (
@@ -80,10 +80,9 @@ def check_cleansing_options(run: Run, *, drop: str, level: float, retrain: bool)
 
 def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansing:
     """Return which training instances of a run harm its validation rows most."""
-    queries = run.data("validation", most=MOST_VALIDATION)
     return cleanse(
         run.influence_on_sets,
-        queries,
+        run.mean_queries,
         drop=drop,
         level=level,
         mean=run.mean_influence,

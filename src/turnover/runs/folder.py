@@ -34,7 +34,7 @@ class About:
     seconds: dict[str, float] = field(default_factory=dict)
     results: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    denoised: bool = True  # whether questions about predictions are answered by denoised scores
+    denoised: bool = True  # whether scores of masks are denoised where they answer questions about predictions
 
     @classmethod
     def of_new_run(cls) -> "About":

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError
+from turnover.influence import EstimatorOption
 from turnover.scores import Scores
 from turnover.wrapping import wrap
 
@@ -30,7 +31,8 @@ class LanguageModeling:
 
     name: ClassVar[str] = "lm"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence",)
-    denoised: ClassVar[bool] = False
+    estimator: ClassVar[EstimatorOption] = "tod"
+    estimator_of_means: ClassVar[EstimatorOption] = "tod"
     kind = "lm"
     references = 0
     loss_weights = None

@@ -130,7 +130,10 @@ def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Ta
     )
     queries = run.data("validation", most=what.queries)
     task = Task(run.rows.name, recipe, queries, wrong)
-    methods: dict[str, Any] = {"as the run scores": lambda: run.influence, "not denoised": lambda: run.raw_influence}
+    methods: dict[str, Any] = {
+        "as the run scores": lambda: run.influence,
+        "original estimator": lambda: run.raw_influence,
+    }
     return evaluate(task, methods, metrics=what.metrics, config=config, progress=progress)
 
 

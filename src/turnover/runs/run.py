@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import Influence, Ridge
+from turnover.influence import EstimatorOption, Influence, Ridge
 from turnover.layers import find_root, masking_of
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load, save
@@ -29,8 +29,7 @@ from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
 from .training import Curves, TrainingRows, fit
 
-MOST_VALIDATION = 500
-"""Mean influence is that on at most so many validation rows."""
+_MOST_VALIDATION = 500
 
 _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
     "self_influence": Scores,
@@ -161,22 +160,29 @@ class Run(Generic[_TaskT]):
 
     @cached_property
     def influence(self) -> Influence:
-        """Return the engine for questions about single predictions: scores denoised, in units of the loss."""
-        return self._engine(Ridge())
+        """Return the engine for questions about predictions."""
+        return self._engine(self.task.estimator)
 
     @cached_property
     def influence_on_sets(self) -> Influence:
-        """Return the engine for questions about sets of predictions, each of which counts equally.
+        """Return the engine for questions about sets of predictions, each of which counts equally."""
+        same = self.task.estimator_of_means == self.task.estimator
+        return self.influence if same else self._engine(self.task.estimator_of_means)
 
-        Influence functions of the last layer stand beside the scores: means over many predictions gain from them, while
-        fewer single scores would be significant.
-        """
-        return self._engine(Ridge(gradients=1, scale="query"))
-
-    def _engine(self, ridge: Ridge) -> Influence:
+    def _engine(self, estimator: EstimatorOption) -> Influence:
         models = [self.task.asked_model(model) for model in self.models]
-        estimator = ridge if self.task.denoised and self.about.denoised else "tod"
+        if isinstance(estimator, Ridge) and not self.about.denoised:
+            estimator = "tod"
         return Influence(models, train=self.train_data, estimator=estimator)
+
+    @property
+    def mean_queries(self) -> tuple[Tensor, Tensor]:
+        """Return the validation rows that mean influence is on: all, where any number takes one pass, else some."""
+        kept = self._scores.get("mean_influence")
+        if kept is None and self._file("mean_influence").exists():
+            kept = self.mean_influence
+        in_one_pass = self.task.estimator_of_means == "auto" if kept is None else kept.method == "curvature"
+        return self.data("validation", most=None if in_one_pass else _MOST_VALIDATION)
 
     @cached_property
     def raw_influence(self) -> Influence:
@@ -245,7 +251,7 @@ class Run(Generic[_TaskT]):
             return self.raw_influence.self_influence(progress=False)
         if name == "out_of_sample":
             return self.held_out()
-        return self.influence_on_sets.mean(self.data("validation", most=MOST_VALIDATION), progress=False)
+        return self.influence_on_sets.mean(self.mean_queries, progress=False)
 
     def _file(self, name: str) -> Path:
         # Two names: predictions that another version kept without reference examples are not taken for corrected ones.
@@ -380,7 +386,7 @@ def _watch_member(watch: Watch, number: int, members: int, stage: str, done: int
 
 def _check_denoising(run: Run[Any]) -> None:
     """Do without denoising where all training rows have a loss of 0: they have no gradients then."""
-    if run.task.denoised:
+    if isinstance(run.task.estimator, Ridge):
         x, y, _ = run.train_data
         if float(run.probabilities(x)[np.arange(len(y)), y].min()) == 1:
             run.about.denoised = False

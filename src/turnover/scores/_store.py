@@ -163,6 +163,9 @@ def open_predictions(place: _Place) -> dict[str, Any]:
     return _known(stored.attributes, "out_of_sample") | {name: stored.read(name) for name in stored.arrays}
 
 
+_STANDARDIZED = "the usual "
+
+
 def _is_file(place: _Place) -> bool:
     return Path(place).suffix == ".npz"
 
@@ -182,7 +185,7 @@ def _known(attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
 
 def _upgraded(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes as they are written today: version 0.1.0 had the last one in words only."""
-    return {"standardized": str(attributes.get("unit")).startswith("the usual "), **attributes}
+    return {"standardized": str(attributes.get("unit")).startswith(_STANDARDIZED), **attributes}
 
 
 def _whole(scores: Content) -> Arrays:
@@ -238,6 +241,9 @@ def _read_file(file: _Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
             names = [name for name in ("unit", "path", "replicas") if name in arrays and arrays[name].ndim == 0]
             attributes = {"queries": None, "path": "", "provenance": {}, "kind": kind, "format": _FORMAT}
             attributes |= {name: arrays.pop(name).item() for name in names}
+            if kind == "scores":  # only runs wrote such files, and what they standardized was denoised
+                options = {"denoise": "ridge"} if str(attributes.get("unit")).startswith(_STANDARDIZED) else {}
+                attributes["provenance"] = {"options": options}
     except FileNotFoundError as error:
         raise StoreError(f"there is no file {str(file)!r}. Give a file of saved results.") from error
     except _DAMAGED as error:

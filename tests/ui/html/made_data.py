@@ -30,6 +30,7 @@ from turnover.applications import (
     MemorizedWord,
     MemorizedWords,
     NearDuplicates,
+    NoiseFrom,
     Passage,
     ScoreNoise,
     Trust,
@@ -60,6 +61,27 @@ def label_error(row: int, **changed: Any) -> LabelError:
     return LabelError(**{**named(row), **held_out, **about, **changed})
 
 
+def judged_by(found: Findings, how: NoiseFrom) -> Findings:
+    """Return findings by influence functions whose noise is known from null ids, from replicas, or not at all."""
+    changed: dict[str, Any] = {"noise_from": how, "method": "curvature"}
+    p_value = {} if how == "null_ids" else {"p_value": None}
+    none = {} if how else {"significant": False, "stderr": None}
+
+    def items(rows: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(replace(row, **p_value, **none) for row in rows)
+
+    errors = tuple(replace(one, supporting=items(one.supporting), opposing=items(one.opposing)) for one in found.errors)
+    null = found.trust.mean_influence if how == "null_ids" else Histogram((-0.01, 0.0, 0.01), (16, 20))
+    noise = tuple(replace(one, **changed) for one in found.trust.scores)
+    return replace(
+        found,
+        errors=replace(found.errors, items=errors, **changed),
+        harmful=replace(found.harmful, items=items(found.harmful.items), **changed),
+        groups=replace(found.groups, items=items(found.groups.items), **changed),
+        trust=replace(found.trust, scores=noise, mean_influence=null),
+    )
+
+
 def made_findings(rows: int = 40) -> Findings:
     """Return findings in which every part has something."""
     places = range(rows - 4)
@@ -81,7 +103,20 @@ def made_findings(rows: int = 40) -> Findings:
     )
     return Findings(
         majority_class_baseline=0.5,
-        errors=Errors(errors, "supporting", False, 0.05, "loss", 8, "generic", count=2, unseen_rows=4),
+        errors=Errors(
+            errors,
+            "supporting",
+            False,
+            0.05,
+            "loss",
+            False,
+            "ridge",
+            "null_ids",
+            8,
+            "generic",
+            count=2,
+            unseen_rows=4,
+        ),
         likely_label_errors=LabelErrors(
             rows - 4,
             rows - 4,
@@ -96,6 +131,8 @@ def made_findings(rows: int = 40) -> Findings:
             rows - 4,
             "loss",
             False,
+            "ridge",
+            "null_ids",
             tuple(
                 HarmfulExample(
                     **named(row),
@@ -137,11 +174,13 @@ def made_findings(rows: int = 40) -> Findings:
             True,
             0.05,
             "loss",
+            "ridge",
+            "null_ids",
         ),
         classes=(ClassSummary("negative", 18, 2, 1, 2, 3), ClassSummary("positive", 18, 2, 1, 2)),
         confusions=tuple(Confusion(label, predicted, 1) for label in LABELS for predicted in LABELS),
         trust=Trust(
-            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss"),),
+            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "ridge", "null_ids"),),
             8,
             0.05,
             None,
@@ -204,7 +243,7 @@ def language_data() -> ReportData:
             ),
             passages=(Passage(0, colored_text(["one", "<b>two</b>"], [0.01, 2.5])),),
             frequencies=(FrequencyBand(1, 1, 20, 2.0, 15), FrequencyBand(2, 5, 40, 1.0, 5)),
-            trust=Trust((ScoreNoise("self_influence", 60, 0.5, 0.75, 1e-4, 20, "loss"),), 3, 0.05),
+            trust=Trust((ScoreNoise("self_influence", 60, 0.5, 0.75, 1e-4, 20, "loss", "tod", "null_ids"),), 3, 0.05),
             leaks=classifier.leaks,
         ),
         rows=(),

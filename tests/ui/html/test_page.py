@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.ui.html.made_data import HOSTILE, language_data, made_data
+from tests.ui.html.made_data import HOSTILE, judged_by, language_data, made_data
 from tests.ui.pages import Page
 from turnover.ui.html.page import environment, render, unbroken
 
@@ -172,11 +172,21 @@ def test_standard_errors_and_p_values_are_said_to_answer_two_questions():
     found = data.findings
     one = render(replace(data, findings=replace(found, trust=replace(found.trust, replicas=1))))
     assert "± and the p-value both come from null ids" in one
-    unknown = {
-        name: replace(part, items=tuple(replace(row, p_value=None) for row in part.items))
-        for name, part in (("harmful", found.harmful), ("groups", found.groups))
-    }
-    assert "smallest p-value" not in render(replace(data, findings=replace(found, **unknown)))
+
+
+@pytest.mark.parametrize("how", ["null_ids", "replicas", None])
+def test_a_page_speaks_of_null_ids_p_values_and_replicas_only_where_they_judge(how):
+    data = made_data("text")
+    page = render(replace(data, findings=judged_by(data.findings, how)))
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<body")[2])).replace("\xa0", " ")
+    assert ("p-value" in text, "null id" in text) == (how == "null_ids", how == "null_ids")
+    # Errors, rows and groups; the summary, the section on noise and the tables say it, too.
+    assert ("replicas disagree" in text) == (how is not None)
+    assert ("have no interval" in text) == (how is None)
+    harmful = text.partition("Training rows that raise the loss")[2].partition("Self-influence is how much")[0]
+    assert ("Significant" in harmful) == (how is not None)
+    assert ("order is noise" in text) == (how == "null_ids")
+    assert "influence functions (K-FAC curvature)" in text
 
 
 def test_columns_that_are_left_out_are_told():

@@ -75,9 +75,30 @@ def test_cells_that_are_missing_or_new_to_the_run_are_told(turnover_, runs):
 def test_that_nothing_is_significant_beside_small_errors_is_explained(turnover_, text_run):
     said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
     assert said.code == 0, said.err
-    assert "noise" in said.words
-    assert "judged among all 36 training rows" in said.words
-    assert "several standard errors from 0 by chance alone" in said.words
+    assert "the replicas disagree" in said.words
+    corrected = "Significance is corrected for all training rows: for some of so many the replicas agree by chance"
+    assert corrected in said.words
+    assert "Method: influence functions (K-FAC curvature)" in said.words
+
+
+def test_a_run_of_one_replica_says_that_there_is_no_interval(turnover_, tmp_path):
+    from tests.ui.small_runs import table_run
+
+    run = table_run(tmp_path, replicas=1, hidden=16, epochs=10)
+    folder = run.folder.path
+    for command in (("explain", folder, "--row", "0"), ("cleanse", folder, "--drop", "2")):
+        said = turnover_(*command)
+        assert said.code == 0, said.err
+        assert "of 1 replica have no interval" in said.words, said.words
+        assert "--replicas 3 or more" in said.words
+        assert "ignificant" not in said.words
+    said = turnover_("cleanse", folder, "--drop", "significant", "--force")
+    assert said.code == 2
+    assert "which rows are significant is not known: scores of a single network have no interval" in said.err
+    said = turnover_("report", folder)
+    page = run.folder.report.read_text(encoding="utf-8")
+    assert "of 1 replica have no interval" in page
+    assert ">p-value<" not in page
 
 
 def test_an_image_is_drawn_and_explained(turnover_, runs):

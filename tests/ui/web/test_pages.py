@@ -85,13 +85,13 @@ def test_the_line_between_signal_and_noise_is_drawn_where_the_api_says(texts):
         html = texts.get("/answer", params={"text": text}).text
         supporting = html[: html.index('id="opposing"')]
         if answer["significant_supporting"] == 0:
-            assert "None is significant: the order is noise" in supporting
+            assert "None is significant: the replicas disagree" in supporting
         elif answer["significant_supporting"] < len(answer["supporting"]):
-            assert "From here on the order is noise" in supporting
+            assert "From here on the replicas disagree" in supporting
             before = supporting[: supporting.index("From here on")]
             assert before.count('class="example') - before.count('class="examples') == answer["significant_supporting"]
         else:
-            assert "noise" not in re.sub(r"<[^>]*>", "", supporting)
+            assert "disagree" not in re.sub(r"<[^>]*>", "", supporting)
 
 
 def test_an_empty_question_gets_a_sentence_on_the_page(texts):

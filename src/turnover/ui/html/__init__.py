@@ -14,21 +14,43 @@ know: the command line; how anything is computed.
 
 from .data import ReportData, collect, rows_by_split
 from .page import asset, environment, render, write_report
-from .sentences import Headline, duplicates_headline, label_errors_headline, memorized_headline, unit_sentence
+from .sentences import (
+    METHODS,
+    NOISE_BEGINS,
+    NONE_SIGNIFICANT,
+    Headline,
+    duplicates_headline,
+    explanation_words,
+    label_errors_headline,
+    memorized_headline,
+    method_words,
+    no_interval_words,
+    score_meaning,
+    significantly_harmful,
+    unit_sentence,
+)
 from .shown_rows import shown_row
 
 __all__ = [
+    "METHODS",
+    "NOISE_BEGINS",
+    "NONE_SIGNIFICANT",
     "Headline",
     "ReportData",
     "asset",
     "collect",
     "duplicates_headline",
     "environment",
+    "explanation_words",
     "label_errors_headline",
     "memorized_headline",
+    "method_words",
+    "no_interval_words",
     "render",
     "rows_by_split",
+    "score_meaning",
     "shown_row",
+    "significantly_harmful",
     "unit_sentence",
     "write_report",
 ]

@@ -10,10 +10,15 @@ from turnover.ui.words import count, digits, percent, power_of
 from . import charts
 from .data import ReportData
 from .sentences import (
+    METHODS,
+    NOISE_BEGINS,
+    NONE_SIGNIFICANT,
     SINGLE_WORD_SCORES,
+    explanation_words,
     harmful_words,
     label_errors_expected,
     noise_words,
+    reading_words,
     score_name,
     self_influence_words,
     significance_words,
@@ -105,6 +110,8 @@ def context_of(data: ReportData) -> dict[str, Any]:
         **_curves(data),
         **_memorized(data),
         "trust_verdict": trust_verdict(data.findings.trust, task=data.overview.task),
+        "reading_words": reading_words(data.findings),
+        "methods": METHODS,
         **_CONTEXTS[data.overview.task](data, data.findings),
     }
 
@@ -127,6 +134,11 @@ def _classification_context(data: ReportData, findings: Findings) -> dict[str, A
         "group_power": score_power(findings.groups.items),
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
         "listed": _LISTED[data.overview.kind],
+        "explanation_words": explanation_words(findings.errors, "groups" if findings.groups.items else "rows"),
+        "noise_begins": NOISE_BEGINS.get(findings.errors.noise_from or ""),
+        "none_significant": NONE_SIGNIFICANT.get(findings.errors.noise_from or ""),
+        "has_p_values": findings.harmful.noise_from == "null_ids",
+        "has_significance": findings.harmful.noise_from is not None,
         "harmful_words": harmful_words(findings),
         "expected_words": label_errors_expected(findings.likely_label_errors),
         "significance_words": significance_words(findings),
@@ -194,9 +206,13 @@ def _trust_chart(findings: Findings) -> dict[str, Any]:
     if histogram is None:
         return {"trust_chart": None}
     power = power_of(histogram.edges)
-    words = (
+    beyond = (
         "Bars beyond the line are scores that noise does not explain; within the line, a single score is noise. "
-        f"The outermost bars hold all scores further out. Mean influence is {unit_sentence(findings.harmful)}."
+        if histogram.null
+        else ""
+    )
+    words = (
+        f"{beyond}The outermost bars hold all scores further out. Mean influence is {unit_sentence(findings.harmful)}."
     )
     chart = charts.bar_chart(histogram, power=power, log=True)
     return {"trust_chart": chart, "trust_words": words, "trust_power": power}

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from turnover.applications import (
+    Cleansing,
     Findings,
     FrequencyBand,
     HarmfulExamples,
@@ -13,6 +14,7 @@ from turnover.applications import (
     MemorizedExamples,
     MemorizedWords,
     NearDuplicates,
+    NoiseFrom,
     ScoreNoise,
     Trust,
 )
@@ -95,14 +97,166 @@ def label_errors_expected(errors: LabelErrors) -> str:
     return f"{words}: expect at least that many of the {count(errors.count)} to have correct labels."
 
 
+class ScoredList(Protocol):
+    """Scores of examples behind predictions, as terminal, report and live page have them."""
+
+    @property
+    def unit(self) -> str:
+        """Return what scores are differences of."""
+        ...
+
+    @property
+    def standardized(self) -> bool:
+        """Tell whether scores are in units of the usual effect of a training row on the prediction."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """Return the estimator that made them."""
+        ...
+
+    @property
+    def noise_from(self) -> NoiseFrom:
+        """Return what significance is judged by."""
+        ...
+
+    @property
+    def replicas(self) -> int:
+        """Return over how many networks they are averaged."""
+        ...
+
+
+METHODS = {
+    "curvature": "influence functions (K-FAC curvature)",
+    "ridge": "turn-over dropout, denoised",
+    "tod": "turn-over dropout",
+}
+"""Estimators in the words of a reader."""
+
+NOISE_BEGINS = {
+    "null_ids": "From here on the order is noise.",
+    "replicas": "From here on the replicas disagree.",
+}
+"""What stands between the significant examples of a list and the others, by what tells noise."""
+
+NONE_SIGNIFICANT = {
+    "null_ids": "None is significant: the order is noise.",
+    "replicas": "None is significant: the replicas disagree.",
+}
+"""What stands above a list without significant examples, by what tells noise."""
+
+
+OTHER_ROWS = "Whether other rows would be predicted better without them, only retraining tells."
+"""What agreement of replicas about harmful rows leaves open."""
+
+
+def no_interval_words(replicas: int, names: Sequence[str] = ("scores",)) -> str:
+    """Return why scores, of these names, have no standard errors, and what to do about it."""
+    named = " and ".join(names)
+    return (
+        f"{named[:1].upper()}{named[1:]} of {count(replicas, 'replica')} have no interval: nothing tells how far their "
+        f"order is reliable. Train with --replicas {_FEWEST_REPLICAS} or more."
+    )
+
+
+def significant_words(noise_from: NoiseFrom, replicas: int) -> str:
+    """Return when a score is significant, as a part of a sentence after "if it"."""
+    if noise_from == "replicas":
+        return f"differs from 0 by more than the {count(replicas, 'replica')} disagree"
+    return "differs from the scores of null ids, which were never trained"
+
+
+def reading_words(findings: Findings | LanguageFindings) -> str:
+    """Return what ± and significance mean, by what tells the noise of the scores."""
+    trust = findings.trust
+    names: dict[NoiseFrom, list[str]] = {}
+    for one in trust.scores:
+        names.setdefault(one.noise_from, []).append(score_name(one))
+    ways: tuple[NoiseFrom, ...] = ("replicas", "null_ids")
+    rules: dict[NoiseFrom, str] = {how: significant_words(how, trust.replicas) for how in ways if how in names}
+    words = "± is one standard error."
+    if rules:
+        level = percent(trust.level, 0)
+        # The rule of most scores comes first; those with another are named.
+        (main, rule), *others = rules.items()
+        beside = "".join(f" ({' and '.join(names[how])}: if it {other})" for how, other in others)
+        which = "A score" if None not in names else f"{' and '.join(names[main]).capitalize()}"
+        words += (
+            f" {which} is significant (FDR {level}) if it {rule}{beside}; at most {level} of the significant ones are "
+            "expected to be noise."
+        )
+    return words if None not in names else f"{words} {no_interval_words(trust.replicas, names[None])}"
+
+
+def method_words(scored: ScoredList) -> str:
+    """Return how a score of an explanation is computed, as a sentence."""
+    over = f"averaged over {count(scored.replicas, 'replica')}"
+    if scored.method == "curvature":
+        return (
+            "It is computed by influence functions: the gradient of the training row times the inverse K-FAC curvature "
+            f"of the network times the gradient of the prediction, {over}."
+        )
+    denoised = ", and denoised" if scored.method == "ridge" else ""
+    return (
+        f"It is the {scored.unit} at the predicted label in the row’s flipped subnetwork, which was not trained on it, "
+        f"minus the {scored.unit} in its kept subnetwork, {over}{denoised}."
+    )
+
+
+def score_meaning(explained: ScoredList) -> str:
+    """Return what a score of an explanation measures, as a part of a sentence after "Score: "."""
+    if explained.standardized:
+        return (
+            "how much the example lowers the loss at the predicted label; 1 is the usual (root-mean-square) effect of "
+            "a training row on this prediction"
+        )
+    return f"how much the example lowers the {explained.unit} at the predicted label"
+
+
+def explanation_words(explained: ScoredList, things: str) -> str:
+    """Return what the scores of explanations are, and what their significance means; of "rows" or "groups"."""
+    measured = score_meaning(explained)
+    words = f"Score: {measured}."
+    if not explained.standardized:
+        words += " The more confident a prediction, the smaller are its scores."
+    if explained.noise_from is None:
+        return f"{words} {no_interval_words(explained.replicas)}"
+    corrected = f"Significance is corrected for all training {things}"
+    if explained.noise_from == "replicas":
+        return (
+            f"{words} A score is significant if it {significant_words('replicas', explained.replicas)}. {corrected}: "
+            "for some of so many the replicas agree by chance alone."
+        )
+    return f"{words} {corrected}: the largest of so many scores lie several standard errors from 0 by chance alone."
+
+
 def harmful_words(findings: Findings) -> str:
     """Return how many of the harmful rows are significant."""
-    harmful = findings.harmful.count
+    harmful, noise_from = findings.harmful.count, findings.harmful.noise_from
+    if noise_from is None:
+        return no_interval_words(findings.trust.replicas)
     if not harmful:
         return "None is significant, so the order is a hint at most."
-    return (
-        f"The first {count(harmful)} {'is' if harmful == 1 else 'are'} significant; below, the order is mostly noise."
+    verb = "is" if harmful == 1 else "are"
+    if noise_from == "replicas":
+        harms = "it harms" if harmful == 1 else "they harm"
+        return (
+            f"{count(harmful)} {verb} significant: the replicas agree that {harms} these validation rows. {OTHER_ROWS}"
+        )
+    return f"The first {count(harmful)} {verb} significant; below, the order is mostly noise."
+
+
+def significantly_harmful(cleansing: Cleansing, noun: str) -> str:
+    """Return how many instances are significantly harmful, as a sentence."""
+    if cleansing.noise_from is None:
+        return no_interval_words(cleansing.mean.replicas)
+    words = (
+        f"Significantly harmful (FDR {percent(cleansing.level, 0)}): {count(cleansing.significant, noun)} of "
+        f"{count(cleansing.instances)}"
     )
+    if cleansing.noise_from == "null_ids" or not cleansing.significant:
+        return f"{words}."
+    return f"{words}; the replicas agree on them. {OTHER_ROWS}"
 
 
 def unit_head(findings: Findings) -> str:
@@ -121,10 +275,17 @@ def unit_sentence(mean_influence: HarmfulExamples | Scores) -> str:
 
 
 def significance_words(findings: Findings) -> str:
-    """Return where standard errors and p-values come from, and why they may seem to disagree; "" without p-values."""
+    """Return where standard errors and p-values come from, and why they may seem to disagree; "" without both."""
     trust, scored = findings.trust, findings.harmful.scored
-    if all(one.p_value is None for one in (*findings.harmful.items, *findings.groups.items)):
+    if findings.harmful.noise_from is None:
         return ""
+    if findings.harmful.noise_from == "replicas":
+        return (
+            f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. A "
+            "score is significant if it differs from 0 by more than that (t-test over replicas, corrected for all "
+            f"{count(scored)} by Benjamini and Hochberg, FDR {percent(trust.level, 0)}). So a small score may be "
+            "significant, and a larger one on which the replicas disagree not."
+        )
     if trust.replicas >= _FEWEST_REPLICAS:
         source = (
             f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. The "
@@ -163,6 +324,15 @@ def noise_words(noise: ScoreNoise, findings: Findings) -> str:
     thing = "group" if findings.groups.items else "row"
     if noise.scores == "explanations":
         return _explanation_noise(findings, thing)
+    if noise.noise_from is None:
+        return no_interval_words(findings.trust.replicas)
+    if noise.noise_from == "replicas" and noise.significant:
+        verb = "is" if noise.significant == 1 else "are"
+        sides = f"{count(findings.harmful.count)} harmful, {count(findings.harmful.helpful)} helpful"
+        return (
+            f"{count(noise.significant, thing)} of {count(noise.count)} {verb} significant ({sides}): on the sign of "
+            "these the replicas agree."
+        )
     if not noise.significant and (noise.signal or 0.0) > _MOSTLY_SIGNAL:
         return (
             f"No single {thing} of {count(noise.count)} is significant, yet the order as a whole is mostly signal: the "
@@ -187,11 +357,13 @@ def trust_verdict(trust: Trust, *, task: str) -> str:
         "classification": f"{trust.replicas} replicas, trained side by side",
         "lm": f"{trust.replicas} models, trained one after the other",
     }
-    errors = (
-        f"Standard errors come from {networks[task]}."
-        if trust.replicas >= _FEWEST_REPLICAS
-        else "Standard errors come from null ids; from three replicas on (--replicas) they come from the scores."
-    )
+    without = [score_name(noise) for noise in trust.scores if noise.noise_from is None]
+    if trust.replicas >= _FEWEST_REPLICAS:
+        errors = f"Standard errors come from {networks[task]}."
+    elif without:
+        errors = no_interval_words(trust.replicas, without)
+    else:
+        errors = "Standard errors come from null ids; from three replicas on (--replicas) they come from the scores."
     first = ", ".join(parts)
     return f"{first[:1].upper()}{first[1:]}; the rest is noise. {errors}" if first else errors
 
@@ -209,7 +381,9 @@ def single_score_words(findings: Findings) -> str:
             f"{_expected_meaning(ratio) if not findings.errors.items else ''}."
         )
     shown, significant = len(findings.errors), findings.errors.with_significant
-    if shown and not significant:
+    if shown and findings.errors.noise_from is None:
+        words.append(no_interval_words(findings.errors.replicas))
+    elif shown and not significant:
         words.append(
             f"No {thing} behind the {count(shown, 'error')} shown is significant: single scores say little here."
         )
@@ -219,9 +393,14 @@ def single_score_words(findings: Findings) -> str:
             "none: single scores say something for a few predictions only."
         )
     elif shown:
+        meaning = (
+            "the replicas agree on the strongest"
+            if findings.errors.noise_from == "replicas"
+            else "the strongest are more than noise"
+        )
         words.append(
-            f"Behind {significant} of the {count(shown, 'error')} shown at least one {thing} is significant: there the "
-            "strongest are more than noise."
+            f"Behind {significant} of the {count(shown, 'error')} shown at least one {thing} is significant: there "
+            f"{meaning}."
         )
     return " ".join(words)
 
@@ -254,20 +433,26 @@ def _harmful(findings: Findings, rows: Mapping[int, ShownRow]) -> Headline | Non
     harmful = findings.harmful
     if not harmful.items:
         return None
+    if harmful.noise_from is None:
+        return None
     if not harmful.count:
         return Headline("0", "training rows are significantly harmful to validation rows.", "harmful")
     verb = "row is" if harmful.count == 1 else "rows are"
     shown = [one for one in harmful.items if one.significant]
     wrong = sum(one.likely_label_error for one in shown)
-    sentence = f"training {verb} significantly harmful to validation rows, {_called(rows[harmful.items[0].row])} most"
+    by_replicas = " (the replicas agree on it)" if harmful.noise_from == "replicas" else ""
+    first = _called(rows[harmful.items[0].row])
+    sentence = f"training {verb} significantly harmful to validation rows{by_replicas}, {first} most"
     of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
     which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
     sentence += f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
     return Headline(count(harmful.count), sentence, "harmful", "look")
 
 
-def _groups(findings: Findings) -> Headline:
+def _groups(findings: Findings) -> Headline | None:
     groups = findings.groups.items
+    if findings.groups.noise_from is None:
+        return None
     harmful = [one for one in groups if one.significant and one.score < 0]
     of_groups = f"of {count(len(groups), 'group')}"
     if not harmful:
@@ -311,8 +496,9 @@ def _signal(findings: Findings) -> Headline | None:
     if noise is None or noise.signal is None:
         return None
     leaked = findings.leaks.gradient_share
+    rest = "is common to all replicas" if noise.noise_from == "replicas" else "is signal"
     sentence = (
-        "of the variance of mean influence is signal, the rest is noise. Leaked into flipped subnetworks: "
+        f"of the variance of mean influence {rest}, the rest is noise. Leaked into flipped subnetworks: "
         f"{percent(leaked)} of the gradient."
     )
     return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
@@ -333,12 +519,15 @@ def _perplexity(results: Mapping[str, float]) -> Headline | None:
 
 def _explanation_noise(findings: Findings, thing: str) -> str:
     errors = findings.errors
+    if errors.noise_from is None:
+        return no_interval_words(errors.replicas)
     if not errors.with_significant:
         return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
     leading = sorted(one.significant_supporting for one in errors)
     return (
         f"For {errors.with_significant} of {count(len(errors), 'error')} at least one {thing} is significant, for the "
-        f"median error {count(leading[len(leading) // 2], thing)}; below the dashed line the order is noise."
+        f"median error {count(leading[len(leading) // 2], thing)}; below the dashed line "
+        f"{'the replicas disagree' if errors.noise_from == 'replicas' else 'the order is noise'}."
     )
 
 

@@ -27,8 +27,8 @@ from turnover.runs import (
     training_seconds,
     write_cleansing,
 )
-from turnover.ui.html import unit_sentence
-from turnover.ui.words import count, duration, percent, power_of, unit
+from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
+from turnover.ui.words import count, duration, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
 from .options import AsJson, Debug, RunPath, open_classifier
@@ -144,14 +144,14 @@ def _print(
     if removed:
         draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
         words.print(draw(cleansing.dropped[:_SHOWN], examples, terminal))
-        words.print(f"Score: mean influence on the validation rows, {unit_sentence(cleansing.mean)}.")
+        words.print(
+            f"Score: mean influence on {count(cleansing.validation_rows, 'validation row')}, "
+            f"{unit_sentence(cleansing.mean)}. Method: {METHODS.get(cleansing.method, 'not recorded')}."
+        )
         more = f"; all of them in {REMOVED}" if len(removed) > _SHOWN else ""
         words.print(f"Dropped: {count(len(removed), 'row')} of {count(len(examples.train_rows))}{more}.")
     noun = "group" if examples.groups else "training row"
-    words.print(
-        f"Significantly harmful (FDR {percent(cleansing.level, 0)}): {count(cleansing.significant, noun)} of "
-        f"{count(cleansing.instances)}."
-    )
+    words.print(significantly_harmful(cleansing, noun))
     for note in _notes(cleansing):
         words.print(plain(f"note: {note}", "yellow"))
     words.print(f"Cleaned, {count(written.rows, 'row')}: [bold]{written.path}[/bold]", soft_wrap=True)
@@ -183,7 +183,11 @@ def _groups(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Ter
     power = power_of(one.score for one in dropped)
     table = listing("Most harmful groups", scores(power), "group", numbers("training rows"))
     for one in dropped:
-        table.add_row(score_text(one, power), plain(one.group or "", "" if one.significant else "dim"), count(one.rows))
+        table.add_row(
+            score_text(one, power),
+            plain(one.group or "", "" if one.significant or one.stderr is None else "dim"),
+            count(one.rows),
+        )
     return table
 
 

@@ -12,7 +12,8 @@ from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
-from turnover.applications import HarmfulExample, InfluentialExample
+from turnover.applications import HarmfulExample, InfluentialExample, NoiseFrom
+from turnover.ui.html import NOISE_BEGINS, NONE_SIGNIFICANT
 from turnover.ui.pictures import as_image
 from turnover.ui.words import cell_text, power_of, score, unit
 
@@ -68,8 +69,8 @@ def scores(power: int) -> Column:
 
 
 def score_text(example: HarmfulExample | InfluentialExample, power: int, style: str | None = None) -> Text:
-    """Return the score of an example with its standard error, dim where it is not significant."""
-    dim = "" if example.significant else "dim"
+    """Return the score of an example with its standard error, dim where it has one and is not significant."""
+    dim = "" if example.significant or example.stderr is None else "dim"
     return Text(score(example.score, example.stderr, power), style=dim if style is None else style)
 
 
@@ -77,17 +78,18 @@ def ranking(
     title: str,
     examples: Sequence[InfluentialExample],
     significant: int,
+    noise_from: NoiseFrom,
     columns: Sequence[Column | str],
     cells: Callable[[InfluentialExample, str], Iterable[RenderableType]],
 ) -> Table:
-    """Return examples by score, with a rule where the order becomes noise; `cells` of an example take its style."""
+    """Return examples by score, with a rule below the significant ones; `cells` of an example take its style."""
     power = power_of(example.score for example in examples)
     table = listing(plain(title, "bold"), scores(power), *columns)
     for place, example in enumerate(examples):
-        if place == significant:
-            noise = "from here on the order is noise" if place else "none of these is significant"
+        if place == significant and noise_from is not None:
+            noise = (NOISE_BEGINS if place else NONE_SIGNIFICANT)[noise_from]
             table.add_row("┄" * 14, *[""] * (len(columns) - 1), Text(noise, style="dim italic"))
-        style = "" if place < significant else "dim"
+        style = "" if place < significant or noise_from is None else "dim"
         table.add_row(score_text(example, power, style), *cells(example, style))
     return table
 

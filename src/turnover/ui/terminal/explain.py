@@ -16,6 +16,7 @@ from turnover.applications import (
     Explanation,
     Explanations,
     InfluentialExample,
+    NoiseFrom,
     Queries,
     explain_examples,
     find_errors,
@@ -24,7 +25,7 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError
 from turnover.runs import Run, open_run
-from turnover.ui.html import shown_row
+from turnover.ui.html import METHODS, explanation_words, shown_row
 from turnover.ui.words import count, percent, power_of, unit
 
 from .drawing import draw_gallery, draw_value, numbers, ranking, score_text, visible
@@ -68,8 +69,8 @@ def explain(
 ) -> None:
     """Show the training examples behind a prediction.
 
-    Those that support it, and those that oppose it. Scores are differences of the loss at the predicted label:
-    positive, the example supports the prediction. A rule shows where the order stops meaning anything.
+    Those that support it, and those that oppose it. A score says how much an example lowers the loss at the predicted
+    label: positive, it supports the prediction. A rule shows from where on scores are not significant.
 
     For example:
 
@@ -156,10 +157,10 @@ def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[A
         draw: Callable[..., RenderableType] = _gallery if run.kind == "image" and not examples.groups else _table
         for title, side, significant in sides:
             words.print()
-            if significant or (side and side is one.supporting):
-                words.print(draw(title, side, significant, one.row, examples, terminal))
+            if significant or (side and (side is one.supporting or explained.noise_from is None)):
+                words.print(draw(title, side, significant, one.row, explained.noise_from, examples, terminal))
             else:
-                words.print(plain_text(f"{title}: none is significant.", "dim"))
+                words.print(plain_text(f"{title}: none{' is significant' if side else ''}.", "dim"))
     if len(explained):
         words.print()
         words.print(_legend(explained, run), style="dim")
@@ -180,6 +181,7 @@ def _table(
     side: Sequence[InfluentialExample],
     significant: int,
     row: int | None,
+    noise_from: NoiseFrom,
     examples: Examples,
     terminal: Terminal,
 ) -> Table:
@@ -188,7 +190,7 @@ def _table(
         return [number, plain_text(example.label or "", style), _content(example, row, examples, terminal, style)]
 
     columns = (numbers("row"), "label", Column("training example", ratio=1))
-    return ranking(title, side, significant, columns, cells)
+    return ranking(title, side, significant, noise_from, columns, cells)
 
 
 def _content(
@@ -206,13 +208,14 @@ def _gallery(
     side: Sequence[InfluentialExample],
     significant: int,
     row: int | None,
+    noise_from: NoiseFrom,
     examples: Examples,
     terminal: Terminal,
 ) -> RenderableType:
     power = power_of(example.score for example in side)
     entries: list[tuple[Any, list[Text]]] = []
     for place, example in enumerate(side):
-        style = "" if place < significant else "dim"
+        style = "" if place < significant or noise_from is None else "dim"
         lines = [
             score_text(example, power, style or "bold"),
             plain_text(f"row {example.row}: {example.label}", style),
@@ -226,16 +229,5 @@ def _gallery(
 def _legend(explained: Explanations, run: Run[Any]) -> str:
     marked = {"text": "Marked: words that both have. ", "table": "Marked: values that are near. "}.get(run.kind, "")
     relative = "Relative to each row's magnitude. " if explained.relative else ""
-    known = any(example.stderr is not None for one in explained for example in one.supporting)
-    error = "± its standard error" if known else "without a standard error, as there are too few replicas"
-    legend = (
-        f"{marked}{relative}Score: how much the example lowers the {explained.unit} at the predicted label, {error}."
-    )
-    if known and any(one.significant_supporting < len(one.supporting) for one in explained):
-        # Else a score of four standard errors beside "not significant" looks like a contradiction.
-        noun = "groups" if run.examples.groups else "training rows"
-        legend += (
-            f" Significance is judged among all {count(len(run.influence.train_ids))} {noun}: the largest of so many "
-            "lie several standard errors from 0 by chance alone."
-        )
-    return legend
+    words = explanation_words(explained, "groups" if run.examples.groups else "rows")
+    return f"{marked}{relative}{words} Method: {METHODS[explained.method]}."

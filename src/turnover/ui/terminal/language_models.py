@@ -8,7 +8,7 @@ from rich.table import Column
 from rich.text import Text
 
 from turnover.applications import (
-    Explanation,
+    Explanations,
     InfluentialExample,
     explain,
     find_memorized_words,
@@ -62,11 +62,11 @@ def show_explained(run: Run[Any], query: str | None, k: int, terminal: Terminal)
         listed = [{"word": word, "probability": probability} for word, probability in next_words]
         terminal.result({**data, "query": query, "next_words": listed})
         return
-    _print_explained(run, query, next_words, explained[0], terminal)
+    _print_explained(run, query, next_words, explained, terminal)
 
 
 def _print_explained(
-    run: Run[Any], query: str, next_words: list[tuple[str, float]], one: Explanation, terminal: Terminal
+    run: Run[Any], query: str, next_words: list[tuple[str, float]], explained: Explanations, terminal: Terminal
 ) -> None:
     likely = ",  ".join(f"{_word(word)} ({percent(probability, 0)})" for word, probability in next_words)
     text = Text.assemble(plain(query), ("\nnext: ", "dim"), likely)
@@ -79,9 +79,12 @@ def _print_explained(
         )
         return [count(example.position), line]
 
+    one = explained[0]
     title = f"Training positions supporting “{_word(next_words[0][0])}”"
     columns = (numbers("position"), Column("training text", ratio=1))
-    terminal.words.print(ranking(title, one.supporting, one.significant_supporting, columns, cells))
+    terminal.words.print(
+        ranking(title, one.supporting, one.significant_supporting, explained.noise_from, columns, cells)
+    )
 
 
 def _word(word: str) -> str:

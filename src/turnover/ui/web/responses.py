@@ -12,7 +12,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from turnover.errors import TurnOverError
-from turnover.ui.html import environment
+from turnover.ui.html import (
+    NOISE_BEGINS,
+    NONE_SIGNIFICANT,
+    environment,
+    method_words,
+    no_interval_words,
+    score_meaning,
+)
 
 from .api_page import body_words, curl, returns_words, type_words
 from .work_queue import QueueFullError, TooSlowError
@@ -100,4 +107,7 @@ def _field_problem(error: Mapping[str, object]) -> str:
 def _templates() -> "jinja2.Environment":
     env = environment("turnover.ui.web")
     env.filters |= {filter.__name__: filter for filter in (body_words, curl, returns_words, type_words)}
+    sentences = (method_words, no_interval_words, score_meaning)
+    env.filters |= {filter.__name__: filter for filter in sentences}
+    env.globals |= {"noise_begins": NOISE_BEGINS, "none_significant": NONE_SIGNIFICANT}
     return env

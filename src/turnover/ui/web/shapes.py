@@ -65,9 +65,9 @@ class Example(Shape):
     group: str | None
     rows: int = Field(description="training rows of its group; a group is scored as one")
     score: float = Field(description="influence on the loss of the predicted label; positive: it supports it")
-    stderr: float | None = Field(description="standard error of the score")
-    p_value: float | None = Field(description="probability of such a score for a null id")
-    significant: bool = Field(description="at a false discovery rate of 5 %")
+    stderr: float | None = Field(description="standard error of the score; null: too few replicas for one")
+    p_value: float | None = Field(description="probability of such a score for a null id; null: there are none")
+    significant: bool = Field(description="at a false discovery rate of 5 %; never where noise_from is null")
     shared_spans: list[Span] = Field(description="words that the query has too: where they start and end")
     near_columns: list[str] = Field(description="columns with nearly the value of the query")
     shown: Row = Field(description="the row itself")
@@ -90,7 +90,7 @@ class Answer(Shape):
     error: bool = Field(description="the prediction differs from that label")
     supporting: list[Example] = Field(description="training examples that support the prediction, the strongest first")
     opposing: list[Example] = Field(description="training examples that oppose it, the strongest first")
-    significant_supporting: int = Field(description="so many of the first are significant; then the order is noise")
+    significant_supporting: int = Field(description="so many of the first are significant")
     significant_opposing: int
     shared_spans: list[Span] = Field(description="words of the query that an example has too")
     examples_of: str = Field(description="which rows were looked at: predicted, all, or a label")
@@ -99,6 +99,11 @@ class Answer(Shape):
     cells: list[Cell] = Field(default_factory=list, description="the values that were asked about")
     image: str | None = Field(default=None, description="the image as the model saw it")
     unit: str = Field(description="what scores are differences of")
+    standardized: bool = Field(description="scores are relative: 1 is the usual effect of a row on the prediction")
+    method: str = Field(description="estimator of the scores: curvature, ridge or tod")
+    noise_from: Literal["null_ids", "replicas"] | None = Field(
+        description="what significance is judged by; null: too few replicas, so that nothing is marked"
+    )
     replicas: int = Field(description="over how many networks scores are averaged")
     path: str = Field(description="how scores were computed")
     seconds: float = Field(description="that the model took")
