@@ -76,8 +76,7 @@ def test_that_nothing_is_significant_beside_small_errors_is_explained(turnover_,
     said = turnover_("explain", text_run, "--errors", "--most", "1", "-k", "20")
     assert said.code == 0, said.err
     assert "the replicas disagree" in said.words
-    corrected = "Significance is corrected for all training rows: for some of so many the replicas agree by chance"
-    assert corrected in said.words
+    assert "if it differs from 0 by more than the 3 replicas disagree, corrected for all training rows" in said.words
     assert "Method: influence functions (K-FAC curvature)" in said.words
 
 

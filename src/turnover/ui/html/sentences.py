@@ -215,19 +215,19 @@ def score_meaning(explained: ScoredList) -> str:
 
 def explanation_words(explained: ScoredList, things: str) -> str:
     """Return what the scores of explanations are, and what their significance means; of "rows" or "groups"."""
-    measured = score_meaning(explained)
-    words = f"Score: {measured}."
+    error = "" if explained.noise_from is None else " ± standard error"
+    words = f"Score{error}: {score_meaning(explained)}."
     if not explained.standardized:
         words += " The more confident a prediction, the smaller are its scores."
     if explained.noise_from is None:
         return f"{words} {no_interval_words(explained.replicas)}"
-    corrected = f"Significance is corrected for all training {things}"
     if explained.noise_from == "replicas":
-        return (
-            f"{words} A score is significant if it {significant_words('replicas', explained.replicas)}. {corrected}: "
-            "for some of so many the replicas agree by chance alone."
-        )
-    return f"{words} {corrected}: the largest of so many scores lie several standard errors from 0 by chance alone."
+        rule = significant_words("replicas", explained.replicas)
+        return f"{words} It is significant if it {rule}, corrected for all training {things}."
+    return (
+        f"{words} Significance is corrected for all training {things}: the largest of so many scores lie several "
+        "standard errors from 0 by chance alone."
+    )
 
 
 def harmful_words(findings: Findings) -> str:
