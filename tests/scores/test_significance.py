@@ -341,3 +341,11 @@ def test_a_table_of_lists_has_their_p_values():
     table = found_some().top(2).to_pandas()
     assert table[table["query"] == "a"]["p"].max() < 1e-4
     assert table[table["query"] == "c"]["p"].max() > 1e-4
+
+
+def test_replicas_may_disagree_on_an_entry_between_others_on_which_they_agree():
+    stderr = np.float32([[0.1], [6.0], [0.1], [0.1]])
+    top = Scores([[9.0], [8.0], [7.0], [-9.0]], ids=[1, 2, 3, 4], stderr=stderr, replicas=8).top(3)
+    helpful, harmful = top.significant()
+    assert (helpful.tolist(), harmful[0].tolist()) == ([[True, False, True]], [True, False, False])
+    assert top.distinguishable().tolist() == [[1, 1]]

@@ -77,13 +77,13 @@ class Explanation(Result):
 
     @property
     def significant_supporting(self) -> int:
-        """Return how many of the first supporting examples are significant."""
-        return _leading(self.supporting)
+        """Return how many of the supporting examples are significant; against null ids these come first."""
+        return sum(example.significant for example in self.supporting)
 
     @property
     def significant_opposing(self) -> int:
-        """Return how many of the first opposing examples are significant."""
-        return _leading(self.opposing)
+        """Return how many of the opposing examples are significant."""
+        return sum(example.significant for example in self.opposing)
 
 
 @dataclass(frozen=True)
@@ -379,10 +379,6 @@ def _described(one: Explanation, value: Any, name: str, row: int | None, example
     return replace(one, name=name, row=row, supporting=sides[0], opposing=sides[1], shared_spans=tuple(sorted(spans)))
 
 
-def _leading(side: tuple[InfluentialExample, ...]) -> int:
-    return next((place for place, example in enumerate(side) if not example.significant), len(side))
-
-
 def _checked_magnitudes(influence: Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:
     if given is None:
         return row_magnitudes(influence)
@@ -400,9 +396,8 @@ _Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 def _marked(top: Top, level: float) -> tuple[Top, _Marks]:
     """Return lists, and which entries of both [queries, k] are significant; none where noise is not known."""
-    counts = top.distinguishable(level) if top.knows_noise else np.zeros((len(top.counts), 2), np.int64)
-    places = np.arange(top.k)
-    return top, (places < counts[:, :1], places < counts[:, 1:])
+    none = np.zeros(top.helpful_ids.shape, bool)
+    return top, top.significant(level) if top.knows_noise else (none, none)
 
 
 def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | int | None) -> Scores:

@@ -230,12 +230,8 @@ def _summed(
     if mean.stderr is None:
         return every.tolist(), values, None, sizes.astype(np.int64)
     if mean.null is None:
-        return (
-            every.tolist(),
-            values,
-            np.bincount(place, mean.stderr.astype(np.float64), len(every)),
-            sizes.astype(np.int64),
-        )
+        errors = np.bincount(place, mean.stderr, len(every)).astype(np.float64)
+        return every.tolist(), values, errors, sizes.astype(np.int64)
     variance = np.bincount(place, np.square(mean.stderr.astype(np.float64)), len(every))
     if mean.offset is not None:
         variance = variance + np.square(sizes) * mean.null.astype(np.float64).var(ddof=1) / len(mean.null)

@@ -206,8 +206,8 @@ class Top:
         helpful, harmful = (null_p_values(part.T, checked).T for part in (self.helpful_scores, self.harmful_scores))
         return replace(self, helpful_p=helpful, harmful_p=harmful)
 
-    def distinguishable(self, level: float = 0.05) -> Ints:
-        """Return how many leading entries of both lists are distinguishable from noise, [m, 2]: helpful, harmful.
+    def significant(self, level: float = 0.05) -> tuple[Bools, Bools]:
+        """Tell which entries of the helpful and of the harmful lists, [m, k] each, are significant.
 
         Benjamini and Hochberg's correction is made for all instances that the lists were chosen from, not only for
         those listed; see `Scores.significant`. As the others' p-values are not kept, each list counts as if all the
@@ -224,8 +224,8 @@ class Top:
         Example:
             >>> from turnover.scores import Scores
             >>> null = np.random.default_rng(0).normal(size=(1000, 1))
-            >>> Scores([[0.5], [-9.0], [9.0]], ids=[7, 8, 9], null=null).top(2).distinguishable()
-            array([[1, 1]])
+            >>> Scores([[0.5], [-9.0], [9.0]], ids=[7, 8, 9], null=null).top(2).significant()
+            (array([[ True, False]]), array([[ True, False]]))
         """
         level = checked_level(level)
         if self._p is None:
@@ -242,7 +242,27 @@ class Top:
         limit = np.where(marked, listed.T, np.float32(-1)).max(axis=0, initial=-1)[:, None]
         helpful: Bools = (helpful_p <= limit) & (self.helpful_scores > 0)
         harmful: Bools = (harmful_p <= limit) & (self.harmful_scores < 0)
-        unbroken = [np.logical_and.accumulate(side, axis=1) for side in (helpful, harmful)]
+        return helpful, harmful
+
+    def distinguishable(self, level: float = 0.05) -> Ints:
+        """Return how many leading entries of both lists are significant, [m, 2]: helpful, harmful.
+
+        Against null ids all that are significant lead their list. Where replicas judge, an entry on which they disagree
+        may stand between others on which they agree: `significant` tells them apart.
+
+        Args:
+            level: as for `significant`.
+
+        Raises:
+            ScoresError: as for `significant`.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> null = np.random.default_rng(0).normal(size=(1000, 1))
+            >>> Scores([[0.5], [-9.0], [9.0]], ids=[7, 8, 9], null=null).top(2).distinguishable()
+            array([[1, 1]])
+        """
+        unbroken = [np.logical_and.accumulate(side, axis=1) for side in self.significant(level)]
         return np.stack([np.count_nonzero(side, axis=1) for side in unbroken], axis=1).astype(np.int64)
 
     def equals(self, other: object) -> bool:

@@ -15,6 +15,7 @@ know: the command line; how anything is computed.
 from .data import ReportData, collect, rows_by_split
 from .page import asset, environment, render, write_report
 from .sentences import (
+    DISAGREE,
     METHODS,
     NOISE_BEGINS,
     NONE_SIGNIFICANT,
@@ -32,6 +33,7 @@ from .sentences import (
 from .shown_rows import shown_row
 
 __all__ = [
+    "DISAGREE",
     "METHODS",
     "NOISE_BEGINS",
     "NONE_SIGNIFICANT",

@@ -10,6 +10,7 @@ from turnover.ui.words import count, digits, percent, power_of
 from . import charts
 from .data import ReportData
 from .sentences import (
+    DISAGREE,
     METHODS,
     NOISE_BEGINS,
     NONE_SIGNIFICANT,
@@ -135,7 +136,8 @@ def _classification_context(data: ReportData, findings: Findings) -> dict[str, A
         "group_column": next((value for name, value in data.overview.facts if name == "group"), "group"),
         "listed": _LISTED[data.overview.kind],
         "explanation_words": explanation_words(findings.errors, "groups" if findings.groups.items else "rows"),
-        "noise_begins": NOISE_BEGINS.get(findings.errors.noise_from or ""),
+        "noise_begins": NOISE_BEGINS if findings.errors.noise_from == "null_ids" else None,
+        "disagree": DISAGREE if findings.errors.noise_from == "replicas" else None,
         "none_significant": NONE_SIGNIFICANT.get(findings.errors.noise_from or ""),
         "has_p_values": findings.harmful.noise_from == "null_ids",
         "has_significance": findings.harmful.noise_from is not None,

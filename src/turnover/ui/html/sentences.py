@@ -133,11 +133,11 @@ METHODS = {
 }
 """Estimators in the words of a reader."""
 
-NOISE_BEGINS = {
-    "null_ids": "From here on the order is noise.",
-    "replicas": "From here on the replicas disagree.",
-}
-"""What stands between the significant examples of a list and the others, by what tells noise."""
+NOISE_BEGINS = "From here on the order is noise."
+"""What stands between the significant examples of a list and the others, where null ids tell noise."""
+
+DISAGREE = "replicas disagree"
+"""What stands at an example that is not significant, where replicas tell noise: the next one may be."""
 
 NONE_SIGNIFICANT = {
     "null_ids": "None is significant: the order is noise.",
@@ -523,11 +523,11 @@ def _explanation_noise(findings: Findings, thing: str) -> str:
         return no_interval_words(errors.replicas)
     if not errors.with_significant:
         return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
-    leading = sorted(one.significant_supporting for one in errors)
+    leading, by_replicas = sorted(one.significant_supporting for one in errors), errors.noise_from == "replicas"
     return (
         f"For {errors.with_significant} of {count(len(errors), 'error')} at least one {thing} is significant, for the "
-        f"median error {count(leading[len(leading) // 2], thing)}; below the dashed line "
-        f"{'the replicas disagree' if errors.noise_from == 'replicas' else 'the order is noise'}."
+        f"median error {count(leading[len(leading) // 2], thing)}; "
+        f"{'on the others the replicas disagree' if by_replicas else 'below the dashed line the order is noise'}."
     )
 
 

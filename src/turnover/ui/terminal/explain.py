@@ -70,7 +70,7 @@ def explain(
     """Show the training examples behind a prediction.
 
     Those that support it, and those that oppose it. A score says how much an example lowers the loss at the predicted
-    label: positive, it supports the prediction. A rule shows from where on scores are not significant.
+    label: positive, it supports the prediction. Scores that are not significant are dim, with a word on why.
 
     For example:
 
@@ -214,8 +214,8 @@ def _gallery(
 ) -> RenderableType:
     power = power_of(example.score for example in side)
     entries: list[tuple[Any, list[Text]]] = []
-    for place, example in enumerate(side):
-        style = "" if place < significant or noise_from is None else "dim"
+    for example in side:
+        style = "" if example.significant or noise_from is None else "dim"
         lines = [
             score_text(example, power, style or "bold"),
             plain_text(f"row {example.row}: {example.label}", style),

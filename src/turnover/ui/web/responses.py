@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from turnover.errors import TurnOverError
 from turnover.ui.html import (
+    DISAGREE,
     NOISE_BEGINS,
     NONE_SIGNIFICANT,
     environment,
@@ -109,5 +110,5 @@ def _templates() -> "jinja2.Environment":
     env.filters |= {filter.__name__: filter for filter in (body_words, curl, returns_words, type_words)}
     sentences = (method_words, no_interval_words, score_meaning)
     env.filters |= {filter.__name__: filter for filter in sentences}
-    env.globals |= {"noise_begins": NOISE_BEGINS, "none_significant": NONE_SIGNIFICANT}
+    env.globals |= {"noise_begins": NOISE_BEGINS, "disagree": DISAGREE, "none_significant": NONE_SIGNIFICANT}
     return env

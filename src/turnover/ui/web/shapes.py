@@ -90,7 +90,7 @@ class Answer(Shape):
     error: bool = Field(description="the prediction differs from that label")
     supporting: list[Example] = Field(description="training examples that support the prediction, the strongest first")
     opposing: list[Example] = Field(description="training examples that oppose it, the strongest first")
-    significant_supporting: int = Field(description="so many of the first are significant")
+    significant_supporting: int = Field(description="so many of them are significant")
     significant_opposing: int
     shared_spans: list[Span] = Field(description="words of the query that an example has too")
     examples_of: str = Field(description="which rows were looked at: predicted, all, or a label")
