@@ -67,9 +67,8 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
     }
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
         if not store.complete:
-            fitted = question.estimate.arrays()
-            if question.kept is not None and fitted:
-                question.kept.write(fitted)
+            if question.kept is not None and question.options.estimator.keeps_fit:
+                question.kept.write(question.estimate.arrays())
             ends = _fill(store, question, bar)
             for start in range(0, shape[1], tile[1]):
                 if start not in ends:  # a block that an earlier run finished

@@ -129,6 +129,7 @@ class Influence:
         self._executor = executor or LocalExecutor()
         self._routes = Routes(self._options.memory, compile=compile)
         self._fit: tuple[list[str], Fit] | None = None
+        self._fit_folder: str | os.PathLike[str] | None = None
 
     # What it was given
 
@@ -151,6 +152,42 @@ class Influence:
     def train_labels(self) -> np.ndarray:
         """Return the label of every training instance, in the order of `train_ids`."""
         return self._labels(None, self._ids(None))
+
+    # What the estimator fitted
+
+    def take_fit(self, folder: str | os.PathLike[str]) -> None:
+        """Let the estimator be taken from where `keep_fit` wrote it, when a question first needs it.
+
+        What is not there, damaged, or of other weights, rows or options, is fitted as usual.
+
+        Args:
+            folder: where `keep_fit` wrote it.
+        """
+        self._fit_folder = folder
+
+    def keep_fit(self, folder: str | os.PathLike[str]) -> None:
+        """Write what the estimator fitted into a folder, so that the first question of a later process need not wait.
+
+        An estimator that keeps nothing (all but "curvature") writes nothing.
+
+        Args:
+            folder: where to write; it is made where it is missing.
+
+        Raises:
+            StoreError: the folder cannot be written to.
+        """
+        if not self._options.estimator.keeps_fit:
+            return
+        with evaluating(self._members):
+            members = list(self._members)
+            weights = [member.digest() for member in members]
+            kept = self._kept(folder, self._provenance([], self._ids(None), self._options, weights) | self._of_train)
+            kept.write(self._fitted(self._forwards(members), weights, kept).question(0).arrays())
+
+    @property
+    def _of_train(self) -> dict[str, str]:
+        train = self._train if self._options.estimator.needs_train else None
+        return {} if train is None else {"train": train.digest}
 
     # Questions about queries
 
@@ -420,10 +457,9 @@ class Influence:
                 "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
                 "columns that the model does not know out."
             ) from error
-        provenance = self._provenance(opened, ids, self._options, weights)
-        if self._options.estimator.needs_train and self._train is not None:
-            provenance["train"] = self._train.digest
-        kept = None if out is None else self._kept(out, provenance)
+        provenance = self._provenance(opened, ids, self._options, weights) | self._of_train
+        folder = self._fit_folder if out is None else out
+        kept = None if folder is None else self._kept(folder, provenance)
         return Question(
             queries=opened,
             forwards=forwards,
@@ -447,8 +483,7 @@ class Influence:
     def _kept(self, folder: str | os.PathLike[str], provenance: dict[str, Any]) -> KeptArrays:
         """Return where a score folder keeps what the estimator fitted: it depends on all but queries and ids."""
         fitted_on = {name: value for name, value in provenance.items() if name not in ("queries", "ids")}
-        numerics = {"memory": self._options.memory, "threads": torch.get_num_threads()}
-        return KeptArrays(Path(folder) / "factors.npz", {**fitted_on, **numerics})
+        return KeptArrays(Path(folder) / "factors.npz", fitted_on)
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
         """Return the labels of instances, given or from `train`."""

@@ -173,7 +173,9 @@ class Run(Generic[_TaskT]):
         models = [self.task.asked_model(model) for model in self.models]
         if isinstance(estimator, Ridge) and not self.about.denoised:
             estimator = "tod"
-        return Influence(models, train=self.train_data, estimator=estimator)
+        influence = Influence(models, train=self.train_data, estimator=estimator)
+        influence.take_fit(self.folder.scores)
+        return influence
 
     @property
     def mean_queries(self) -> tuple[Tensor, Tensor]:
@@ -237,6 +239,8 @@ class Run(Generic[_TaskT]):
                 if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
                     self._scores[name].save(self._file(name))
+            if "mean_influence" in names:
+                self.influence.keep_fit(self.folder.scores)
             watch("scoring", len(names), len(names))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(

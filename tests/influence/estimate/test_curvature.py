@@ -344,6 +344,24 @@ def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):
         np.testing.assert_array_equal(fitted.pairwise(queries).values, expected)
 
 
+def test_a_later_process_takes_the_fit_that_was_kept(tmp_path, monkeypatch):
+    from turnover.influence.estimate.curvature.estimator import CurvatureFit
+
+    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    first = turnover.Influence(built("mlp"), train=rows)
+    first.keep_fit(tmp_path / "run")
+    expected = first.top(queries, k=3)
+    other = turnover.Influence(built("mlp", 1), train=rows)
+    other.take_fit(tmp_path / "run")
+    np.testing.assert_array_equal(
+        other.pairwise(queries).values, turnover.Influence(built("mlp", 1), train=rows).pairwise(queries).values
+    )
+    monkeypatch.setattr(CurvatureFit, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))
+    later = turnover.Influence(built("mlp"), train=rows)
+    later.take_fit(tmp_path / "run")
+    np.testing.assert_array_equal(later.top(queries, k=3).helpful_scores, expected.helpful_scores)
+
+
 def test_top_holds_the_ends_of_every_column():
     inf = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1))
     queries = _data("mlp", QUERIES, 2)

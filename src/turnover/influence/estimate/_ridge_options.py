@@ -100,6 +100,7 @@ class RidgeOptions:
 
     needs_train = True
     needs_masks = True
+    keeps_fit = False
 
     @property
     def name(self) -> str:

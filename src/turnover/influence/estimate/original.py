@@ -93,6 +93,7 @@ class Estimator(Protocol):
 
     needs_train: bool
     needs_masks: bool
+    keeps_fit: bool  # whether `Estimate.arrays` can be given to `fit`
 
     @property
     def name(self) -> str:
@@ -119,6 +120,7 @@ class Original:
 
     needs_train = False
     needs_masks = True
+    keeps_fit = False
     standardized = False
     keeps_null = True
     has_errors = False

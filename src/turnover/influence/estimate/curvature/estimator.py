@@ -75,6 +75,7 @@ class Curvature:
 
     needs_train = True
     needs_masks = False
+    keeps_fit = True
 
     def as_data(self) -> dict[str, Any]:
         """Return the options as JSON data."""
