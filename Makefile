@@ -61,7 +61,7 @@ bench: .venv/.stamp-test ## speed and memory, as ratios
 
 # What is finished lies in runs/faithfulness and is not run again. One part of it:
 #   python -m benchmarks.faithfulness --task digits --method tod --seed 0
-bench-faithfulness: .venv/.stamp-kronfluence ## how far scores can be trusted, beside baselines
+bench-faithfulness: .venv/.stamp-dattri ## how far scores can be trusted, beside baselines
 	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faithfulness
 
 # toy, small, medium or full; see experiments/.
@@ -96,4 +96,11 @@ clean: ## remove .venv, caches and builds
 .venv/.stamp-kronfluence: .venv/.stamp-bench
 	@$(INSTALL) --no-deps kronfluence
 	@rm -rf .venv/lib/python3*/site-packages/tests
+	@touch $@
+
+# It declares packages for its own benchmarks of music, and ships a top-level package `experiments`, which worker
+# processes would find in place of ours.
+.venv/.stamp-dattri: .venv/.stamp-kronfluence
+	@$(INSTALL) --no-deps dattri
+	@rm -rf .venv/lib/python3*/site-packages/experiments
 	@touch $@

@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,32 +26,76 @@ def tracin(trainings: Trainings, *, fast: bool) -> Answers:
     from captum.influence import TracInCP, TracInCPFast
 
     ready, trained = trainings.ready, trainings.plain()
-    rate = ready.config.learning_rate
-    with torch.random.fork_rng(devices=[]):
-        model = ready.plain.build()
-
-    def load(model: nn.Module, state: State) -> float:
-        model.load_state_dict(state)
-        model.eval()
-        return rate
-
+    model, how = untrained(trainings), _captum_options(ready.config.learning_rate)
     checkpoints: Any = list(trained.states)  # captum's types say paths, its text says anything that `load` can load
-    how: dict[str, Any] = {
-        "checkpoints_load_func": load,
-        "loss_fn": nn.CrossEntropyLoss(reduction="sum"),
-        "batch_size": _AT_ONCE,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum warns of its own hooks and of data sets whose length it cannot tell
+    with _captum_quiet():
         if fast:
             last = model.get_submodule(list(dict(model.named_children()))[-1])
             method = TracInCPFast(model, last, ready.rows(), checkpoints, **how)
         else:
             method = TracInCP(model, ready.rows(), checkpoints, **how, sample_wise_grads_per_batch=True)
-        pairs = method.influence(ready.validation)
-        own = method.self_influence()
-    assert isinstance(pairs, torch.Tensor)
+        return _captum_answers(method, trainings, trained)
+
+
+def arnoldi(trainings: Trainings) -> Answers:
+    """Return scores of captum's influence functions by Arnoldi iteration (Schioppa et al. 2022), with its defaults."""
+    from captum.influence._core.arnoldi_influence_function import ArnoldiInfluenceFunction  # not offered above
+
+    ready, trained = trainings.ready, trainings.plain()
+    model, how = untrained(trainings), _captum_options(ready.config.learning_rate)
+    final: Any = trained.states[-1]  # its types say a path
+    with _captum_quiet(), torch.random.fork_rng(devices=[]):  # it sets the seed of its first vector
+        method = ArnoldiInfluenceFunction(
+            model, ready.rows(), final, **how, sample_wise_grads_per_batch=True, seed=trainings.seed
+        )
+        return _captum_answers(method, trainings, trained)
+
+
+def _captum_options(rate: float) -> dict[str, Any]:
+    def load(model: nn.Module, state: State) -> float:
+        model.load_state_dict(state)
+        model.eval()
+        return rate
+
+    return {
+        "checkpoints_load_func": load,
+        "loss_fn": nn.CrossEntropyLoss(reduction="sum"),
+        "batch_size": _AT_ONCE,
+    }
+
+
+@contextlib.contextmanager
+def _captum_quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captum warns of its own hooks and of data sets whose length it cannot tell
+        yield
+
+
+def _captum_answers(method: Any, trainings: Trainings, trained: Trained) -> Answers:
+    pairs, own = method.influence(trainings.ready.validation), method.self_influence()
     return Answers(np.asarray(pairs.detach().T.float()), {"self": np.asarray(own.detach().float())}, (trained,))
+
+
+def similarity(trainings: Trainings) -> Answers:
+    """Return captum's cosine similarity of the last hidden layer, which knows no labels and has no self-influence."""
+    from captum.influence import SimilarityInfluence
+
+    ready, trained = trainings.ready, trainings.plain()
+    rows = ready.rows()
+    *_, hidden, last = (name for name, _ in trained.model.named_children())
+    with _captum_quiet():
+        # In one batch: it asks a last, smaller one for as many rows as the others have. Of two layers: with one it
+        # fails (captum 0.9.0).
+        method = SimilarityInfluence(trained.model, [hidden, last], rows, trainings.scratch, batch_size=len(rows))
+        order, values = method.influence(ready.validation[0], top_k=len(rows))[hidden]
+    pairs = torch.zeros_like(values).scatter(1, order, values)
+    return Answers(pairs.T.detach().numpy(), {}, (trained,))
+
+
+def untrained(trainings: Trainings) -> nn.Module:
+    """Return a plain model for weights to be loaded into, drawn without touching the random generator."""
+    with torch.random.fork_rng(devices=[]):
+        return trainings.ready.plain.build()
 
 
 _GRADIENT_BYTES = 4e8  # of the rows that are projected at once
@@ -82,9 +127,7 @@ def _traker(trainings: Trainings) -> Any:
     from trak import TRAKer
     from trak.projectors import BasicProjector, ProjectionType
 
-    ready = trainings.ready
-    with torch.random.fork_rng(devices=[]):
-        model = ready.plain.build()
+    ready, model = trainings.ready, untrained(trainings)
     size = ready.config.projection
     kind: Any = ProjectionType.normal  # its values are words, its types say otherwise
     # In one block the projection is drawn once; in several, as it does by itself, anew for every batch.
@@ -253,9 +296,8 @@ def forgetting_counts(correct: np.ndarray) -> np.ndarray:
 
 def _row_outputs(trainings: Trainings, trained: Trained) -> list[Tensor]:
     """Return the outputs of all rows by the weights of every checkpoint."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = trainings.ready.plain.build().eval()
-        found = []
+    model, found = untrained(trainings).eval(), []
+    with torch.no_grad():
         for state in trained.states:
             model.load_state_dict(state)
             found.append(model(trainings.ready.inputs))

@@ -10,7 +10,10 @@ Figures = dict[str, Any]
 Verdicts = Iterator[tuple[str, str]]  # a goal, and what a task shows of it
 
 _MEAN_AUC, _MEAN_FOUND = 0.93, 0.85
-BASELINES = ("tracin", "tracin_fast", "trak_1", "trak_5", "ekfac", "ekfac_damped")
+BASELINES = (
+    *("tracin", "tracin_fast", "trak_1", "trak_5", "ekfac", "ekfac_damped"),
+    *("arnoldi", "similarity", "cg", "lissa", "datainf", "logra"),
+)
 _LDS = {"lds_plain": "LDS (plain)", "lds_full": "LDS (masked)"}
 _KINDS = {"self_found": "self-influence", "held_out_found": "held-out"}
 _SOME = 0.02  # LDS below this is nothing that one could be so many times above

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from . import baselines, ours
+from . import baselines, by_dattri, ours
 from .config import Config
 from .trainings import Answers, Trainings
 
@@ -79,6 +79,8 @@ def baseline_methods(config: Config) -> dict[str, Method]:
     return {
         "tracin": Method("TracInCP (captum)", partial(baselines.tracin, fast=False), "captum"),
         "tracin_fast": Method("TracInCPFast (captum)", partial(baselines.tracin, fast=True), "captum"),
+        "arnoldi": Method("influence functions, Arnoldi (captum)", baselines.arnoldi, "captum"),
+        "similarity": Method("cosine similarity, last hidden layer (captum)", baselines.similarity, "captum"),
         "trak_1": Method("TRAK, 1 model (traker)", partial(baselines.trak, models=1), "trak"),
         "trak_5": Method("TRAK, 5 models (traker)", partial(baselines.trak, models=5), "trak"),
         "ekfac": Method("EK-FAC (kronfluence)", partial(baselines.ekfac, damping=_DEFAULT_DAMPING), "kronfluence"),
@@ -87,6 +89,15 @@ def baseline_methods(config: Config) -> dict[str, Method]:
             partial(baselines.ekfac, damping=None),
             "kronfluence",
         ),
+        **{
+            name: Method(
+                f"influence functions, {title} (dattri)",
+                partial(by_dattri.influence_functions, solver=name),
+                "dattri",
+            )
+            for name, title in (("cg", "conjugate gradients"), ("lissa", "LiSSA"), ("datainf", "DataInf"))
+        },
+        "logra": Method("LoGra (dattri)", by_dattri.logra, "dattri"),
         "subsets": Method("Feldman & Zhang", baselines.feldman_zhang, once=True),
         "cleanlab": Method(
             f"cleanlab, {config.folds} folds",

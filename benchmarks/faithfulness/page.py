@@ -10,6 +10,7 @@ from experiments.runner import machine_words
 from turnover.evaluation import markdown_table
 from turnover.influence import Ridge
 
+from .by_dattri import LOGRA, SOLVERS
 from .goals import BASELINES, gaps, goals
 from .methods import own_methods, plain_methods
 from .ours import ALONE, CANDIDATES
@@ -144,7 +145,15 @@ def _setting(result: Figures) -> list[str]:
         "their trainings too). Memory: growth of the process.",
         f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
         "that are reported.",
+        f"- Baselines have the defaults of their packages; those of dattri the options of its examples "
+        f"({_list(f'{name}: {_options(options)}' for name, (_, options) in SOLVERS.items())}; LoGra: "
+        f"{_options(LOGRA)}). Not measured, for a row of the table is the same method: captum's TracInCPFastRandProj; "
+        "dattri's TRAK, TracIn, Arnoldi iteration and EK-FAC.",
     ]
+
+
+def _options(options: Figures) -> str:
+    return " and ".join(f"{name} {value:g}" for name, value in options.items())
 
 
 def _why(result: Figures) -> list[str]:

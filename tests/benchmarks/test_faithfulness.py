@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.faithfulness.baselines import area_under_margin, forgetting_counts
+from benchmarks.faithfulness.by_dattri import SOLVERS, dattri_attributor
 from benchmarks.faithfulness.cells import cell_file, measured, read_cells, run_cells
 from benchmarks.faithfulness.config import SIZES
 from benchmarks.faithfulness.goals import BASELINES, gaps, goals, without_noise
@@ -28,8 +30,8 @@ pytestmark = [
 
 TOY = SIZES["toy"]
 PEERS = {name: method for name, method in baseline_methods(TOY).items() if method.needs is not None}
-# Those that differ from another by a number, and the one that takes seconds to begin.
-SLOW = ("trak_5", "ekfac", "ekfac_damped")
+# Those that differ from another by a number, and those that take seconds to begin.
+SLOW = ("trak_5", "ekfac", "ekfac_damped", "arnoldi")
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +66,38 @@ def check_answers(answers, ready):
         assert values is None or (np.isfinite(values).all() and np.std(values) > 0)
 
 
+@pytest.fixture(scope="module")
+def asked_of_rows(ready):
+    """Trainings whose validation rows are the first rows; to an end, for a Hessian that is positive where it counts."""
+    few, longer = slice(len(ready.validation[1])), replace(ready.plain, epochs=20)
+    asked = replace(ready, plain=longer, validation=(ready.inputs[few], ready.labels[few]))
+    return Trainings(asked, seed=0, checkpoints=2)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PEERS]
 )
-def test_a_baseline_answers_for_every_row(name, ready, trainings):
+def test_a_baseline_answers_for_every_row_and_says_that_a_row_helps_itself(name, asked_of_rows):
     if PEERS[name].missing:
         pytest.skip(f"{PEERS[name].needs} is not installed: make bench-faithfulness installs it")
-    check_answers(PEERS[name].answer(trainings), ready)
+    answers = PEERS[name].answer(asked_of_rows)
+    check_answers(answers, asked_of_rows.ready)
+    # Conjugate gradients need a Hessian with more regularization than dattri's examples have: see the next test.
+    if answers.pairs is not None and name != "cg":
+        itself, others = answers.pairs.diagonal(), np.median(answers.pairs, 0)
+        assert itself.mean() > 0
+        assert (itself > others).mean() > 0.8
+
+
+@pytest.mark.skipif(PEERS["cg"].missing, reason="dattri is not installed: make bench-faithfulness installs it")
+def test_queries_that_are_solved_once_have_the_scores_of_dattri(asked_of_rows, monkeypatch):
+    monkeypatch.setitem(SOLVERS, "cg", ("IFAttributorCG", {"regularization": 10.0}))
+    ready, found = asked_of_rows.ready, PEERS["cg"].answer(asked_of_rows).pairs
+    queries = DataLoader(TensorDataset(*ready.validation), batch_size=5)
+    with torch.no_grad():
+        expected = dattri_attributor(asked_of_rows, "cg").attribute(DataLoader(ready.rows(), batch_size=64), queries)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert (found.diagonal() > 0).all()
 
 
 @pytest.mark.parametrize(
