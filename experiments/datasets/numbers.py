@@ -11,6 +11,7 @@ from .cifar10 import load_cifar10
 from .digits import load_digits
 from .minilm import text_features
 from .sst2 import load_sst2
+from .yahoo import load_yahoo
 
 Rows = tuple[Tensor, np.ndarray, Tensor, np.ndarray]
 """Training inputs and labels, held-out inputs and labels."""
@@ -29,6 +30,13 @@ def sst2_rows(rows: int, cache: Path, *, held_out: int | None = None) -> Rows:
     x, held = text_features(train.texts, cache=cache), text_features(dev.texts, cache=cache)
     x, held = standardized(x, held)
     return x, train.labels, held, dev.labels
+
+
+def yahoo_rows(rows: int, cache: Path) -> Rows:
+    """Return features of questions with answers for training and of all others held out, standardized by the former."""
+    found = load_yahoo()
+    x, held = standardized(*text_features(found.texts, cache=cache).split((rows, len(found.texts) - rows)))
+    return x, found.labels[:rows], held, found.labels[rows:]
 
 
 def cifar10_rows(rows: int, *, held_out: int | None = None, halved: bool = True) -> Rows:

@@ -1,0 +1,1 @@
+"""Whether intervals of the curvature estimator hold from one training to the next."""
