@@ -8,6 +8,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,36 +22,45 @@ from .trainings import Answers, Trainings
 
 SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
     "cg": ("IFAttributorCG", {"max_iter": 10, "regularization": 5e-3}),
-    "lissa": ("IFAttributorLiSSA", {"recursion_depth": 100, "batch_size": 100}),
+    "lissa": ("IFAttributorLiSSA", {"recursion_depth": 100}),
     "datainf": ("IFAttributorDataInf", {"regularization": 1e-2}),
 }
 """Its class by solver, and the options of its examples."""
 LOGRA: dict[str, Any] = {"damping": 5e-3, "proj_dim": 1024}
 
-_QUERIES_AT_ONCE = 10
+_QUERIES_AT_ONCE = 25
 _ROWS_AT_ONCE = 250
 
 
 def influence_functions(trainings: Trainings, *, solver: str) -> Answers:
     """Return scores of its influence functions; there is no self-influence, which would solve for every row.
 
-    These are the steps of its `attribute`, which solves for all queries anew at every batch of rows.
+    These are the steps of its `attribute`, which solves for all queries anew at every batch of rows. Of DataInf, the
+    products with all gradients of rows are matrix products, a hundred times as fast.
     """
     ready, trained = trainings.ready, trainings.plain()
     with _quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(trainings.seed)  # LiSSA draws rows
         method = dattri_attributor(trainings, solver)
+        solve = partial(datainf_solved, method) if solver == "datainf" else partial(method.transform_test_rep, 0)
         solved = torch.cat(
-            [
-                method.transform_test_rep(0, method.generate_test_rep(0, batch))
-                for batch in _batches(ready.validation, _QUERIES_AT_ONCE)
-            ]
+            [solve(method.generate_test_rep(0, batch)) for batch in _batches(ready.validation, _QUERIES_AT_ONCE)]
         )
         pairs = [
             method.generate_train_rep(0, batch) @ solved.T
             for batch in _batches((ready.inputs, ready.labels), _ROWS_AT_ONCE)
         ]
     return Answers(torch.cat(pairs).numpy(), {}, (trained,))
+
+
+def datainf_solved(method: Any, gradients: Tensor) -> Tensor:
+    """Return what the `transform_test_rep` of its DataInf says of gradients [queries, weights], as matrix products."""
+    reg, solved = method.regularization, []
+    parts = (method._get_layer_wise_reps(0, of) for of in (gradients, method._cached_train_reps[0]))
+    for queries, rows in zip(*parts, strict=True):
+        shares = queries @ rows.T / (reg + rows.square().sum(1))
+        solved.append((queries - shares @ rows / len(rows)) / reg)
+    return torch.cat(solved, 1)
 
 
 def dattri_attributor(trainings: Trainings, solver: str) -> Any:
