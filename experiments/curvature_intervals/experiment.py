@@ -155,7 +155,7 @@ def agreement(values: np.ndarray, errors: np.ndarray, replicas: int) -> np.ndarr
     )
 
 
-_ASKED = {"pairs": "a row and a query", "mean": "mean influence of a row"}
+_ASKED = {"pairs": "a row and a query", "mean": "a row, mean over queries"}
 
 
 def page(result: dict[str, Any], folder: Path) -> str:
