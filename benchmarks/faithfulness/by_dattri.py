@@ -7,7 +7,8 @@ Arnoldi iteration and EK-FAC (for layers with a bias, dattri 0.3.0 mixes the bia
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,12 +21,27 @@ from torch.utils.data import DataLoader, TensorDataset
 from .baselines import untrained
 from .trainings import Answers, Trainings
 
-SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cg": ("IFAttributorCG", {"max_iter": 10, "regularization": 5e-3}),
-    "lissa": ("IFAttributorLiSSA", {"recursion_depth": 100}),
-    "datainf": ("IFAttributorDataInf", {"regularization": 1e-2}),
+
+@dataclass(frozen=True)
+class Solver:
+    """How it solves for the gradient of a query.
+
+    Attributes:
+        title: for the page.
+        attributor: name of its class.
+        options: those of its examples.
+    """
+
+    title: str
+    attributor: str
+    options: Mapping[str, Any]
+
+
+SOLVERS = {
+    "cg": Solver("conjugate gradients", "IFAttributorCG", {"max_iter": 10, "regularization": 5e-3}),
+    "lissa": Solver("LiSSA", "IFAttributorLiSSA", {"recursion_depth": 100}),
+    "datainf": Solver("DataInf", "IFAttributorDataInf", {"regularization": 1e-2}),
 }
-"""Its class by solver, and the options of its examples."""
 LOGRA: dict[str, Any] = {"damping": 5e-3, "proj_dim": 1024}
 
 _QUERIES_AT_ONCE = 25
@@ -36,7 +52,7 @@ def influence_functions(trainings: Trainings, *, solver: str) -> Answers:
     """Return scores of its influence functions; there is no self-influence, which would solve for every row.
 
     These are the steps of its `attribute`, which solves for all queries anew at every batch of rows. Of DataInf, the
-    products with all gradients of rows are matrix products, a hundred times as fast.
+    products with all gradients of rows are matrix products: seconds instead of minutes.
     """
     ready, trained = trainings.ready, trainings.plain()
     with _quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -73,8 +89,8 @@ def dattri_attributor(trainings: Trainings, solver: str) -> Any:
         outputs = torch.func.functional_call(model, weights, rows[0])
         return functional.cross_entropy(outputs, rows[1].long())  # LiSSA hands labels on as floats
 
-    name, options = SOLVERS[solver]
-    method = getattr(influence_function, name)(task=_task(loss, model, trainings.plain().states[-1]), **options)
+    how, state = SOLVERS[solver], trainings.plain().states[-1]
+    method = getattr(influence_function, how.attributor)(task=_task(loss, model, state), **how.options)
     method.cache(DataLoader(rows, batch_size=len(rows)))  # its Hessian is that of a batch
     return method
 

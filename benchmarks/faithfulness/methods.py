@@ -79,8 +79,8 @@ def baseline_methods(config: Config) -> dict[str, Method]:
     return {
         "tracin": Method("TracInCP (captum)", partial(baselines.tracin, fast=False), "captum"),
         "tracin_fast": Method("TracInCPFast (captum)", partial(baselines.tracin, fast=True), "captum"),
-        "arnoldi": Method("influence functions, Arnoldi (captum)", baselines.arnoldi, "captum"),
-        "similarity": Method("cosine similarity, last hidden layer (captum)", baselines.similarity, "captum"),
+        "arnoldi": Method("Arnoldi influence (captum)", baselines.arnoldi, "captum"),
+        "similarity": Method("cosine similarity (captum)", baselines.similarity, "captum"),
         "trak_1": Method("TRAK, 1 model (traker)", partial(baselines.trak, models=1), "trak"),
         "trak_5": Method("TRAK, 5 models (traker)", partial(baselines.trak, models=5), "trak"),
         "ekfac": Method("EK-FAC (kronfluence)", partial(baselines.ekfac, damping=_DEFAULT_DAMPING), "kronfluence"),
@@ -90,12 +90,8 @@ def baseline_methods(config: Config) -> dict[str, Method]:
             "kronfluence",
         ),
         **{
-            name: Method(
-                f"influence functions, {title} (dattri)",
-                partial(by_dattri.influence_functions, solver=name),
-                "dattri",
-            )
-            for name, title in (("cg", "conjugate gradients"), ("lissa", "LiSSA"), ("datainf", "DataInf"))
+            name: Method(f"{solver.title} (dattri)", partial(by_dattri.influence_functions, solver=name), "dattri")
+            for name, solver in by_dattri.SOLVERS.items()
         },
         "logra": Method("LoGra (dattri)", by_dattri.logra, "dattri"),
         "subsets": Method("Feldman & Zhang", baselines.feldman_zhang, once=True),

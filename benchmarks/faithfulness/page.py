@@ -1,6 +1,6 @@
 """The results page and its figure, made of the numbers that exist; what is missing is said."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +145,15 @@ def _setting(result: Figures) -> list[str]:
         "their trainings too). Memory: growth of the process.",
         f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
         "that are reported.",
-        f"- Baselines have the defaults of their packages; those of dattri the options of its examples "
-        f"({_list(f'{name}: {_options(options)}' for name, (_, options) in SOLVERS.items())}; LoGra: "
-        f"{_options(LOGRA)}). Not measured, for a row of the table is the same method: captum's TracInCPFastRandProj; "
-        "dattri's TRAK, TracIn, Arnoldi iteration and EK-FAC.",
+        "- Baselines have the defaults of their packages; those of dattri, influence functions too, the options of its "
+        f"examples ({_list(f'{one.title}: {_options(one.options)}' for one in SOLVERS.values())}, LoGra: "
+        f"{_options(LOGRA)}). Similarity is that of the last hidden layer. Left out, for another row is the same "
+        "method: captum's TracInCPFastRandProj; dattri's TRAK, TracIn, Arnoldi iteration and EK-FAC. Conjugate "
+        "gradients and LiSSA solve for every query anew, for minutes to an hour per training; not measured everywhere.",
     ]
 
 
-def _options(options: Figures) -> str:
+def _options(options: Mapping[str, Any]) -> str:
     return " and ".join(f"{name} {value:g}" for name, value in options.items())
 
 

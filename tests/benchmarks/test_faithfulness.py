@@ -92,7 +92,7 @@ def test_a_baseline_answers_for_every_row_and_says_that_a_row_helps_itself(name,
 @pytest.mark.skipif(PEERS["cg"].missing, reason="dattri is not installed: make bench-faithfulness installs it")
 @pytest.mark.parametrize("name", ["cg", "datainf"])
 def test_queries_that_are_solved_once_have_the_scores_of_dattri(name, asked_of_rows, monkeypatch):
-    monkeypatch.setitem(SOLVERS, "cg", ("IFAttributorCG", {"regularization": 10.0}))
+    monkeypatch.setitem(SOLVERS, "cg", replace(SOLVERS["cg"], options={"regularization": 10.0}))
     ready, found = asked_of_rows.ready, PEERS[name].answer(asked_of_rows).pairs
     queries = DataLoader(TensorDataset(*ready.validation), batch_size=5)
     with torch.no_grad():
