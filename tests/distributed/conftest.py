@@ -13,7 +13,7 @@ from tests.distributed.models import WORLD
 
 WORKER = Path(__file__).parent / "worker.py"
 PATIENCE = 900  # seconds
-COLUMNS = ("outputs", "gradients", "saved", "state dict", "checkpoint", "audit", "scores")
+COLUMNS = ("outputs", "gradients", "weights", "saved", "state dict", "checkpoint", "audit", "scores")
 TABLE = pytest.StashKey[list[str]]()
 
 Results = dict[str, dict[str, dict[str, Any]]]

@@ -104,8 +104,18 @@ def _per_layer(model: nn.Module, kind: Kind) -> nn.Module:
     return fully_shard(model, mesh=mesh)
 
 
+def _mesh_of_two_dimensions(model: nn.Module, kind: Kind) -> nn.Module:
+    return fully_shard(model, mesh=init_device_mesh("cpu", (WORLD, 1), mesh_dim_names=("replicate", "shard")))
+
+
 def _fsdp1(model: nn.Module, kind: Kind) -> nn.Module:
-    return FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu"))
+    layers = set(kind.layers(model))
+    return FullyShardedDataParallel(
+        model,
+        auto_wrap_policy=lambda module, recurse, **_: recurse or module in layers,
+        use_orig_params=True,
+        device_id=torch.device("cpu"),
+    )
 
 
 STRATEGIES: dict[str, Callable[[nn.Module, Kind], nn.Module]] = {
@@ -114,3 +124,4 @@ STRATEGIES: dict[str, Callable[[nn.Module, Kind], nn.Module]] = {
     "FSDP2 per layer": _per_layer,
     "FSDP1": _fsdp1,
 }
+HYBRID = _mesh_of_two_dimensions

@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import turnover
-from tests.distributed.models import KINDS, ROWS, STRATEGIES, WORLD, Kind
+from tests.distributed.models import HYBRID, KINDS, ROWS, STRATEGIES, WORLD, Kind
 from turnover.batches import logits_of
-from turnover.errors import PlanError, RecipeMismatchError, SavedModelError
+from turnover.errors import PlanError, RecipeMismatchError, SavedModelError, ShardedModelError
 from turnover.layers import active_instances, exchange_values, whole_tensor
 
 FULL = StateDictOptions(full_state_dict=True)
@@ -59,15 +59,11 @@ def largest(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
 
 
 def gradients(model: nn.Module) -> dict[str, Tensor]:
-    whole = nullcontext()
-    if isinstance(model, FullyShardedDataParallel):
-        whole = FullyShardedDataParallel.summon_full_params(model, with_grads=True)
-    with whole:
-        return {
-            _plain(name): whole_tensor(parameter.grad).clone()
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad and parameter.grad is not None
-        }
+    return {
+        _plain(name): whole_tensor(parameter.grad)
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -89,7 +85,9 @@ def trained_alike(kind: Kind, parallel: nn.Module) -> tuple[nn.Module, Differenc
     own = slice(size * torch.distributed.get_rank(), size * (torch.distributed.get_rank() + 1))
     step(alone, x, y, ids)
     step(parallel, x[own], y[own], ids[own])
-    found = {"gradients": largest(gradients(parallel), gradients(alone))}
+    found: Differences = {}
+    if not isinstance(parallel, FullyShardedDataParallel):  # its gradients are flat; the weights are compared later
+        found["gradients"] = largest(gradients(parallel), gradients(alone))
     alone.eval()
     parallel.eval()
     outputs = []
@@ -138,6 +136,7 @@ def kept_alike(kind: Kind, parallel: nn.Module, alone: nn.Module, shard: Callabl
     for estimator in ("tod", "curvature"):
         engines = [turnover.Influence(model, train=data, estimator=estimator) for model in (parallel, alone)]
         one, other = (engine.pairwise((x[:3], y[:3])).values for engine in engines)
+        assert abs(other).max() > 0
         scores.append(difference(one, other))
     one, other = (turnover.Influence(model).self_influence(data).values for model in (parallel, alone))
     yield "scores", max(*scores, difference(one, other))
@@ -149,6 +148,7 @@ def models(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
         for name, kind in KINDS.items():
             place = folder / f"{strategy} {name}"
             yield f"{strategy}, {name}", lambda kind=kind, shard=shard, place=place: _model(kind, shard, place)
+    yield "FSDP2 on a mesh of two dimensions, plain", lambda: _model(KINDS["plain"], HYBRID, folder / "hybrid")
 
 
 def _model(kind: Kind, shard: Callable[..., nn.Module], folder: Path) -> Differences:
@@ -180,9 +180,12 @@ def trainers(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
     """The trainers: which rows they train under which ids, and the weights after some steps."""
     yield "DistributedSampler and DDP", lambda: _loop(_sampled)
     yield "accelerate", lambda: _loop(_accelerated)
-    yield "Hugging Face Trainer", lambda: _hugging_face(folder)
+    yield "Hugging Face Trainer, adapters", lambda: _hugging_face(folder / "ddp", "adapters")
     yield "Lightning, ddp", lambda: _lightning(folder, "ddp")
     yield "Lightning, ModelParallelStrategy (FSDP2)", lambda: _lightning(folder, "fsdp2")
+    # Last: they leave settings behind in the environment of the process.
+    yield "accelerate, FSDP2", lambda: _loop(_accelerated_shards)
+    yield "Hugging Face Trainer, FSDP2, LoRA", lambda: _hugging_face(folder / "fsdp2", "LoRA", **_FSDP2)
 
 
 UNEVEN = 11  # two processes with batches of three: a row is trained twice
@@ -204,6 +207,37 @@ def _accelerated(model: nn.Module, rows: Any) -> tuple[nn.Module, Any, Any]:
     accelerator = Accelerator(cpu=True)
     model, loader = accelerator.prepare(model, DataLoader(rows, batch_size=3, shuffle=True))
     return model, loader, accelerator.backward
+
+
+def _accelerated_shards(model: nn.Module, rows: Any) -> tuple[nn.Module, Any, Any]:
+    from accelerate import Accelerator
+    from accelerate.utils import FullyShardedDataParallelPlugin
+
+    with _sharding_on_the_cpu():
+        plugin = FullyShardedDataParallelPlugin(fsdp_version=2, cpu_ram_efficient_loading=False)
+        accelerator = Accelerator(cpu=True, fsdp_plugin=plugin)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, _, loader = accelerator.prepare(model, optimizer, DataLoader(rows, batch_size=3, shuffle=True))
+    assert isinstance(model, FSDPModule)
+    return model, loader, accelerator.backward
+
+
+@contextmanager
+def _sharding_on_the_cpu() -> Iterator[None]:
+    """Let accelerate take processes on the CPU for such that shard, which it keeps for accelerators."""
+    from accelerate.state import AcceleratorState, DistributedType
+
+    def begin(self: Any, *args: Any, **options: Any) -> None:
+        given(self, *args, **options)
+        if options.get("fsdp_plugin") is not None:
+            self.fsdp_plugin, self.distributed_type = options["fsdp_plugin"], DistributedType.FSDP
+
+    AcceleratorState._reset_state()
+    given, AcceleratorState.__init__ = AcceleratorState.__init__, begin
+    try:
+        yield
+    finally:
+        AcceleratorState.__init__ = given
 
 
 def _loop(prepare: Callable[[nn.Module, Any], Any]) -> Differences:
@@ -238,14 +272,26 @@ def _as_alone(kind: Kind, model: nn.Module, seen: list[Tensor], rows: Any, **nam
     for ids in batches:
         _descend(alone, *(values[ids] for values in rows), ids, Tensor.backward)
     found: Any = get_model_state_dict(model, options=FULL)
-    return {"saved": largest(weights(found), weights(alone.state_dict()))}
+    return {"weights": largest(weights(found), weights(alone.state_dict()))}
 
 
-def _hugging_face(folder: Path) -> Differences:
+_FSDP2 = {
+    "fsdp": True,
+    "fsdp_config": {
+        "version": 2,
+        "transformer_layer_cls_to_wrap": ["BertLayer"],
+        "state_dict_type": "SHARDED_STATE_DICT",
+    },
+    "save_strategy": "steps",
+    "save_steps": 1,
+}
+
+
+def _hugging_face(folder: Path, name: str, **settings: Any) -> Differences:
     import datasets
 
     from tests.integrations.tiny_text import WORDS, arguments
-    from turnover.integrations import TurnOverTrainer
+    from turnover.integrations import HFLearningCurves, TurnOverTrainer
 
     seen: list[Tensor] = []
 
@@ -254,23 +300,35 @@ def _hugging_face(folder: Path) -> Differences:
             seen.append(active_instances().ids.clone())
             return super().compute_loss(*args, **options)
 
-    kind = KINDS["adapters"]
+    kind = KINDS[name]
     x = torch.randint(5, WORDS, (UNEVEN, 6), generator=torch.Generator().manual_seed(1))
     y = torch.arange(UNEVEN) % 3
     rows = datasets.Dataset.from_dict({"input_ids": x.tolist(), "label": y.tolist()})
     # The loss of BERT is a mean of its batch; without this setting the Trainer would multiply it by the processes.
     options = {"num_train_epochs": 1, "per_device_train_batch_size": 3, "average_tokens_across_devices": False}
-    args = arguments(folder, optim="sgd", weight_decay=0, learning_rate=0.1, **options)
-    trainer = Watching(kind.build(), args, train_dataset=turnover.with_instance_ids(rows))
+    args = arguments(folder, optim="sgd", weight_decay=0, learning_rate=0.1, **options, **settings)
+    with _sharding_on_the_cpu() if settings else nullcontext():
+        trainer = Watching(kind.build(), args, train_dataset=turnover.with_instance_ids(rows))
+    curves = HFLearningCurves(trainer, rows=4, every=1)
+    trainer.add_callback(curves)
     trainer.train()
-    return _as_alone(kind, trainer.model, seen, (x, y))
+    assert len(curves.history) == (3 if torch.distributed.get_rank() == 0 else 0)
+    assert isinstance(trainer.model, FSDPModule) == ("fsdp" in settings)
+    found = _as_alone(kind, trainer.model, seen, (x, y))
+    if settings:
+        with _sharding_on_the_cpu():
+            resumed = TurnOverTrainer(kind.build(), args, train_dataset=turnover.with_instance_ids(rows))
+        resumed.train(resume_from_checkpoint=str(folder / "checkpoint-1"))
+        states: Any = [get_model_state_dict(one.model, options=FULL) for one in (trainer, resumed)]
+        found["checkpoint"] = largest(*map(weights, states))
+    return found
 
 
 def _lightning(folder: Path, strategy: str) -> Differences:
     import lightning
     from lightning.pytorch.strategies import ModelParallelStrategy
 
-    from turnover.integrations import TurnOverModule, repeat
+    from turnover.integrations import LightningLearningCurves, TurnOverModule, repeat
 
     kind = KINDS["replicas"]
     seen: list[Tensor] = []
@@ -297,11 +355,19 @@ def _lightning(folder: Path, strategy: str) -> Differences:
 
     chosen = "ddp" if strategy == "ddp" else ModelParallelStrategy(data_parallel_size=WORLD, tensor_parallel_size=1)
     quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    curves = LightningLearningCurves((*data().tensors, torch.arange(UNEVEN)), every=1, model="net")
     trainer = lightning.Trainer(
-        accelerator="cpu", devices=WORLD, strategy=chosen, max_epochs=1, default_root_dir=folder, **quiet
+        accelerator="cpu",
+        devices=WORLD,
+        strategy=chosen,
+        max_epochs=1,
+        default_root_dir=folder,
+        callbacks=[curves],
+        **quiet,
     )
     module = Module()
     trainer.fit(module, DataLoader(turnover.with_instance_ids(data()), batch_size=3, shuffle=True))
+    assert [point["step"] for point in curves.history] == [0, 1, 2]
     return _as_alone(kind, module.net, seen, data().tensors)
 
 
@@ -341,6 +407,15 @@ def rejected(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
         return {}
 
     yield "wrap of a sharded model", wrapped_last
+
+    def part() -> Differences:
+        inside = kind.build()
+        FullyShardedDataParallel(inside, use_orig_params=True, device_id=torch.device("cpu"))
+        _expect(ShardedModelError, "part of a sharded model", lambda: turnover.save(inside, folder / "part"))
+        assert not (folder / "part").exists()
+        return {}
+
+    yield "save of what FSDP1 is around", part
 
     def no_folder() -> Differences:
         (folder / "file").touch()

@@ -1,10 +1,6 @@
 """Masked models under the Trainer of Hugging Face."""
 
 import copy
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,7 +20,6 @@ from turnover.integrations.hf_training import _LossOverRows
 from turnover.layers.instances import active_instances
 
 PARTS = ("input_ids", "attention_mask", "label")
-WORKER = Path(__file__).parent / "train_under_torchrun.py"
 
 
 def numbered(count=24):
@@ -313,23 +308,3 @@ def test_remove_unused_columns_keeps_the_ids(tmp_path):
     trainer = train(tmp_path, masked(), max_steps=1, remove_unused_columns=True)
     batch = next(iter(trainer.get_train_dataloader()))
     assert sorted(batch) == ["attention_mask", "input_ids", "instance_id", "labels"]
-
-
-# Two processes
-
-
-@pytest.mark.slow
-def test_two_processes_of_torchrun_train_as_one_on_the_joint_batch(tmp_path):
-    root = WORKER.parents[2]
-    variables = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
-    done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    results = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    assert [result["world"] for result in results] == [2, 2]
-    assert results[0]["ids"] == [[0, 1], [4, 5], [8, 9]]
-    assert results[1]["ids"] == [[2, 3], [6, 7], [10, 11]]
-    assert [len(result["curves"]) for result in results] == [2, 0]
-    alone = train(tmp_path, masked(), max_steps=3, per_device_train_batch_size=4)
-    for result in results:
-        assert_same(result["weights"], trained(alone.model))

@@ -1,10 +1,5 @@
 """Masked models in Lightning: ids taken out, the keep view over every training batch, the full network elsewhere."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -31,7 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),  # Lightning 2.6 with torch 2.13
 ]
 ROWS = 12
-WORKER = Path(__file__).parent / "train_lightning_ddp.py"
 
 
 def table():
@@ -250,24 +244,3 @@ def test_clipping_by_the_norm_is_warned_of_and_by_value_is_not():
 def test_curves_at_no_step_are_rejected():
     with pytest.raises(TrainingError, match=r"`every` must be an integer >= 1, got 0"):
         LightningLearningCurves(table(), every=0)
-
-
-@pytest.mark.slow
-def test_two_processes_train_as_one_on_the_joint_batch(tmp_path):
-    root = WORKER.parents[2]
-    variables = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(WORKER)]
-    done = subprocess.run([*command, str(tmp_path)], env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    results = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
-    assert [result["world"] for result in results] == [2, 2]
-    seen = [[ids for ids, _ in result["ids"]] for result in results]
-    assert {view for result in results for _, view in result["ids"]} == {"keep"}
-    assert sorted(number for rank in seen for ids in rank for number in ids) == list(range(ROWS))
-    assert [point["step"] for point in results[0]["curves"]] == [0, 3]
-    x, y = table()
-    joint = [torch.tensor(one + other) for one, other in zip(*seen, strict=True)]
-    expected = dict(loop(network(), batches=[(x[ids], y[ids], ids) for ids in joint]).named_parameters())
-    for result in results:
-        for name, value in expected.items():
-            assert torch.allclose(result["weights"][name], value, atol=1e-6), name

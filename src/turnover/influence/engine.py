@@ -47,6 +47,7 @@ class Influence:
 
     Args:
         model: a trained model, wrapped before its training or not, or several (wrapped ones with different mask seeds).
+            Of one that is sharded over processes every process makes a whole copy; all of them must do so.
         loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
         train: the training data, with ids for a wrapped model; the default for `ids` and for the labels of `top`.
         estimator: of questions about queries. "tod": the original estimator, loss of the flipped subnetwork minus that

@@ -34,6 +34,7 @@ from turnover.layers import (
     checkpoint_contexts,
     find_root,
     instances,
+    is_sharded,
     masking_of,
     replicas_of,
     to_tensor,
@@ -140,6 +141,15 @@ class TurnOverTrainer(Trainer):
             inputs, _ = split_ids(inputs)
         return super().prediction_step(model, inputs, *args, **kwargs)
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model as `Trainer.save_model` does; of a sharded one, which `_save` never sees, the recipe, too."""
+        super().save_model(output_dir, _internal_call)
+        model: Any = self.model
+        if self.args.should_save and self.is_fsdp_enabled:
+            folder = Path(str(output_dir or self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            _write_recipe(model, str(folder))
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         super()._save(output_dir, state_dict)
         model: Any = self.model
@@ -192,9 +202,12 @@ class HFLearningCurves(TrainerCallback):
             self._measure(state, control)
 
     def _measure(self, state: Any, control: Any) -> None:
-        if not state.is_world_process_zero:
+        # The forward pass of a sharded model needs every process.
+        if not state.is_world_process_zero and not is_sharded(self.trainer.model):
             return
         curves = measure_curves(self.trainer.model, train=self._train, validation=self._validation, loss=self.loss)
+        if not state.is_world_process_zero:
+            return
         self.history.append({"step": state.global_step, **curves})
         should_log = control.should_log
         self.trainer.log(dict(curves))

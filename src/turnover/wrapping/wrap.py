@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
-from turnover.layers import Learned, Masking, Mode, Recipe, find_root, is_sharded, masking_of, tensor_bytes, whole_model
+from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of, tensor_bytes, whole_model
 from turnover.masks import MaskSource
 
 from ._modules import exchange, listed
@@ -61,10 +61,6 @@ def wrap(
         ...     net(torch.zeros(3, 4)).shape
         torch.Size([3, 2])
     """
-    if is_sharded(model):
-        raise PlanError(
-            ["the weights of this model are spread over processes (fully_shard). Wrap it first, then shard the result."]
-        )
     planned = plan(
         model,
         at=at,

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from turnover.errors import AlreadyWrappedError, MaskError, PlanError
-from turnover.layers import Mode, Recipe, find_root
+from turnover.layers import Mode, Recipe, find_root, is_sharded
 from turnover.masks import MaskSource, check_keep, source_named
 from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
@@ -164,6 +164,8 @@ def _check_model(model: Any) -> None:
             raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
     if hasattr(model, "_orig_mod"):
         raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
+    if is_sharded(model):
+        raise PlanError(["the model is sharded over processes. Wrap it first, then fully_shard(model)."])
 
 
 def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
