@@ -1,7 +1,7 @@
 """Cells of a task, one per method and seed: measured once, kept on disk, and judged by its ground truth."""
 
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,17 @@ def measure(
         return
     claim(folder / task, config.tasks[task])
     run_cells(ready, everyone, seeds_and_names, checkpoints=config.checkpoints, folder=folder / task)
-    judge(folder / task, ground_truth(ready, folder / task, processes=config.processes))
+    if any(_with_pairs(folder / task, seeds_and_names)):
+        judge(folder / task, ground_truth(ready, folder / task, processes=config.processes))
+
+
+def _with_pairs(folder: Path, seeds_and_names: Sequence[tuple[int, str]]) -> Iterator[bool]:
+    """Tell of each finished cell whether it has scores of pairs, which alone are judged by retraining."""
+    for seed, name in seeds_and_names:
+        file = cell_file(folder, name, seed).with_suffix(".npz")
+        if file.exists():
+            with np.load(file) as kept:
+                yield "pairs" in kept
 
 
 def claim(folder: Path, task: TaskConfig) -> None:

@@ -49,7 +49,7 @@ def _task(result: Figures, found: Figures, chosen: str) -> Verdicts:
     yield from _mean(found[chosen])
     for name, what in {"mean_auc": "mean influence (AUC)", **_LDS}.items():
         yield from _above_baselines(result, found, chosen, name, what)
-    for name in ("tod", "replicas", "mask_bias", "two_views", "whole_loss", "leave_one_out_head"):
+    for name in ("tod", "replicas", "mask_bias", "two_views", "whole_loss", "leave_one_out_head", "record"):
         yield from _own(result, found, name)
 
 
@@ -94,7 +94,7 @@ def _above_baselines(result: Figures, found: Figures, chosen: str, name: str, wh
 
 
 # In the column of self-influence, for their network was trained on the row; what they are instead.
-_TRAINED_ON_ROW = {"whole_loss": "loss", "leave_one_out_head": "margin"}
+_TRAINED_ON_ROW = {"whole_loss": "loss", "leave_one_out_head": "margin", "record": "probability"}
 
 
 def _own(result: Figures, found: Figures, name: str) -> Verdicts:

@@ -148,7 +148,9 @@ def own_methods(replicas: int) -> dict[str, Method]:
     }
     corrected = f"one model, mask-bias correction by {ours.REFERENCES} reference rows"
     heads = f"{replicas} replicas, leave-one-out heads over {ours.CHECKPOINTS} checkpoints"
+    record = f"{replicas} replicas, record of the training (`turnover run`'s list)"
     return over_checkpoints | {
+        "record": Method(record, partial(ours.record_of_training, replicas=replicas), more_seeds=True),
         "mask_bias": Method(corrected, ours.mask_bias_corrected, more_seeds=True),
         "leave_one_out_head": Method(heads, partial(ours.leave_one_out_head, replicas=replicas), more_seeds=True),
     }

@@ -11,10 +11,12 @@ from torch import nn
 from torch.nn import functional
 
 import turnover
+from turnover.applications import RowRecord, TrainingRecord, ridge_heads, wrong_labels
 from turnover.influence import EstimatorOption, Ridge
+from turnover.training import Step
 
 from .tasks import Masks
-from .trainings import Answers, Trainings, margins_of
+from .trainings import Answers, State, Trainings, margins_of
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,8 @@ def leave_one_out_head(trainings: Trainings, *, replicas: int) -> Answers:
     for state in trained.states:
         model.load_state_dict(state)
         heads = np.mean(
-            [left_out_predictions(one, one_hot, STRENGTHS) for one in _last_features(model, ready.inputs, replicas)], 0
+            [ridge_heads(one, one_hot, one[:1], STRENGTHS)[0] for one in _last_features(model, ready.inputs, replicas)],
+            0,
         )
         held_out = np.asarray(turnover.Influence(model, train=rows).out_of_sample(progress=False).probs)
         flipped = np.eye(one_hot.shape[1])[held_out.argmax(1)]
@@ -220,28 +223,35 @@ def leave_one_out_head(trainings: Trainings, *, replicas: int) -> Answers:
     return Answers(None, {"self": -margins.numpy()}, (trained,), time.process_time() - began)
 
 
-def left_out_predictions(features: np.ndarray, targets: np.ndarray, strengths: np.ndarray) -> np.ndarray:
-    """Return what ridge regression with a constant predicts for every row when it is fitted without that row.
+def record_of_training(trainings: Trainings, *, replicas: int) -> Answers:
+    """Return how probably every label is wrong by the record of one training, as `turnover run` lists label errors.
 
-    Args:
-        features: [rows, features].
-        targets: [rows, targets].
-        strengths: of ridge, as shares of the mean eigenvalue of all rows' features.
-
-    Returns:
-        [strengths, rows, targets].
+    Of all row scores this one alone looks at labels of validation rows: it weighs its two predictions by them.
     """
-    centered, mean = features - features.mean(0), targets.mean(0)
-    values, vectors = np.linalg.eigh(centered.T @ centered)
-    rotated = centered @ vectors
-    products, squares = rotated.T @ (targets - mean), np.square(rotated)
-    found = []
-    for strength in strengths:
-        shrunk = 1 / (np.maximum(values, 0.0) + strength * values.mean())
-        residuals = targets - mean - rotated @ (shrunk[:, None] * products)
-        leverage = squares @ shrunk + 1 / len(features)
-        found.append(targets - residuals / (1 - leverage)[:, None])
-    return np.stack(found)
+    ready, recipe = trainings.ready, trainings.ready.masked(trainings.seed, Masks(replicas))
+    batches = -(-len(ready.labels) // recipe.batch_size)
+    kept: list[RowRecord] = []
+
+    def train() -> tuple[nn.Module, tuple[State, ...]]:
+        records: list[TrainingRecord] = []
+
+        def note(step: Step) -> None:
+            if step.number == 0:
+                rows = ready.inputs, ready.labels, torch.arange(len(ready.labels))
+                records.append(TrainingRecord(step.model, train=rows, validation=ready.validation))
+            elif step.number % batches == 0:
+                records[0](step.model)
+
+        model = recipe.fit(seed=trainings.seed, on_step=note)
+        records[0](model)
+        kept.append(records[0].finish())
+        return model, ()
+
+    trained = trainings.once(("record", replicas), train)
+    began = time.process_time()
+    suspicion = np.empty(len(ready.labels))
+    suspicion[wrong_labels(kept[0]).order] = -np.arange(len(suspicion))
+    return Answers(None, {"self": suspicion}, (trained,), time.process_time() - began)
 
 
 def _last_features(model: nn.Module, inputs: torch.Tensor, replicas: int) -> np.ndarray:

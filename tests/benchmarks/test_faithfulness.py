@@ -14,7 +14,7 @@ from benchmarks.faithfulness.cells import cell_file, measured, read_cells, run_c
 from benchmarks.faithfulness.config import SIZES
 from benchmarks.faithfulness.goals import BASELINES, gaps, goals, without_noise
 from benchmarks.faithfulness.methods import Method, baseline_methods, methods, our_methods
-from benchmarks.faithfulness.ours import EXPLORED, REPORTED, left_out_predictions, shrunk_across_queries
+from benchmarks.faithfulness.ours import EXPLORED, REPORTED, shrunk_across_queries
 from benchmarks.faithfulness.page import findings, page
 from benchmarks.faithfulness.run import best, choose, chosen, explore, publish, run
 from benchmarks.faithfulness.table import collected
@@ -376,20 +376,6 @@ def test_shrinkage_across_queries_brings_noisy_scores_nearer_to_the_truth():
     noise, null = rng.normal(size=(500, 10)), rng.normal(size=(500, 10))
     shrunk = shrunk_across_queries(truth + noise, null)
     assert np.square(shrunk - truth).mean() < 0.5 * np.square(noise).mean()
-
-
-def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
-    rng = np.random.default_rng(0)
-    features, targets, strengths = rng.normal(size=(12, 4)), rng.normal(size=(12, 3)), np.array([0.01, 2.0])
-    centered = features - features.mean(0)
-    scale = np.linalg.eigvalsh(centered.T @ centered).mean()
-    for strength, found in zip(strengths, left_out_predictions(features, targets, strengths), strict=True):
-        for row in range(12):
-            others = np.arange(12) != row
-            x, y = features[others], targets[others]
-            inner, ridge = x - x.mean(0), strength * scale * np.eye(4)
-            weights = np.linalg.solve(inner.T @ inner + ridge, inner.T @ (y - y.mean(0)))
-            np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
 
 
 def test_a_leave_one_out_head_finds_wrong_labels_that_the_network_was_trained_on(ready, trainings):

@@ -10,6 +10,8 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | `predictions.py` | predictions of the full network, and the most confident errors |
 | `explain.py` | supporting and opposing examples of a prediction; magnitudes of training rows |
 | `shared_tokens.py` | words that two texts share |
+| `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
+| `wrong_labels.py`, `_noise.py` | how probably each label is wrong, from that record; labels as a mixture |
 | `label_errors.py` | held-out predictions against given labels: order and confidence of label errors |
 | `memorized.py` | self-influence of training rows |
 | `near_duplicates.py`, `_similarity.py` | rows that are nearly the same; how they are found |
@@ -75,10 +77,13 @@ from .near_duplicates import (
 from .predictions import Predictions, predictions
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
+from .training_record import RowRecord, TrainingRecord, ridge_heads
 from .trust import Histogram, ScoreNoise, Trust
+from .wrong_labels import FEWEST_VALIDATION, WrongLabels, wrong_labels
 
 __all__ = [
     "ARMS",
+    "FEWEST_VALIDATION",
     "TINTS",
     "ClassSummary",
     "Cleansing",
@@ -112,15 +117,18 @@ __all__ = [
     "Predictions",
     "Queries",
     "RetrainingCheck",
+    "RowRecord",
     "ScoreNoise",
     "ScoredExamples",
     "ScoredText",
     "SharedTokens",
     "Span",
     "Tokenizer",
+    "TrainingRecord",
     "TrainingText",
     "Trust",
     "WithoutGroup",
+    "WrongLabels",
     "check_by_retraining",
     "cleanse",
     "colored_text",
@@ -144,9 +152,11 @@ __all__ = [
     "plain",
     "position_in",
     "predictions",
+    "ridge_heads",
     "row_magnitudes",
     "row_queries",
     "shared_tokens",
     "unseen_predictions",
     "without_group",
+    "wrong_labels",
 ]

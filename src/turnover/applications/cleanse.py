@@ -299,6 +299,7 @@ def _harmful_examples(
         HarmfulExample(
             **known.instance(position),
             **held_out_fields(held_out, int(place), None if labels is None else int(labels[place]), names),
+            by_record=_by_record(known, position, int(place)),
             score=float(mean.values[position]),
             stderr=entry(mean.stderr, position),
             p_value=entry(p_values, position),
@@ -306,6 +307,13 @@ def _harmful_examples(
         )
         for position, place in zip(positions, places, strict=True)
     )
+
+
+def _by_record(known: TrainInstances, position: int, place: int) -> bool | None:
+    """Tell whether the label of an instance is a likely error by the record; None: not known, or a group of rows."""
+    if known.examples is None or place < 0:
+        return None
+    return known.examples.likely_label_error(known.instance(position)["row"])
 
 
 def _check_classes(labels: NDArray[Any] | None) -> None:

@@ -14,6 +14,7 @@ from turnover.influence import Influence
 
 from ._results import Result, checked_labels
 from .shared_tokens import shared_tokens
+from .wrong_labels import WrongLabels
 
 # Numbers of a table are near within this share of their column's standard deviation.
 _NEAR = 0.1
@@ -58,6 +59,7 @@ class Examples:
         labels: class numbers [rows]; −1: no label.
         ids: instance id of each row; rows of a group share one.
         groups: group of each row; empty: rows are the instances.
+        wrong_labels: how probably the label of each training row is wrong; None: the training was not recorded.
     """
 
     kind: Literal["text", "image", "table"]
@@ -68,6 +70,7 @@ class Examples:
     splits: NDArray[np.str_]
     ids: NDArray[np.int64]
     groups: tuple[str, ...] = ()
+    wrong_labels: WrongLabels | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -88,6 +91,12 @@ class Examples:
         """Return the label of a row by name; None: it has none."""
         number = int(self.labels[row])
         return None if number < 0 else self.label_names[number]
+
+    def likely_label_error(self, row: int) -> bool | None:
+        """Tell whether the label of a training row is a likely error; None: the training was not recorded."""
+        if self.wrong_labels is None:
+            return None
+        return bool(self.wrong_labels.likely[np.searchsorted(self.train_rows, row)])
 
     def value(self, row: int) -> Any:
         """Return a row as data: a text, pixels, or the cells of a table by column."""

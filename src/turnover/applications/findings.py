@@ -122,7 +122,7 @@ class ClassSummary(Result):
         unseen: validation and test rows.
         correct: how many of these are predicted correctly.
         predicted: validation and test rows that are predicted to be of it.
-        likely_label_errors: training labels of this class that disagree with their held-out prediction.
+        likely_label_errors: training labels of this class that are likely errors.
     """
 
     _also = ("recall", "precision")
@@ -208,8 +208,8 @@ def find_all(scored: ScoredExamples) -> Findings:
         harmful=harmful,
         memorized=own.find_memorized(),
         near_duplicates=find_near_duplicates(examples, duplicates),
-        groups=find_groups(scored.mean_influence, examples, own.margins < 0, level=LEVEL),
-        classes=_classes(examples, unseen, own.margins < 0),
+        groups=find_groups(scored.mean_influence, examples, own.likely, level=LEVEL),
+        classes=_classes(examples, unseen, own.likely),
         confusions=_confusions(examples, unseen),
         trust=find_trust(scored, errors),
         leaks=leak_audit(scored.model, scored.train_data),
@@ -300,9 +300,12 @@ def examine_memorized(scored: ScoredExamples, duplicates: Duplicates | None = No
 def find_label_errors(scored: ScoredExamples, own: Memorized) -> LabelErrors:
     """Return likely label errors, with how many labels of validation and test rows disagree in the same way.
 
-    Each of these rows is predicted by the flipped subnetwork of some training row, as training rows are by their own.
-    So the share that disagrees is what errors of these subnetworks, and wrong labels where there are any, amount to.
+    Where the training was recorded, the record says how many are expected to be wrong. Else each of these rows is
+    predicted by the flipped subnetwork of some training row, as training rows are by their own. So the share that
+    disagrees is what errors of these subnetworks, and wrong labels where there are any, amount to.
     """
+    if own.wrong_labels is not None:
+        return own.find_label_errors()
     rows = scored.examples.labeled_unseen_rows
     rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_COMPARED, len(rows))).astype(int)]
     return own.find_label_errors(unseen=(len(rows), unseen_disagreements(scored, rows)))

@@ -28,7 +28,7 @@ class GroupScore(Result):
         rows: how many training rows it has; 1 where that is not known of a group that was the instance.
         score: mean influence on the queries of the whole group; positive: it helps.
         per_row: the same divided by its rows.
-        likely_label_errors: its labels that disagree with their held-out prediction; None: not looked for.
+        likely_label_errors: its labels that are likely errors; None: not looked for.
     """
 
     group: Any

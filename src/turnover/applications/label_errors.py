@@ -1,6 +1,6 @@
-"""Likely label errors: training rows whose label disagrees with their held-out prediction."""
+"""Likely label errors: training rows whose label is more probably wrong than right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,24 @@ class HeldOutExample(Instance):
 
     Attributes:
         label_quality: held-out probability of the given label.
+        by_record: whether the label is a likely error by the record of the training; None: it was not recorded.
     """
 
     _also = ("likely_label_error",)
+    _hidden = ("by_record",)
 
     held_out_label: Any
     held_out_probability: float | None
     label_quality: float | None
+    by_record: bool | None = field(default=None, kw_only=True)
 
     @property
     def likely_label_error(self) -> bool:
-        """Tell whether the given label disagrees with the held-out prediction."""
+        """Tell whether the label is a likely error; without a record, whether the held-out prediction is another."""
+        return self._disagrees if self.by_record is None else self.by_record
+
+    @property
+    def _disagrees(self) -> bool:
         return self.held_out_label is not None and self.held_out_label != self.label
 
     @property
@@ -39,16 +46,17 @@ class HeldOutExample(Instance):
         if self.held_out_label is None:
             return ""
         given, other = self.label_quality or 0.0, self.held_out_probability or 0.0
-        if not self.likely_label_error:
+        if not self._disagrees:
             return f"given label {self.label} ({given:.0%}), as the held-out prediction"
         return f"given label {self.label} ({given:.0%}), held-out prediction {self.held_out_label} ({other:.0%})"
 
 
 @dataclass(frozen=True)
 class LabelError(HeldOutExample):
-    """A training example whose label disagrees with its held-out prediction.
+    """A training example whose label is a likely error.
 
     Attributes:
+        wrong_probability: how probably the label is wrong; None: the training was not recorded.
         confident: the other label is at least as probable as it is, on average, for examples that have it.
         duplicates: rows of its first near-duplicates among the training rows: with them it was not truly held out.
     """
@@ -58,6 +66,7 @@ class LabelError(HeldOutExample):
     stderr: float | None
     duplicates: tuple[int, ...]
     duplicates_disagree: bool
+    wrong_probability: float | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -71,9 +80,12 @@ class LabelError(HeldOutExample):
 
 @dataclass(frozen=True)
 class LabelErrors(Result):
-    """Training rows whose label disagrees with their held-out prediction, the likeliest label error first.
+    """Training rows whose label is more probably wrong than right, the likeliest label error first.
+
+    Where the training was not recorded, they are those whose label disagrees with the held-out prediction.
 
     Attributes:
+        expected_errors: how many of them are expected to be wrong labels; None: the training was not recorded.
         unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
         unseen_disagreements: how many of their labels disagree.
     """
@@ -86,6 +98,7 @@ class LabelErrors(Result):
     unseen_rows: int
     unseen_disagreements: int
     items: tuple[LabelError, ...]
+    expected_errors: int | None = None
 
     @property
     def expected(self) -> int | None:

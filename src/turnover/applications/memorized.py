@@ -23,6 +23,7 @@ from .label_errors import (
 )
 from .near_duplicates import Duplicates
 from .trust import Histogram, histogram
+from .wrong_labels import WrongLabels
 
 if TYPE_CHECKING:
     import pandas
@@ -85,10 +86,12 @@ class Memorized:
 
     Attributes:
         margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable.
-        order: places of all rows, the likeliest label error first; see `label_error_order`.
+        order: places of all rows, the likeliest label error first: by the record of the training, else by
+            `label_error_order`.
         confident: whether each row's held-out prediction confidently disagrees with its label [n].
         significant: whether each row's self-influence is significant [n].
         duplicates: near-duplicates among the rows; None: not looked for.
+        wrong_labels: how probably each label is wrong; None: the training was not recorded.
     """
 
     self_influence: Scores
@@ -101,6 +104,7 @@ class Memorized:
     level: float
     duplicates: Duplicates | None = None
     examples: Examples | None = None
+    wrong_labels: WrongLabels | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -116,6 +120,11 @@ class Memorized:
         """Return the share of rows whose self-influence is positive, significant or not."""
         values = self.self_influence.values
         return float((values[np.isfinite(values)] > 0).mean())
+
+    @property
+    def likely(self) -> NDArray[np.bool_]:
+        """Return whether each row's label is a likely error [n]; without a record, whether it disagrees."""
+        return self.margins < 0 if self.wrong_labels is None else self.wrong_labels.likely
 
     @property
     def disagreements(self) -> int:
@@ -152,15 +161,16 @@ class Memorized:
             stderr=entry(self.self_influence.stderr, position),
             duplicates=tuple(rows[:_MOST_DUPLICATES]),
             duplicates_disagree=bool((self.labels[others] != self.labels[position]).any()),
+            wrong_probability=None if self.wrong_labels is None else float(self.wrong_labels.probability[position]),
         )
 
     def likely_label_errors(self, k: int | None = None) -> tuple[LabelError, ...]:
         """Return the likeliest label errors, the likeliest first.
 
         Args:
-            k: that many rows, whether or not their label disagrees; None: all whose label disagrees.
+            k: that many rows, whether or not their label is a likely error; None: all whose label is.
         """
-        count = self.disagreements if k is None else checked_count(k, "k")
+        count = int(self.likely.sum()) if k is None else checked_count(k, "k")
         return tuple(self.label_error(int(position)) for position in self.order[:count])
 
     def most_memorized(self, k: int = 10) -> tuple[MemorizedExample, ...]:
@@ -182,9 +192,11 @@ class Memorized:
             most: rows.
             unseen: rows that were not trained on and were predicted in the same way, and disagreements among them.
         """
-        count = self.disagreements
+        count = int(self.likely.sum())
         items = self.likely_label_errors(min(most, count)) if count else ()
-        return LabelErrors(len(self), count, int(self.confident.sum()), *unseen, items)
+        confident = int((self.confident & self.likely).sum())
+        wrong = None if self.wrong_labels is None else round(self.wrong_labels.expected)
+        return LabelErrors(len(self), count, confident, *unseen, items, wrong)
 
     def as_dict(self) -> dict[str, Any]:
         """Return memorized rows and likely label errors as JSON could hold them."""
@@ -202,9 +214,11 @@ class Memorized:
         label, place = int(self.labels[position]), int(position)
         if self.examples is None:
             instance = TrainInstances(self.out_of_sample.ids, self.labels).instance(place)
-            return instance | held_out_fields(self.out_of_sample, place, label, None)
+            by_record = None if self.wrong_labels is None else bool(self.likely[place])
+            return instance | held_out_fields(self.out_of_sample, place, label, None) | {"by_record": by_record}
         fields = held_out_fields(self.out_of_sample, place, label, self.examples.label_names)
-        return self.examples.training_row(place) | fields
+        by_record = None if self.wrong_labels is None else bool(self.likely[place])
+        return self.examples.training_row(place) | fields | {"by_record": by_record}
 
 
 def memorized(
@@ -215,16 +229,18 @@ def memorized(
     duplicates: Duplicates | None = None,
     self_influence: Scores | None = None,
     out_of_sample: OutOfSample | None = None,
+    wrong_labels: WrongLabels | None = None,
     level: float = 0.05,
     examples: Examples | None = None,
     progress: bool | None = False,
 ) -> Memorized:
     """Return how far each training row was memorized, and which labels are likely errors.
 
-    A row is memorized where its self-influence is positive and significant. Its label is a likely error where it
-    disagrees with the held-out prediction; rows are ordered by `label_error_order`. A near-duplicate that was trained
-    makes a row less held out than it seems: where both have one label, self-influence is too low and the margin too
-    good. Rows that have one name it.
+    A row is memorized where its self-influence is positive and significant. Its label is a likely error where it is
+    more probably wrong than right by the record of the training (`TrainingRecord`, `wrong_labels`). Without a record
+    it is one where it disagrees with the held-out prediction, and rows are ordered by `label_error_order`. A
+    near-duplicate that was trained makes a row less held out than it seems: where both have one label, self-influence
+    is too low and the margin too good. Rows that have one name it.
 
     Args:
         influence: of a classifier, with its training data.
@@ -233,6 +249,7 @@ def memorized(
         duplicates: of `near_duplicates` on the same rows; None: not looked for.
         self_influence: `influence.self_influence(train)` where it is known already; None: it is computed.
         out_of_sample: `influence.out_of_sample(train)` where it is known already; None: it is computed.
+        wrong_labels: `wrong_labels(record)` of the same rows; None: those of `examples`, if any.
         level: false discovery rate of the significant rows.
         examples: the rows with their names; None: results have positions and class numbers.
         progress: show a bar; None: on a terminal.
@@ -261,17 +278,24 @@ def memorized(
             f"duplicates were looked for among {len(duplicates)} rows, and there are {len(given)}. Give those of the "
             "same rows: near_duplicates(texts)."
         )
+    by_record = examples.wrong_labels if wrong_labels is None and examples is not None else wrong_labels
+    if by_record is not None and len(by_record.order) != len(given):
+        raise ApplicationError(
+            f"wrong_labels are of {len(by_record.order)} rows, and there are {len(given)}. Record the same rows: "
+            "TrainingRecord(model, train=...)."
+        )
     return Memorized(
         self_influence=own,
         out_of_sample=held_out,
         labels=given,
         margins=label_margins(held_out, given),
-        order=label_error_order(held_out, given),
+        order=label_error_order(held_out, given) if by_record is None else by_record.order,
         confident=confident_label_errors(held_out, given),
         significant=significance(own, level)[0],
         level=level,
         duplicates=duplicates,
         examples=examples,
+        wrong_labels=by_record,
     )
 
 

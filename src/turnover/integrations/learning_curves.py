@@ -1,7 +1,5 @@
 """The three learning curves of a masked model: training rows kept, training rows flipped, validation rows."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +8,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, Loss, batches_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
 from turnover.influence import Measure
-from turnover.layers import View, instances, no_instances
+from turnover.layers import View, eval_mode, instances, no_instances
 
 
 def measure_curves(
@@ -38,7 +36,7 @@ def measure_curves(
     """
     measure = Measure("loss", loss)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    with no_instances(), _eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
+    with no_instances(), eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
         kept, flipped = [], []
         for batch in batches_of(train, targets=targets, training_rows=True):
             batch = batch.to(device)
@@ -81,15 +79,3 @@ def _mean(losses: list[Tensor], name: str) -> float:
     if not rows:
         raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
     return sum(float(batch.double().sum()) for batch in losses) / rows
-
-
-@contextmanager
-def _eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put all modules into eval mode, and afterwards those back that were in training mode, and no others."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True

@@ -24,7 +24,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 
 from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
-from .instances import Instances, active_instances, as_ids, instances, no_instances
+from .instances import Instances, active_instances, as_ids, eval_mode, instances, no_instances
 from .masking import Masking, Site
 from .modes import ModeHook, drop_start, start_state
 from .processes import (
@@ -73,6 +73,7 @@ __all__ = [
     "detach",
     "detach_replicas",
     "drop_start",
+    "eval_mode",
     "exchange_values",
     "factors_by_table",
     "find_root",

@@ -4,7 +4,8 @@ The active instances live in a context variable, so threads and asyncio tasks do
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
@@ -288,6 +289,18 @@ class _Activated:
 def no_instances() -> _Activated:
     """Return a context in which no instances are active; for a pass inside another one."""
     return _Activated(None)
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Put all modules into eval mode, and afterwards those back that were in training mode, and no others."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def recomputation() -> _Activated:

@@ -35,6 +35,7 @@ class Classification:
 
     name: ClassVar[str] = "classification"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence", "out_of_sample", "mean_influence")
+    recorded: ClassVar[bool] = True
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         self._config, self._folder = config, folder

@@ -63,6 +63,7 @@ class RunFolder:
         self.model = self.path / "model"
         self.training = self.path / "training.pt"
         self.curves = self.path / "curves.json"
+        self.record = self.path / "record.npz"
         self.scores = self.path / "scores"
         self.report = self.path / "report.html"
 

@@ -33,6 +33,7 @@ class LanguageModeling:
     score_names: ClassVar[tuple[str, ...]] = ("self_influence",)
     estimator: ClassVar[EstimatorOption] = "tod"
     estimator_of_means: ClassVar[EstimatorOption] = "tod"
+    recorded: ClassVar[bool] = False
     kind = "lm"
     references = 0
     loss_weights = None

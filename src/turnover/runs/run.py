@@ -13,7 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.applications import Examples, TrainingText
+from turnover.applications import (
+    FEWEST_VALIDATION,
+    Examples,
+    RowRecord,
+    TrainingRecord,
+    TrainingText,
+    WrongLabels,
+    wrong_labels,
+)
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
 from turnover.influence import EstimatorOption, Influence, Ridge
 from turnover.layers import find_root, masking_of
@@ -71,10 +79,18 @@ class Run(Generic[_TaskT]):
         """Return all rows, in the order of their file."""
         return self.task.rows
 
-    @property
+    @cached_property
     def examples(self) -> Examples:
         """Return the rows as findings speak of them."""
-        return self.task.examples
+        return replace(self.task.examples, wrong_labels=self.wrong_labels)
+
+    @cached_property
+    def wrong_labels(self) -> WrongLabels | None:
+        """Return how probably each training label is wrong; None: the run has no record of its training."""
+        if not self.folder.record.exists():
+            return None
+        with self.folder.reading(self.folder.record):
+            return wrong_labels(RowRecord.open(self.folder.record))
 
     @property
     def text(self) -> TrainingText:
@@ -373,13 +389,24 @@ def _train(run: Run[Any], watch: Watch) -> None:
             model = task.masked_network(number)
             watch_member = partial(_watch_member, watch, number, len(task.model_folders))
             settings = replace(task.settings, seed=seed)
-            members.append(fit(model, rows, settings, saved=folder.training, watch=watch_member))
+            record = _record(run, model, rows)
+            members.append(fit(model, rows, settings, record=record, saved=folder.training, watch=watch_member))
         save(model, kept)
+        if record is not None:
+            with folder.writing(folder.record):
+                record.finish().save(folder.record)
         folder.write(file, json.dumps(members[-1].as_dict()) + "\n")
         folder.training.unlink(missing_ok=True)
         models.append(model)
     run.models, run.curves = models, Curves.mean(members)
     folder.write(folder.curves, json.dumps(run.curves.as_dict()) + "\n")
+
+
+def _record(run: Run[Any], model: nn.Module, rows: TrainingRows) -> TrainingRecord | None:
+    """Return what records the training of an untrained classifier; None: there are too few validation rows."""
+    if not run.task.recorded or len(rows.validation_y) < FEWEST_VALIDATION:
+        return None
+    return TrainingRecord(model, train=(rows.x, rows.y, rows.ids), validation=(rows.validation_x, rows.validation_y))
 
 
 def _watch_member(watch: Watch, number: int, members: int, stage: str, done: int, total: int, note: str = "") -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError
 from turnover.integrations import measure_curves
 from turnover.layers import instances
@@ -57,17 +58,23 @@ class TrainingRows:
 
 
 def fit(
-    model: nn.Module, rows: TrainingRows, settings: RunConfig, *, saved: Path | None = None, watch: Watch = unwatched
+    model: nn.Module,
+    rows: TrainingRows,
+    settings: RunConfig,
+    *,
+    record: TrainingRecord | None = None,
+    saved: Path | None = None,
+    watch: Watch = unwatched,
 ) -> Curves:
     """Train a wrapped model in place by settings without open values, and return its curves.
 
-    The file `saved` keeps the state to resume from.
+    The record is called after every epoch. The file `saved` keeps the state to resume from.
     """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     curves, first = Curves(), 0
     if saved is not None and saved.exists():
-        first = _resume(saved, model, optimizer, curves)
+        first = _resume(saved, model, optimizer, curves, record)
     batches = -(-len(rows.y) // settings.batch_size)
     last_saved = time.monotonic()
     for epoch in range(first, settings.epochs):
@@ -83,13 +90,15 @@ def fit(
             optimizer.step()
             watch("training", epoch * batches + number + 1, settings.epochs * batches, _progress_note(curves))
         _add(curves, model, rows)
+        if record is not None:
+            record(model)
         if not torch.isfinite(torch.tensor([curves.keep[-1], curves.validation[-1]])).all():
             raise TrainingError(
                 f"the training diverged in epoch {epoch + 1} with learning rate {settings.learning_rate:g}. Give a "
                 "smaller one: --learning-rate."
             )
         if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < settings.epochs:
-            _keep(saved, model, optimizer, curves, epoch + 1)
+            _keep(saved, model, optimizer, curves, record, epoch + 1)
             last_saved = time.monotonic()
     model.eval()
     return curves
@@ -132,17 +141,34 @@ def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     curves.accuracy.append(accuracy)
 
 
-def _keep(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves, epochs: int) -> None:
+def _keep(
+    saved: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    curves: Curves,
+    record: TrainingRecord | None,
+    epochs: int,
+) -> None:
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "curves": curves.as_dict()}
+    if record is not None:
+        state["record"] = record.state()
     with atomic_file(saved) as file:
         torch.save({**state, "epochs": epochs}, file)
 
 
-def _resume(saved: Path, model: nn.Module, optimizer: torch.optim.Optimizer, curves: Curves) -> int:
+def _resume(
+    saved: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    curves: Curves,
+    record: TrainingRecord | None,
+) -> int:
     try:
         state: dict[str, Any] = torch.load(saved, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        if record is not None and "record" in state:  # 0.1.0 kept none: later epochs alone are recorded
+            record.resume(state["record"])
     except Exception as error:  # a damaged file fails in many ways
         raise RunError(
             f"the saved state of the training, {str(saved)!r}, cannot be read ({type(error).__name__}: {error}). "

@@ -79,11 +79,14 @@ def language_headlines(findings: LanguageFindings, results: Mapping[str, float])
 
 
 def label_errors_expected(errors: LabelErrors) -> str:
-    """Return how many likely label errors to expect of correct labels; nothing where that is not known.
+    """Return how many likely label errors are expected to be wrong, or right; nothing where that is not known.
 
-    The flipped subnetwork errs, too: it disagrees with some validation and test labels. It may err more on training
-    rows, so that this is a least number.
+    The record of the training says how many are wrong. Without one: the flipped subnetwork errs, too, and it
+    disagrees with some validation and test labels. It may err more on training rows, so that this is a least number.
     """
+    if errors.expected_errors is not None and errors.count:
+        wrong = "it" if errors.count == 1 else f"about {count(errors.expected_errors)} of them"
+        return f"Expect {wrong} to be {'a wrong label' if errors.count == 1 else 'wrong labels'}."
     if errors.expected is None or not errors.count:
         return ""
     words = (
@@ -414,12 +417,14 @@ def _accuracy(findings: Findings) -> Headline | None:
     return Headline(percent(errors.accuracy), sentence, "classes", "plain" if errors.accuracy > baseline else "look")
 
 
+_NONE_WRONG = "no label is more probably wrong than right"
+
+
 def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> Headline:
     """Return the headline about likely label errors."""
     if not errors.items:
-        return Headline(
-            "0", "likely label errors: every held-out prediction agrees with its label.", "label-errors", "good"
-        )
+        why = "every held-out prediction agrees with its label" if errors.expected_errors is None else _NONE_WRONG
+        return Headline("0", f"likely label errors: {why}.", "label-errors", "good")
     first = errors.items[0]
     sentence = (
         f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "

@@ -43,7 +43,8 @@ def memorized(
     """Show what was memorized, and which labels are likely errors.
 
     A row is memorized where its self-influence, the gain on it from having been trained on it, is positive and
-    significant. Its label is a likely error where it disagrees with the held-out prediction.
+    significant. Its label is a likely error where it is more probably wrong than right, by what the network predicted
+    for the row during training; in runs of earlier versions, where it disagrees with the held-out prediction.
 
     Example: turnover memorized runs/reviews --most 50 --json
     """

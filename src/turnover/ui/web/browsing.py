@@ -49,8 +49,12 @@ class Browsing:
         """Return all rows, the likeliest label error first, those without a label last."""
         labels = self._examples.labels
         labeled, rest = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-        order = label_error_order(OutOfSample(self.held_out[labeled], ids=labeled), labels[labeled])
-        return np.concatenate([labeled[order], rest])
+        order = labeled[label_error_order(OutOfSample(self.held_out[labeled], ids=labeled), labels[labeled])]
+        by_record = self._examples.wrong_labels
+        if by_record is not None:  # training rows as findings have them, before all others
+            first = self._examples.train_rows[by_record.order[: int(by_record.likely.sum())]]
+            order = np.concatenate([first, order[~np.isin(order, first)]])
+        return np.concatenate([order, rest])
 
     def check(self, row: int) -> int:
         """Return the number of a row that exists, or raise."""
@@ -106,7 +110,9 @@ class Browsing:
         best = int(probabilities.argmax())
         fields = {"held_out_label": names[best], "held_out_probability": float(probabilities[best])}
         if label >= 0:
-            fields |= {"label_quality": float(probabilities[label]), "likely_label_error": best != label}
+            by_record = self._examples.likely_label_error(row) if self._examples.splits[row] == "train" else None
+            likely = best != label if by_record is None else by_record
+            fields |= {"label_quality": float(probabilities[label]), "likely_label_error": likely}
             probabilities[label] = -1
         return fields | ({"suggested": names[int(probabilities.argmax())]} if len(names) > 1 else {})
 

@@ -49,7 +49,7 @@ class Row(Shape):
     held_out_label: str | None = Field(default=None, description="the prediction by a network not trained on the row")
     held_out_probability: float | None = Field(default=None, description="of that label")
     label_quality: float | None = Field(default=None, description="held-out probability of the row's own label")
-    likely_label_error: bool = Field(default=False, description="the label disagrees with the held-out prediction")
+    likely_label_error: bool = Field(default=False, description="the label is a likely error")
     suggested: str | None = Field(default=None, description="the most probable other label")
     mark: Mark | None = None
 

@@ -1,0 +1,105 @@
+"""Wrong labels as a mixture: a share of labels was changed to another class, each to any of them equally likely.
+
+With probabilities p of the classes, a given label y has the probability (1 − rate) p_y + rate (1 − p_y) / (classes −
+1). Weights of several predictions and the rate are those of the highest likelihood of the given labels. A calibrated
+prediction may become as certain as it likes; labels that still disagree with certain predictions are what the rate
+explains.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Floats = NDArray[np.floating[Any]]
+
+_STARTS = (-3.0, -1.0)
+# Three numbers need no more rows than this.
+_MOST_ROWS = 10_000
+# Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %).
+_CRITICAL = 2.71
+
+
+@dataclass(frozen=True)
+class NoiseFit:
+    """Weights of predictions, and the share of wrong labels beside them.
+
+    Attributes:
+        weights: of each prediction, at least 0.
+        rate: share of wrong labels; 0 where the labels do not tell it from 0.
+        loss: mean negative log-likelihood of the labels.
+    """
+
+    weights: tuple[float, ...]
+    rate: float
+    loss: float
+
+
+def centered(values: Any) -> NDArray[np.float64]:
+    """Return class scores less their mean over the classes."""
+    array = np.asarray(values, np.float64)
+    return array - array.mean(-1, keepdims=True)
+
+
+def fit_weights(parts: Sequence[Floats], labels: NDArray[np.int64]) -> NoiseFit:
+    """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest."""
+    chosen = np.linspace(0, len(labels) - 1, min(_MOST_ROWS, len(labels))).astype(int)
+    labels = labels[chosen]
+    scores = torch.from_numpy(np.stack([np.asarray(one, np.float64)[chosen] for one in parts]))
+    spread = scores.std(dim=(1, 2)).clamp_min(1e-12)
+    scores, given = scores / spread[:, None, None], torch.from_numpy(np.asarray(labels, np.int64))[:, None]
+    fits = [_maximize(scores, given, start) for start in _STARTS]
+    weights, rate, loss = min(fits, key=lambda fit: fit[2])
+    if 2 * len(labels) * (_maximize(scores, given, None)[2] - loss) < _CRITICAL:
+        rate = 0.0
+    return NoiseFit(tuple((weights / spread).tolist()), rate, loss)
+
+
+def _maximize(scores: Tensor, given: Tensor, start: float | None) -> tuple[Tensor, float, float]:
+    """Return weights, rate and loss from one start; without one, the rate stays 0."""
+    parameters = torch.tensor([0.0] * len(scores) + [-40.0 if start is None else start], dtype=torch.float64)
+    free = torch.ones_like(parameters)
+    free[-1] = float(start is not None)
+    parameters.requires_grad_()
+    optimizer = torch.optim.LBFGS([parameters], max_iter=60, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        weights, rate = parameters[:-1].clamp(-8, 5).exp(), parameters[-1].sigmoid() / 2 * free[-1]
+        logs = torch.log_softmax((weights[:, None, None] * scores).sum(0), 1).gather(1, given)[:, 0]
+        return -likelihood(logs.exp(), rate, scores.shape[2]).log().mean()
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    optimizer.step(closure)  # pyright: ignore[reportArgumentType]
+    with torch.no_grad():
+        weights, rate = parameters[:-1].clamp(-8, 5).exp(), float(parameters[-1].sigmoid() / 2 * free[-1])
+        return weights.detach(), rate, float(loss())
+
+
+def likelihood(probability: Any, rate: Any, classes: int) -> Any:
+    """Return the probability of given labels, the probability of each as the true one being given."""
+    return (1 - rate) * probability + rate * (1 - probability) / (classes - 1) + 1e-300
+
+
+def best_rate(probability: NDArray[np.float64], classes: int) -> float:
+    """Return the rate that makes given labels likeliest; the likelihood has one maximum."""
+    slope = (1 - probability) / (classes - 1) - probability
+    low, high = 0.0, 0.5
+    for _ in range(40):
+        middle = (low + high) / 2
+        rising = (slope / likelihood(probability, middle, classes)).sum() > 0
+        low, high = (middle, high) if rising else (low, middle)
+    return (low + high) / 2
+
+
+def wrong_probability(probability: NDArray[np.float64], rate: float, classes: int) -> NDArray[np.float64]:
+    """Return how probably each given label is wrong."""
+    return 1 - (1 - rate) * probability / likelihood(probability, rate, classes)

@@ -1,0 +1,162 @@
+"""Likely label errors by the record of one training."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import turnover
+from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, wrong_labels
+from turnover.applications._noise import best_rate, centered, fit_weights, likelihood
+from turnover.errors import ApplicationError
+from turnover.training import TrainingRecipe
+
+
+def recorded(x, y, validation, *, epochs):
+    """Train an MLP with masks and return it with its record."""
+    plain = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10, bias=False))
+    adam = partial(torch.optim.Adam, lr=5e-3)
+    recipe = TrainingRecipe(
+        partial(turnover.wrap, plain, at=["1"], replicas=3), x, y, optimizer=adam, epochs=epochs, batch_size=50
+    )
+    batches, records = len(y) // 50, []
+
+    def note(step):
+        if step.number == 0:
+            records.append(TrainingRecord(step.model, train=(x, y, torch.arange(len(y))), validation=validation))
+        elif step.number % batches == 0:
+            records[0](step.model)
+
+    model = recipe.fit(on_step=note)
+    records[0](model)
+    return model, records[0].finish()
+
+
+@pytest.fixture(scope="module")
+def record(digits):
+    return recorded(digits.x, digits.y, digits.validation, epochs=6)[1]
+
+
+def test_as_many_labels_are_called_wrong_as_are_and_the_expected_precision_is_the_true_one(record, digits):
+    found = wrong_labels(record)
+    called = int(found.likely.sum())
+    true = digits.wrong[found.likely].mean()
+    assert abs(found.rate - digits.wrong.mean()) < 0.03
+    assert abs(found.expected / called - true) < 0.05
+    assert digits.wrong[found.likely].sum() > 0.9 * digits.wrong.sum()
+    assert set(found.order[:called]) == set(np.flatnonzero(found.likely))
+
+
+def test_of_correct_labels_hardly_any_is_called_wrong(digits):
+    _, record = recorded(digits.x, digits.true, digits.validation, epochs=3)
+    assert wrong_labels(record).likely.sum() <= 2
+
+
+def test_more_of_the_rows_listed_by_the_record_are_wrong_than_of_those_that_disagree(record, digits):
+    found = wrong_labels(record)
+    by_record, without = memorized(digits.influence, wrong_labels=found), memorized(digits.influence)
+    assert digits.wrong[by_record.likely].mean() > digits.wrong[without.likely].mean() + 0.1
+    errors = by_record.find_label_errors()
+    assert (errors.count, errors.expected_errors) == (int(found.likely.sum()), round(found.expected))
+    assert all(one.likely_label_error and one.wrong_probability > 0.5 for one in errors.items)
+    assert without.find_label_errors().expected_errors is None
+
+
+def test_recording_changes_nothing_of_a_training_and_a_resumed_record_is_the_same(digits):
+    model, record = recorded(digits.x[:100], digits.y[:100], digits.validation, epochs=2)
+    recipe = TrainingRecipe(
+        partial(
+            turnover.wrap,
+            nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10, bias=False)),
+            at=["1"],
+            replicas=3,
+        ),
+        digits.x[:100],
+        digits.y[:100],
+    )
+    untrained = recipe.build().train()
+    before = {name: value.clone() for name, value in untrained.state_dict().items()}
+    state = torch.get_rng_state()
+    rows = digits.x[:100], digits.y[:100], torch.arange(100)
+    one = TrainingRecord(untrained, train=rows, validation=digits.validation)
+    one(untrained)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert untrained.training
+    assert all(torch.equal(value, before[name]) for name, value in untrained.state_dict().items())
+    other = TrainingRecord(model, train=rows, validation=digits.validation)
+    other.resume(one.state())
+    one(model)
+    other(model)
+    for name, value in vars(one.finish()).items():
+        assert np.array_equal(value, getattr(other.finish(), name))
+    assert record.full.shape == one.finish().full.shape
+
+
+def test_a_record_is_saved_and_opened(record, tmp_path):
+    record.save(tmp_path / "record.npz")
+    for name, value in vars(RowRecord.open(tmp_path / "record.npz")).items():
+        assert np.array_equal(value, getattr(record, name))
+
+
+def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
+    rng = np.random.default_rng(0)
+    features, targets, strengths = rng.normal(size=(12, 4)), rng.normal(size=(12, 3)), np.array([0.01, 2.0])
+    centered_rows = features - features.mean(0)
+    scale = np.linalg.eigvalsh(centered_rows.T @ centered_rows).mean()
+    for strength, found in zip(strengths, ridge_heads(features, targets, features[:1], strengths)[0], strict=True):
+        for row in range(12):
+            others = np.arange(12) != row
+            x, y = features[others], targets[others]
+            inner, ridge = x - x.mean(0), strength * scale * np.eye(4)
+            weights = np.linalg.solve(inner.T @ inner + ridge, inner.T @ (y - y.mean(0)))
+            np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.25])
+def test_the_rate_of_changed_labels_is_found_beside_the_weight_of_a_prediction(rate):
+    rng = np.random.default_rng(0)
+    scores = centered(rng.normal(size=(6000, 4)) * 3)
+    probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    true = (probs.cumsum(1) > rng.random((6000, 1))).argmax(1)
+    changed = rng.random(6000) < rate
+    given = np.where(changed, (true + rng.integers(1, 4, 6000)) % 4, true)
+    fitted = fit_weights([scores / 2], given)
+    assert fitted.weights[0] == pytest.approx(2, rel=0.1)
+    assert fitted.rate == pytest.approx(rate, abs=0.015)
+    own = probs[np.arange(6000), given]
+    grid = np.linspace(0, 0.5, 501)
+    slow = grid[np.argmax([np.log(likelihood(own, one, 4)).sum() for one in grid])]
+    assert best_rate(own, 4) == pytest.approx(slow, abs=2e-3)
+
+
+def test_bad_input_is_rejected_with_what_to_give(record, digits):
+    few = RowRecord(
+        *(getattr(record, name) for name in ("labels", "full", "left_out")),
+        record.validation_labels[:3],
+        record.validation_full[:3],
+        None,
+    )
+    net = nn.Linear(64, 10)
+    rows = digits.x, digits.y, torch.arange(len(digits.y))
+    cases = [
+        (lambda: wrong_labels(few), "3 validation rows are too few"),
+        (lambda: TrainingRecord(net, train=rows, validation=digits.validation).finish(), "no epoch is recorded"),
+        (lambda: TrainingRecord(net, train=(digits.x, digits.x[:, 0], rows[2]), validation=rows), "one class number"),
+        (
+            lambda: memorized(
+                digits.influence, wrong_labels=wrong_labels(recorded_rows(record, slice(300))), progress=False
+            ),
+            "wrong_labels are of 300 rows",
+        ),
+    ]
+    for call, message in cases:
+        with pytest.raises(ApplicationError, match=message):
+            call()
+
+
+def recorded_rows(record, chosen):
+    """Return a record of some of its training rows."""
+    rows = {name: getattr(record, name)[chosen] for name in ("labels", "full", "left_out")}
+    return RowRecord(**{**vars(record), **rows})
