@@ -1,4 +1,7 @@
-"""Do the likely label errors of a report contain as many changed labels as cleanlab finds with five folds?"""
+"""Do the likely label errors of a report contain as many changed labels as cleanlab finds with five folds?
+
+And is the number of wrong labels among them the one that the report says?
+"""
 
 import time
 from dataclasses import dataclass
@@ -15,9 +18,9 @@ from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
 from experiments.findings import Finding, paragraphs, spread
 from experiments.runner import kept
-from turnover.applications import examine_memorized
+from turnover.applications import examine_memorized, find_label_errors
 from turnover.evaluation import markdown_table
-from turnover.runs import Run, RunConfig, run_recipe, start_run
+from turnover.runs import DigitsConfig, Run, RunConfig, run_digits, run_recipe, start_run
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Config:
         epochs: of every training; 0: as `turnover run` trains.
         hidden: width of the masked layer; 0: as `turnover run` has it.
         seeds: of sentences, changed labels, masks and trainings.
+        rates: further shares of changed labels, at which only the said number of wrong labels is compared.
+        digit_seeds: of runs on digits at all shares.
     """
 
     rows: int = 5000
@@ -41,10 +46,12 @@ class Config:
     epochs: int = 0
     hidden: int = 0
     seeds: tuple[int, ...] = (0, 1, 2)
+    rates: tuple[float, ...] = (0.0, 0.05, 0.2)
+    digit_seeds: tuple[int, ...] = (0, 1)
 
 
 SIZES = {
-    "toy": Config(rows=120, validation=20, folds=2, epochs=2, hidden=32, seeds=(0,)),
+    "toy": Config(rows=120, validation=20, folds=2, epochs=2, hidden=32, seeds=(0,), rates=(0.2,), digit_seeds=(0,)),
     "small": Config(),
     "medium": Config(seeds=tuple(range(10))),
     "full": Config(rows=20_000, seeds=tuple(range(10))),
@@ -57,12 +64,24 @@ def run(config: Config, out: Path) -> dict[str, Any]:
         kept(out / "parts" / f"seed-{seed}.json", partial(_measured, config, seed, out))
         for seed in tqdm(config.seeds, desc="wrong labels")
     ]
+    said = [
+        {"data": "SST-2", "rate": rate, "seed": config.seeds[0]}
+        | kept(out / "parts" / f"said-{rate}.json", partial(_said_on_sst2, config, rate, config.seeds[0], out))
+        for rate in config.rates
+    ]
+    said += [
+        {"data": "digits", "rate": rate, "seed": seed}
+        | kept(out / "parts" / f"digits-{rate}-{seed}.json", partial(_said_on_digits, config, rate, seed, out))
+        for rate in sorted({*config.rates, config.changed})
+        for seed in config.digit_seeds
+    ]
     names = list(seeds[0]["found"])
     return {
         "rows": config.rows,
         "changed": seeds[0]["changed"],
         "folds": config.folds,
         "seeds": seeds,
+        "said": [{"data": "SST-2", "rate": config.changed, "seed": one["seed"]} | one["said"] for one in seeds] + said,
         "mean": {name: float(np.mean([one["found"][name] for one in seeds])) for name in names},
         "sd": {name: float(np.std([one["found"][name] for one in seeds], ddof=1)) for name in names}
         if len(seeds) > 1
@@ -71,14 +90,20 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     }
 
 
-def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
+def _trained(config: Config, seed: int, folder: Path, rate: float, *, noisy: bool) -> tuple[Run, np.ndarray]:
+    """Return a run on sentences of which a share has changed labels, and which training rows those are.
+
+    Where `noisy`, validation labels are changed, too, as in a random split of the same data.
+    """
     sentences = load_sst2("train", rows=config.rows + config.validation, seed=seed)
     right = sentences.labels[: config.rows]
-    labels = change_labels(right, share=config.changed, classes=2, seed=seed)
-    folder = out / f"seed-{seed}"
-    folder.mkdir(exist_ok=True)
+    labels = change_labels(right, share=rate, classes=2, seed=seed)
+    held_labels = sentences.labels[config.rows :]
+    if noisy:
+        held_labels = change_labels(held_labels, share=rate, classes=2, seed=seed + 1).given
+    folder.mkdir(exist_ok=True, parents=True)
     _write(folder / "train.tsv", sentences.texts[: config.rows], labels.given)
-    _write(folder / "validation.tsv", sentences.texts[config.rows :], sentences.labels[config.rows :])
+    _write(folder / "validation.tsv", sentences.texts[config.rows :], held_labels)
     settings = RunConfig(
         str(folder / "train.tsv"),
         text="sentence",
@@ -93,7 +118,11 @@ def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
     finished = start_run(settings, folder / "run")
     # By their numbers: a reader may skip rows.
     numbers = finished.rows.frame["number"].astype(int).to_numpy()[finished.places("train")]
-    wrong = labels.changed[numbers]
+    return finished, labels.changed[numbers]
+
+
+def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
+    finished, wrong = _trained(config, seed, out / f"seed-{seed}", config.changed, noisy=False)
     first = int(wrong.sum())
     began = time.process_time()
     report = examine_memorized(finished).order[:first]
@@ -103,10 +132,34 @@ def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
         "cleanlab_logistic": _cleanlab(finished, config.folds, first, _folds_of_logistic_regression),
     }
     return {
+        "seed": seed,
         "changed": first,
+        "said": _said(finished, wrong),
         "found": {name: int(wrong[rows].sum()) for name, (rows, _) in lists.items()},
         "seconds": {name: seconds for name, (_, seconds) in lists.items()},
         "accuracy": finished.about.results["validation_accuracy"],
+    }
+
+
+def _said_on_sst2(config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
+    return _said(*_trained(config, seed, out / f"rate-{rate}", rate, noisy=True))
+
+
+def _said_on_digits(config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
+    epochs = config.epochs or DigitsConfig().epochs
+    result = run_digits(DigitsConfig(seed=seed, epochs=epochs, changed=rate), out / f"digits-{rate}-{seed}")
+    return _said(result.run, result.data.changed.numpy())
+
+
+def _said(run: Run, wrong: np.ndarray) -> dict[str, Any]:
+    """Return how many labels a run calls likely errors, how many of them it expects to be wrong, and how many are."""
+    found = examine_memorized(run)
+    errors = find_label_errors(run, found)
+    return {
+        "called": errors.count,
+        "expected": errors.expected_errors,
+        "wrong": int(wrong[found.likely].sum()),
+        "disagreements": found.disagreements,
     }
 
 
@@ -161,9 +214,10 @@ def page(result: dict[str, Any], folder: Path) -> str:
     lines = [
         "# Likely label errors, beside cleanlab",
         f"SST-2, {result['rows']:,} training sentences, features of MiniLM (frozen), {result['changed']:,} labels "
-        "flipped. `turnover run` trains once; its report lists likely label errors by held-out predictions of the "
-        f"flipped subnetworks. cleanlab gets held-out predictions from {result['folds']} folds of "
-        f"the same rows and features. Counted are the changed labels among the first {result['changed']:,} of each "
+        "flipped. `turnover run` trains once; its report lists likely label errors by the record of that training: the "
+        "full view after every epoch, and heads on the untrained network. cleanlab gets held-out predictions from "
+        f"{result['folds']} folds of the same rows and features. Counted are the changed labels among the first "
+        f"{result['changed']:,} of each "
         "list.",
     ]
     rows = [
@@ -181,8 +235,37 @@ def page(result: dict[str, Any], folder: Path) -> str:
         for one in result["seeds"]
     )
     lines.append(f"Seed by seed: {seeds}. {verdict(result)}")
+    if "said" in result:  # results of earlier versions have none
+        lines += ["## How many of the called labels are wrong", _SAID]
+        heads = ["data", "changed", "seed", "called", "wrong, said", "wrong, true", "disagree"]
+        lines.append(markdown_table(heads, _said_rows(result)))
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")
     return paragraphs(lines)
+
+
+_SAID = (
+    "A run calls labels likely errors that are more probably wrong than right, and says how many of these it expects "
+    "to be wrong. Validation labels are changed like training labels for SST-2 at shares other than the one above, and "
+    "correct elsewhere. SST-2 has wrong labels of its own, which count as correct here. The last column is how many "
+    "labels disagree with their held-out prediction, which is what was listed before trainings were recorded."
+)
+
+
+def _said_rows(result: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for one in sorted(result["said"], key=lambda one: (one["data"], one["rate"], one["seed"])):
+        shares = [f"{one[name] / one['called']:.0%}" if one["called"] else "–" for name in ("expected", "wrong")]
+        rows.append(
+            [
+                one["data"],
+                f"{one['rate']:.0%}",
+                str(one["seed"]),
+                f"{one['called']:,}",
+                *shares,
+                f"{one['disagreements']:,}",
+            ]
+        )
+    return rows
 
 
 def verdict(result: dict[str, Any]) -> str:

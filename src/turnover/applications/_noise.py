@@ -45,30 +45,40 @@ def centered(values: Any) -> NDArray[np.float64]:
     return array - array.mean(-1, keepdims=True)
 
 
-def fit_weights(parts: Sequence[Floats], labels: NDArray[np.int64]) -> NoiseFit:
-    """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest."""
+def fit_weights(
+    parts: Sequence[Floats], labels: NDArray[np.int64], *, rates: Sequence[float] | None = None
+) -> NoiseFit:
+    """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest.
+
+    Args:
+        parts: the class scores.
+        labels: given labels [rows].
+        rates: the rate is one of these; None: any.
+    """
     chosen = np.linspace(0, len(labels) - 1, min(_MOST_ROWS, len(labels))).astype(int)
     labels = labels[chosen]
     scores = torch.from_numpy(np.stack([np.asarray(one, np.float64)[chosen] for one in parts]))
     spread = scores.std(dim=(1, 2)).clamp_min(1e-12)
     scores, given = scores / spread[:, None, None], torch.from_numpy(np.asarray(labels, np.int64))[:, None]
-    fits = [_maximize(scores, given, start) for start in _STARTS]
+    starts = [(start, None) for start in _STARTS] if rates is None else [(0.0, rate) for rate in rates]
+    fits = [_maximize(scores, given, *start) for start in starts]
     weights, rate, loss = min(fits, key=lambda fit: fit[2])
-    if 2 * len(labels) * (_maximize(scores, given, None)[2] - loss) < _CRITICAL:
+    if rates is None and 2 * len(labels) * (_maximize(scores, given, 0.0, 0.0)[2] - loss) < _CRITICAL:
         rate = 0.0
     return NoiseFit(tuple((weights / spread).tolist()), rate, loss)
 
 
-def _maximize(scores: Tensor, given: Tensor, start: float | None) -> tuple[Tensor, float, float]:
-    """Return weights, rate and loss from one start; without one, the rate stays 0."""
-    parameters = torch.tensor([0.0] * len(scores) + [-40.0 if start is None else start], dtype=torch.float64)
-    free = torch.ones_like(parameters)
-    free[-1] = float(start is not None)
-    parameters.requires_grad_()
+def _maximize(scores: Tensor, given: Tensor, start: float, fixed: float | None) -> tuple[Tensor, float, float]:
+    """Return weights, rate and loss, the rate being fixed or found from a start."""
+    parameters = torch.tensor([0.0] * len(scores) + [start], dtype=torch.float64, requires_grad=True)
+
+    def rate_now() -> Any:
+        return parameters[-1].sigmoid() / 2 if fixed is None else fixed
+
     optimizer = torch.optim.LBFGS([parameters], max_iter=60, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        weights, rate = parameters[:-1].clamp(-8, 5).exp(), parameters[-1].sigmoid() / 2 * free[-1]
+        weights, rate = parameters[:-1].clamp(-8, 5).exp(), rate_now()
         logs = torch.log_softmax((weights[:, None, None] * scores).sum(0), 1).gather(1, given)[:, 0]
         return -likelihood(logs.exp(), rate, scores.shape[2]).log().mean()
 
@@ -80,8 +90,7 @@ def _maximize(scores: Tensor, given: Tensor, start: float | None) -> tuple[Tenso
 
     optimizer.step(closure)  # pyright: ignore[reportArgumentType]
     with torch.no_grad():
-        weights, rate = parameters[:-1].clamp(-8, 5).exp(), float(parameters[-1].sigmoid() / 2 * free[-1])
-        return weights.detach(), rate, float(loss())
+        return parameters[:-1].clamp(-8, 5).exp().detach(), float(rate_now()), float(loss())
 
 
 def likelihood(probability: Any, rate: Any, classes: int) -> Any:

@@ -43,9 +43,9 @@ def wrong_labels(record: RowRecord) -> WrongLabels:
 
     The class scores of a row are a weighted sum of the full view's log-probabilities over epochs and of the left-out
     heads; the weights predict the validation labels best. The share of wrong labels is that among the training rows by
-    the heads, which never met their labels, or among the validation rows where it is larger there. The full view
-    did meet the label of a training row, and is too certain of it: by how much is the shift at which the class scores
-    find that share of wrong labels.
+    the heads, which never met their labels; validation labels are taken to be as noisy or correct, whichever is
+    likelier. Without heads it is the share among the validation rows. The full view did meet the label of a training
+    row, and is too certain of it: by how much is the shift at which the class scores find that share of wrong labels.
 
     Raises:
         ApplicationError: there are too few validation rows.
@@ -68,15 +68,16 @@ def wrong_labels(record: RowRecord) -> WrongLabels:
         )
     labels, classes = record.labels, record.full.shape[1]
     rows, held = [centered(record.full)], [centered(record.validation_full)]
-    rates = []
     if record.left_out is not None and record.validation_left_out is not None:
         rows.append(centered(record.left_out))
         held.append(centered(record.validation_left_out))
-        rates.append(fit_weights([rows[1]], labels).rate)
-    fitted = fit_weights(held, record.validation_labels)
+        rate = fit_weights([rows[1]], labels).rate
+        fitted = fit_weights(held, record.validation_labels, rates=(0.0, rate))
+    else:
+        fitted = fit_weights(held, record.validation_labels)
+        rate = fitted.rate
     scores = sum(weight * part for weight, part in zip(fitted.weights, rows, strict=True))
     assert isinstance(scores, np.ndarray)
-    rate = max(*rates, fitted.rate, 0.0)
     probability = wrong_probability(_shifted(scores, labels, rate), rate, classes)
     # By the scores themselves: probabilities of 0 and 1 have no order.
     order = np.lexsort((np.arange(len(labels)), -_odds_against(scores, labels)))

@@ -61,8 +61,9 @@ def test_wrong_labels_come_first_with_the_right_one_as_held_out_prediction(text_
         assert one.likely_label_error
         assert one.label == text_data.by_number[one.row].label
         assert one.label_quality < one.held_out_probability
-    qualities = [one.label_quality for one in errors]
-    assert qualities == sorted(qualities)
+    wrong_first = [one.wrong_probability for one in errors]
+    assert wrong_first == sorted(wrong_first, reverse=True)
+    assert found.likely_label_errors.expected_errors == round(sum(wrong_first))
 
 
 def test_counts_are_those_of_the_lists(found):
