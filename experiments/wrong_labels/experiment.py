@@ -214,10 +214,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
     lines = [
         "# Likely label errors, beside cleanlab",
         f"SST-2, {result['rows']:,} training sentences, features of MiniLM (frozen), {result['changed']:,} labels "
-        "flipped. `turnover run` trains once; its report lists likely label errors by the record of that training: the "
-        "full view after every epoch, and heads on the untrained network. cleanlab gets held-out predictions from "
-        f"{result['folds']} folds of the same rows and features. Counted are the changed labels among the first "
-        f"{result['changed']:,} of each "
+        f"flipped. `turnover run` trains once; its report lists likely label errors by {_how(result)}. cleanlab gets "
+        f"held-out predictions from {result['folds']} folds of the same rows and features. Counted are the changed "
+        f"labels among the first {result['changed']:,} of each "
         "list.",
     ]
     rows = [
@@ -241,6 +240,13 @@ def page(result: dict[str, Any], folder: Path) -> str:
         lines.append(markdown_table(heads, _said_rows(result)))
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")
     return paragraphs(lines)
+
+
+def _how(result: dict[str, Any]) -> str:
+    """Return by what the measured list was made: trainings were not always recorded."""
+    if "said" not in result:
+        return "held-out predictions of the flipped subnetworks"
+    return "the record of that training: the full view after every epoch, and heads on the untrained network"
 
 
 _SAID = (

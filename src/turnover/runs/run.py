@@ -79,9 +79,13 @@ class Run(Generic[_TaskT]):
         """Return all rows, in the order of their file."""
         return self.task.rows
 
-    @cached_property
+    @property
     def examples(self) -> Examples:
         """Return the rows as findings speak of them."""
+        return self._examples
+
+    @cached_property
+    def _examples(self) -> Examples:
         return replace(self.task.examples, wrong_labels=self.wrong_labels)
 
     @cached_property
