@@ -145,5 +145,24 @@ def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:
 
 
 def records(table: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Return the lines of a table as JSON data; what is missing becomes None."""
-    return json.loads(table.to_json(orient="records", force_ascii=False, date_format="iso") or "[]")
+    """Return the lines of a table as JSON data, numbers to their last bit; what is missing becomes None."""
+    places = range(table.shape[1])
+    columns = [[_plain(value) for value in table.iloc[:, place].to_numpy(object).tolist()] for place in places]
+    names = [str(name) for name in table.columns]
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)] or [{}] * len(table)
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON can hold it; dates are written as ISO 8601."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return None if value != value else value
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return None if text in ("NaT", "<NA>") else text

@@ -98,8 +98,14 @@ def _column(name: str, values: Any) -> Column:
     if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
         numbers = values.to_numpy(np.float64, na_value=np.nan)
         numbers = numbers[np.isfinite(numbers)]
-        spread = float(numbers.std()) if len(numbers) else 1.0
-        return Column(name, float(numbers.mean()) if len(numbers) else 0.0, spread or 1.0)
+        if not len(numbers):
+            return Column(name)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, spread = float(numbers.mean()), float(numbers.std())
+        if not 0 < spread < math.inf:  # squares of tiny numbers are 0, of huge ones infinite
+            size = float(np.abs(numbers).max()) or 1.0
+            mean, spread = float((numbers / size).mean()) * size, float((numbers / size).std()) * size
+        return Column(name, mean, spread or 1.0)
     most = values.dropna().astype(str).value_counts().index[:_MOST_CATEGORIES]
     return Column(name, categories=tuple(sorted(most)))
 

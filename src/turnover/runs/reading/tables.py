@@ -106,9 +106,9 @@ def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
         )
         return text.encode()
     if ending in (".jsonl", ".ndjson"):
-        return (frame.to_json(orient="records", lines=True, force_ascii=False, date_format="iso") or "").encode()
+        return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in records(frame)).encode()
     if ending == ".json":
-        return (frame.to_json(orient="records", force_ascii=False, date_format="iso", indent=1) or "[]").encode()
+        return json.dumps(records(frame), ensure_ascii=False, indent=1).encode()
     if ending in (".parquet", ".pq"):
         held = io.BytesIO()
         try:
