@@ -9,6 +9,7 @@ from turnover.errors import DataFileError
 from turnover.runs.cleansing import _ending_of, write_cleaned
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
+from turnover.storage import digest_of
 
 CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'
 
@@ -84,13 +85,53 @@ def images(tmp_path):
 
 def test_an_npz_file_loses_the_rows_and_keeps_its_other_arrays(tmp_path):
     rows = images(tmp_path)
-    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz")
+    digest = digest_of(tmp_path / "a.npz")
+    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz", digest=digest)
     with np.load(tmp_path / "a.npz") as before, np.load(tmp_path / "b.npz") as after:
         kept = np.delete(np.arange(12), [3, 5])
         np.testing.assert_array_equal(after["images_train"], before["images_train"][kept])
         np.testing.assert_array_equal(after["labels_train"], before["labels_train"][kept])
         np.testing.assert_array_equal(after["images_test"], before["images_test"])
     assert done.rows == 10
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["checksum", "run of 0.1.0"])
+def test_of_a_changed_npz_file_the_images_that_the_run_kept_are_written(tmp_path, known):
+    rows = images(tmp_path)
+    digest = digest_of(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        np.savez(tmp_path / "a.npz", **{name: file[name][::-1] for name in file.files})  # same lengths, other order
+    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz", digest=digest if known else None)
+    assert "so the images were written as the run used them" in done.note
+    with np.load(tmp_path / "b.npz") as after:
+        np.testing.assert_array_equal(after["images"], rows.values[np.delete(np.arange(12), [3, 5])])
+
+
+def test_names_of_classes_and_a_test_part_alone_are_told_from_rows(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 255, (12, 8, 8), dtype=np.uint8)
+    classes = np.array([f"class {number}" for number in range(12)])
+    np.savez(tmp_path / "a.npz", x_test=pixels, y_test=np.arange(12) % 2, classes=classes)
+    rows = read(tmp_path / "a.npz", image_size=8)
+    digest = digest_of(tmp_path / "a.npz")
+    write_cleaned(rows, str(tmp_path / "a.npz"), [0], tmp_path / "b.npz", digest=digest)
+    with np.load(tmp_path / "b.npz") as after:
+        assert {name: len(after[name]) for name in after.files} == {"x_test": 11, "y_test": 11, "classes": 12}
+
+
+def test_a_changed_folder_of_images_is_rejected(tmp_path):
+    folder = folder_of_images(tmp_path)
+    rows, digest = read(folder, image_size=8), digest_of(folder)
+    (folder / "a" / "0.png").write_bytes((folder / "a" / "2.png").read_bytes())
+    with pytest.raises(DataFileError, match=r"images' changed since the run.*turnover run .*images --out NEW"):
+        write_cleaned(rows, str(folder), [0], tmp_path / "clean", digest=digest)
+    assert not (tmp_path / "clean").exists()
+
+
+def test_a_changed_table_is_written_from_the_rows_that_were_kept(file, tmp_path):
+    rows, digest = read(file), digest_of(file)
+    file.write_bytes(CSV.encode() + b"six;y\r\n")
+    assert "gone or was changed" in write_cleaned(rows, str(file), [2], tmp_path / "b.csv", digest=digest).note
+    assert len(read(tmp_path / "b.csv")) == 4
 
 
 def test_the_ending_is_that_of_the_data(tmp_path):

@@ -8,6 +8,7 @@ import torch
 
 from turnover.errors import DataFileError, RunError
 from turnover.runs.config import RunConfig
+from turnover.runs.folder import RunFolder
 from turnover.runs.run import open_run, start_run
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
@@ -87,6 +88,9 @@ def test_another_encoder_is_refused(folder, run, tmp_path):
     shutil.copytree(run.folder.path, tmp_path / "run")
     inputs = tmp_path / "run" / "inputs.json"
     inputs.write_text(inputs.read_text().replace(run.preparation.digest, "another"))
+    about = RunFolder(tmp_path / "run").read_about()
+    del about.files["inputs.json"]
+    RunFolder(tmp_path / "run").write_about(about)
     with pytest.raises(RunError, match="not the one this run was trained on"):
         open_run(tmp_path / "run").predict(["the film was dull"])
 

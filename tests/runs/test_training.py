@@ -51,9 +51,24 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatc
         assert torch.equal(value, resumed.state_dict()[name]), name
 
 
-def test_a_damaged_state_says_which_file_to_remove(tmp_path):
-    (tmp_path / "training.pt").write_bytes(b"half")
-    with pytest.raises(RunError, match=r"training.pt.*Remove that file"):
+@pytest.mark.parametrize("damage", ["half", "flipped", "of another seed"])
+def test_a_training_starts_over_where_its_saved_state_is_damaged(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(training, "_SAVE_EVERY", -1.0)
+    saved = tmp_path / "training.pt"
+    fit(_model(), _rows(), replace(SETTINGS, seed=4 if "seed" in damage else 3), saved=saved)
+    content = bytearray(saved.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 1
+    saved.write_bytes(content[: len(content) // 2] if damage == "half" else content)
+    whole, again = _model(), _model()
+    fit(whole, _rows(), SETTINGS)
+    fit(again, _rows(), SETTINGS, saved=saved)
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in whole.state_dict().items())
+
+
+def test_a_damaged_state_of_version_0_1_0_says_which_file_to_remove(tmp_path):
+    (tmp_path / "training.pt").write_bytes(b"PK half")
+    with pytest.raises(RunError, match=r"(?s)training.pt.*Remove that file"):
         fit(_model(), _rows(), SETTINGS, saved=tmp_path / "training.pt")
 
 

@@ -6,7 +6,7 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 
 | file | content |
 | --- | --- |
-| `config.py`, `folder.py` | settings; names of files, run.json, the lock, safe reading and writing |
+| `config.py`, `folder.py` | settings; names and checksums of files, run.json, the lock, safe reading and writing |
 | `rows.py`, `_splits.py` | rows in one form; which of them train, validate and test, and which are copies |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
 | `_classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
@@ -32,7 +32,7 @@ from .cleansing import (
 )
 from .config import Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
-from .folder import RunFolder
+from .folder import RunFolder, changed_data
 from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
 from .language_modeling import LanguageModeling
 from .language_models import END, ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
@@ -88,6 +88,7 @@ __all__ = [
     "Table",
     "Vocabulary",
     "Watch",
+    "changed_data",
     "check_cleansing",
     "check_cleansing_options",
     "check_overwrite",

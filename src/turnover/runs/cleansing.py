@@ -1,8 +1,8 @@
 """Cleansing the data of a run: which rows go and why; the data without them, in which what stays is copied as it is."""
 
 import os
+import shlex
 import shutil
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +21,16 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError, DataFileError
 from turnover.influence import fingerprint_of
-from turnover.storage import write_atomically
+from turnover.storage import holds, write_atomically
 
 from .reading import (
     LABEL_FILES,
     WRITABLE,
     Table,
+    arrays_without,
     npz_bytes,
     read_table,
     same_table,
-    split_of,
     table_bytes,
     text_encoding,
 )
@@ -140,7 +140,7 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFi
     # A column of the data may have the name of one of ours; the data's own goes by another then.
     own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
     with run.folder.lock(out):
-        written = write_cleaned(run.rows, run.config.data, numbers, out)
+        written = write_cleaned(run.rows, run.config.data, numbers, out, digest=run.data_digest)
         _write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
     return written
 
@@ -159,17 +159,19 @@ def _ending_of(source: str, rows: Rows) -> str:
     return ending if ending in WRITABLE else ".csv"
 
 
-def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path) -> CleanedFile:
+def write_cleaned(
+    rows: Rows, source: str, removed: Collection[int], out: Path, *, digest: str | None = None
+) -> CleanedFile:
     """Write the data of a run without some of its rows.
 
-    A file whose lines are rows keeps all other lines byte for byte. Where the file is gone or changed since, the rows
-    that the run kept are written.
+    A file whose lines are rows keeps all other lines byte for byte. Where the file is gone or changed since, by its
+    SHA-256 `digest`, the rows that the run kept are written.
     """
     if rows.kind == "image":
-        return _images(rows, Path(source), removed, out)
+        return _images(rows, Path(source), removed, out, digest)
     if out.suffix.lower() not in WRITABLE:
         raise DataFileError(f"{str(out)!r} ends with none of {', '.join(WRITABLE)}. Give a file that does: --out FILE.")
-    table = same_table(rows, source, removed)
+    table = same_table(rows, source, removed, digest=digest)
     if table is None:
         own = rows.own
         own[list(removed)] = False
@@ -207,35 +209,27 @@ def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
     return b"".join(line for line, keep in zip(lines, kept, strict=True) if keep)
 
 
-def _images(rows: Rows, source: Path, removed: Collection[int], out: Path) -> CleanedFile:
+def _images(rows: Rows, source: Path, removed: Collection[int], out: Path, digest: str | None) -> CleanedFile:
     gone = {rows.origins[row] for row in removed}
     own = rows.own
     own[list(removed)] = False
     if source.is_dir():
+        if digest is not None and not holds(source, digest):
+            raise DataFileError(
+                f"{str(source)!r} changed since the run, so that its images may not be those that were judged. Put the "
+                f"former ones back, or run again: turnover run {shlex.quote(str(source))} --out NEW"
+            )
         return _folder(source, {str(name) for name in gone}, out, rows=int(own.sum()))
-    arrays, note = _same_arrays(source, [int(number) - 1 for number in gone if number is not None]), ""
-    if arrays is None:
+    note = ""
+    if digest is not None and holds(source, digest):
+        arrays = arrays_without(source, [int(number) - 1 for number in gone if number is not None])
+    else:
         labels = np.array([rows.label_names[number] for number in rows.labels[own]])
         arrays = {"images": rows.values[own], "labels": labels}
-        note = f"{str(source)!r} is gone or was changed since the run, so the images were written as the run used them."
+        why = "gone or was changed since the run" if digest else "not known to be unchanged, the run has no checksum"
+        note = f"{str(source)!r} is {why}, so the images were written as the run used them."
     _write_output(out, npz_bytes(arrays))
     return CleanedFile(out, int(own.sum()), note)
-
-
-def _same_arrays(source: Path, gone: list[int]) -> dict[str, np.ndarray] | None:
-    """Return the arrays of an npz file without some of its training images; None: the file is gone or changed."""
-    try:
-        with np.load(source, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError):
-        return None
-    trained = {name: len(array) for name, array in arrays.items() if array.ndim and split_of(name) <= 0}
-    # Images and labels have one length; names of the classes have another.
-    rows, count = Counter(trained.values()).most_common(1)[0] if trained else (0, 0)
-    if count < 2 or rows <= max(gone, default=0):
-        return None
-    ours = [name for name, length in trained.items() if length == rows]
-    return {name: np.delete(array, gone, axis=0) if name in ours else array for name, array in arrays.items()}
 
 
 def _folder(source: Path, names: set[str], out: Path, *, rows: int) -> CleanedFile:

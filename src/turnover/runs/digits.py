@@ -1,6 +1,5 @@
 """The demo's task: a run on handwritten digits that ship with scikit-learn, a tenth of them with a wrong label."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from turnover.errors import MissingExtraError, RunError
 
 from .config import RunConfig, Watch, unwatched
-from .folder import RunFolder
+from .folder import RunFolder, changed_data
 from .reading import npz_bytes
 from .run import Run, start_run
 
@@ -120,5 +119,5 @@ def _make_room(folder: Path, settings: RunConfig) -> None:
     former = RunConfig.read(known.config)
     if not Path(former.data).name.startswith(f"{folder.name}-digits-"):
         raise RunError(f"{str(folder)!r} holds another run ({former.data}). Give a folder for the demo: --out NEW.")
-    if former != settings:
-        shutil.rmtree(folder)
+    if former != settings or changed_data(known.read_about()):
+        known.clear()

@@ -1,13 +1,18 @@
-"""A run folder: the names of its files, safe writing and reading of them, and run.json, which says how far it came."""
+"""A run folder: the names of its files, their checksums, safe writing and reading, and run.json.
+
+run.json is the manifest of the folder. It says how far the run came and has the SHA-256 of every file that later stages
+read, of the data, and of itself. It is written after each of these files: what it does not list was not finished.
+"""
 
 import json
 import platform
 import shlex
+import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +23,27 @@ import torch
 
 from turnover._version import __version__
 from turnover.errors import RunError, StoreLockedError, TurnOverError
-from turnover.storage import LOCK_FILES, FolderLock, write_atomically
+from turnover.storage import (
+    LOCK_FILES,
+    FolderLock,
+    digest_of,
+    from_record,
+    holds,
+    sha256_of,
+    to_record,
+    write_atomically,
+)
 
-_FORMAT = 1
+_FORMAT = 2
+# 0.1.0 wrote run.json without checksums.
+_UNCHECKED_FORMAT = 1
+_ROWS = ("rows.jsonl.gz", "images.npz", "rows.json", "corpus.json.gz", "splits.npy", "config.toml")
+_INPUTS = ("inputs.json", "features.npy")
+_TRAINED = ("model", "curves.json", "record.npz", "training.pt")
+_SCORES = ("scores",)
+_KEPT = (*_ROWS, *_INPUTS, *_TRAINED)
+_OUTPUTS = ("run.json", "report.html", "report.json", *LOCK_FILES)
+_NAMED = 5
 State = Literal["begun", "trained", "complete"]
 
 
@@ -35,6 +58,8 @@ class About:
     results: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     denoised: bool = True  # whether scores of masks are denoised where they answer questions about predictions
+    data: dict[str, str] = field(default_factory=dict)  # SHA-256 of the files and folders that were read, by path
+    files: dict[str, str] = field(default_factory=dict)  # SHA-256 of the folder's own files; none of 0.1.0's runs
 
     @classmethod
     def of_new_run(cls) -> "About":
@@ -81,26 +106,35 @@ class RunFolder:
         """Tell whether nothing but what an interrupted beginning of a run leaves is there."""
         if not self.path.exists():
             return True
-        begun = {"rows.jsonl.gz", "images.npz", "rows.json", "corpus.json.gz", "splits.npy", "scores", "config.toml"}
-        begun |= set(LOCK_FILES)
+        begun = {*_ROWS, *_SCORES, *LOCK_FILES}
         return self.path.is_dir() and all(
             file.name in begun or file.name.endswith(".part") for file in self.path.iterdir()
         )
 
     @contextmanager
-    def lock(self, file: Path | None = None) -> Iterator[None]:
-        """Be the only writer of the folder, which is made if it is missing; a `file` outside of it needs no lock."""
+    def lock(self, file: Path | None = None, *, wait: float = 0.0) -> Iterator[None]:
+        """Be the only writer of the folder; a `file` outside of it needs no lock.
+
+        A folder that is missing is made, and goes again if nothing was written to it. Where another writer keeps the
+        lock for `wait` seconds, an error says which.
+        """
         if file is not None and self.path.resolve() not in file.resolve().parents:
             yield
             return
-        with self.writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                lock = FolderLock(self.path)
-            except StoreLockedError as error:
-                raise RunError(str(error)) from error
-        with lock:
-            yield
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        try:
+            with self.writing():
+                self.path.mkdir(parents=True, exist_ok=True)
+                try:
+                    lock = FolderLock(self.path, wait=wait)
+                except StoreLockedError as error:
+                    raise RunError(str(error)) from error
+            with lock:
+                yield
+        finally:
+            with suppress(OSError):  # those that are not empty stay
+                for folder in missing:
+                    folder.rmdir()
 
     @contextmanager
     def writing(self, file: Path | None = None) -> Iterator[None]:
@@ -131,23 +165,128 @@ class RunFolder:
             write_atomically(file, content)
 
     def write_about(self, about: About) -> None:
-        """Write run.json."""
-        self.write(self.about, json.dumps({"format": _FORMAT, **asdict(about)}, indent=2) + "\n")
+        """Write run.json, with the checksums of files that are new."""
+        for file in self._checked_files():
+            name = file.relative_to(self.path).as_posix()
+            if name not in about.files:
+                with self.reading(file):
+                    about.files[name] = digest_of(file)
+        self.write(self.about, to_record({"format": _FORMAT, **asdict(about)}, indent=2, allow_nan=True))
+
+    def _checked_files(self) -> list[Path]:
+        """Return the files that are there and that run.json has checksums of; training.pt has its own."""
+        named = [self.path / name for name in (*_ROWS, *_INPUTS, "curves.json", "record.npz")]
+        within = [file for folder in (self.model, self.scores) for file in sorted(folder.rglob("*"))]
+        return [file for file in (*named, *within) if file.is_file() and not file.name.endswith(".part")]
+
+    def damaged(self, about: About) -> list[str]:
+        """Return the names of files that are missing or whose content is not what run.json says."""
+        return [name for name, digest in about.files.items() if not holds(self.path / name, digest)]
+
+    def check(self, about: About) -> None:
+        """Raise where files of the folder are damaged: which ones, and how to rebuild them or to run it again.
+
+        Scores that are missing are no damage: whoever asks for them is told to compute them.
+        """
+        damaged = [name for name in self.damaged(about) if _is_of(name, _KEPT) or (self.path / name).exists()]
+        if damaged:
+            cure = f"Rebuild what is damaged: {self.resume}"
+            if any(_is_of(name, _ROWS) for name in damaged):
+                cure = f"Run it again: {self.again}"
+            if self.config.name in damaged:
+                cure = f"Give the settings once more: turnover run DATA --out {shlex.quote(str(self.path))}"
+            raise RunError(
+                f"the run in {str(self.path)!r} is damaged: {', '.join(map(repr, damaged[:_NAMED]))}"
+                f"{' and more' if len(damaged) > _NAMED else ''} missing or changed since they were written. {cure}"
+            )
+
+    def holds_settings(self, about: About, settings: str) -> bool:
+        """Tell whether settings, the content of config.toml, are those of the run; raise where that file is damaged."""
+        recorded = about.files.get(self.config.name)
+        same = recorded == sha256_of(settings.encode())
+        if recorded is not None and not same and not holds(self.config, recorded):
+            self.check(about)
+        return same
+
+    def repair(self, about: About, *, settings: str) -> None:
+        """Remove what is damaged or was not finished, and all that was computed from it, so that it is computed anew.
+
+        The settings are written again. Rows that are damaged cannot be replaced: that is an error, as in `check`.
+        """
+        if not about.files:
+            return  # nothing is known of the files of a run of 0.1.0
+        if not holds(self.config, about.files[self.config.name]):
+            self.write(self.config, settings)
+        damaged = self.damaged(about)
+        if any(_is_of(name, _ROWS) for name in damaged):
+            self.check(about)
+        lost = set(damaged)
+        for stage in (_INPUTS, _TRAINED):
+            if any(_is_of(name, stage) for name in damaged):
+                later = (*_INPUTS, *_TRAINED, *_SCORES) if stage == _INPUTS else (*_TRAINED, *_SCORES)
+                lost |= {name for name in about.files if _is_of(name, later)} | {self.training.name}
+                about.state = "begun"
+                break
+        if damaged:
+            about.state = "trained" if about.state == "complete" else about.state
+            about.notes.append(f"Computed again, because files were damaged: {', '.join(map(repr, damaged))}.")
+        about.files = {name: digest for name, digest in about.files.items() if name not in lost}
+        unfinished = [
+            file for file in self._checked_files() if file.relative_to(self.path).as_posix() not in about.files
+        ]
+        with self.writing():
+            for file in (*(self.path / name for name in lost), *unfinished):
+                file.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove a run, or raise where the folder holds anything that no run writes."""
+        known = (*_KEPT, *_SCORES, *_OUTPUTS)
+        others = [
+            file.name for file in self.path.iterdir() if file.name not in known and not file.name.endswith(".part")
+        ]
+        if others:
+            raise RunError(
+                f"{str(self.path)!r} holds {', '.join(map(repr, others[:_NAMED]))}, which a run does not write. Move "
+                "it away, or give another folder: --out NEW."
+            )
+        with self.writing():
+            shutil.rmtree(self.path)
 
     def read_about(self) -> About:
         """Return what run.json says."""
         if not self.about.is_file():
             raise RunError(_no_run(self.path))
         with self.reading(self.about):
-            values: dict[str, Any] = dict(json.loads(self.about.read_text(encoding="utf-8")))
-        if values.pop("format", None) != _FORMAT:
+            content = self.about.read_bytes()
+            values: dict[str, Any] = dict(json.loads(content))
+        known = values.get("format")
+        if known not in (_UNCHECKED_FORMAT, _FORMAT):
             made_by = values.get("versions", {}).get("turnover", "another version")
             raise RunError(
                 f"{str(self.path)!r} was made by turnover {made_by} in a format that this version "
                 f"({__version__}) does not read. Run it again: {self.again}"
             )
         with self.reading(self.about):
+            if known == _FORMAT or "checksum" in values:
+                values = from_record(content) or {}
+                if not values:
+                    raise ValueError("its checksum is that of another content")
+            del values["format"]
             return About(**values)
+
+
+def digests_of(paths: Iterable[str | None]) -> dict[str, str]:
+    """Return the SHA-256 of the files and folders among paths that are there, by path."""
+    return {path: digest_of(Path(path)) for path in paths if path is not None and Path(path).exists()}
+
+
+def changed_data(about: About) -> list[str]:
+    """Return the files and folders of a run's data that are there, with another content than the run read."""
+    return [path for path, digest in digests_of(about.data).items() if digest != about.data[path]]
+
+
+def _is_of(name: str, names: tuple[str, ...]) -> bool:
+    return name.split("/", maxsplit=1)[0] in names
 
 
 def _no_run(path: Path) -> str:

@@ -30,7 +30,7 @@ from turnover.wrapping import load, save
 
 from ._classification import Classification
 from .config import RunConfig, Watch, unwatched
-from .folder import About, RunFolder
+from .folder import About, RunFolder, changed_data, digests_of
 from .inputs import Inputs
 from .language_modeling import LanguageModeling
 from .reading import is_corpus
@@ -63,6 +63,15 @@ class Run(Generic[_TaskT]):
     def complete(self) -> bool:
         """Tell whether the run is finished."""
         return self.about.state == "complete"
+
+    def changed_data(self) -> list[str]:
+        """Return the files and folders of the data that are there, with another content than the run read."""
+        return changed_data(self.about)
+
+    @property
+    def data_digest(self) -> str | None:
+        """Return the SHA-256 of the data as it was read; None: it was not known, or is on the hub."""
+        return self.about.data.get(self.config.data)
 
     @property
     def settings(self) -> RunConfig:
@@ -251,6 +260,11 @@ class Run(Generic[_TaskT]):
 
     def score(self, *, watch: Watch = unwatched) -> None:
         """Compute all scores that are missing and keep them, then write the results: the run is finished."""
+        with self.folder.lock():
+            self.score_locked(watch=watch)
+
+    def score_locked(self, *, watch: Watch = unwatched) -> None:
+        """Do what `score` does, for a caller that has the lock of the folder."""
         names = self.task.score_names
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
@@ -259,6 +273,7 @@ class Run(Generic[_TaskT]):
                 if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
                     self._scores[name].save(self._file(name))
+                    self.folder.write_about(self.about)
             if "mean_influence" in names:
                 self.influence.keep_fit(self.folder.scores)
             watch("scoring", len(names), len(names))
@@ -307,19 +322,22 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
     """
     folder = RunFolder(Path(out))
     run = _begun(config, folder)
-    if run is None:
-        run = _new(config, folder)
-        with run.about.timed("reading"):
-            watch("reading", 0, 1)
-            run.about.notes = list(run.task.read(watch))
-            watch("reading", 1, 1)
-    elif run.complete:
+    if run is not None and run.complete and not folder.damaged(run.about):
         return run
     with folder.lock():
-        if not folder.about.exists():
+        run = _begun(config, folder)  # another process may have written to it meanwhile
+        if run is None:
+            run = _new(config, folder)
+            with run.about.timed("reading"):
+                watch("reading", 0, 1)
+                run.about.data = digests_of(_data_paths(config))
+                run.about.notes = list(run.task.read(watch))
+                watch("reading", 1, 1)
             run.task.keep()
             folder.write(folder.config, config.as_toml())
             folder.write_about(run.about)
+        else:
+            folder.repair(run.about, settings=config.as_toml())
         with run.about.timed("features"):
             run.task.prepare(watch)
         if run.about.state == "begun":
@@ -328,7 +346,8 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
             _check_denoising(run)
             run.about.state = "trained"
             folder.write_about(run.about)
-        run.score(watch=watch)
+        if not run.complete:
+            run.score_locked(watch=watch)
     return run
 
 
@@ -336,13 +355,17 @@ def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
     """Return a finished run."""
     where = RunFolder(Path(folder))
     about = where.read_about()
-    config = RunConfig.read(where.config)
-    run = Run(where, config, about, _task(config)(config, where))
-    if not run.complete:
+    if about.state != "complete":
         raise RunError(
             f"the run in {str(folder)!r} is not finished (its state is {about.state!r}). Resume it: {where.resume}"
         )
-    return run
+    where.check(about)
+    config = RunConfig.read(where.config)
+    return Run(where, config, about, _task(config)(config, where))
+
+
+def _data_paths(config: RunConfig) -> tuple[str | None, ...]:
+    return config.data, config.validation_data, config.test_data
 
 
 def _task(config: RunConfig) -> type[Task]:
@@ -361,7 +384,7 @@ def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
         raise RunError(f"{str(folder.path)!r} exists and is not a run. Give a new or empty folder: --out NEW.")
     run = _new(config, folder)
     run.about = folder.read_about()
-    former = RunConfig.read(folder.config)
+    former = config if folder.holds_settings(run.about, config.as_toml()) else RunConfig.read(folder.config)
     changed = [
         f"{name} {getattr(former, name)!r} there, {value!r} here"
         for name, value in vars(config).items()
@@ -371,6 +394,11 @@ def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
         raise RunError(
             f"{str(folder.path)!r} holds a run with other settings ({'; '.join(changed)}). Give another folder: "
             "--out NEW."
+        )
+    if files := changed_data(run.about):
+        raise RunError(
+            f"{' and '.join(map(repr, files))} changed since the run in {str(folder.path)!r} was made, which knows the "
+            "former content only. Run on the new one in another folder: --out NEW."
         )
     return run
 
@@ -400,6 +428,7 @@ def _train(run: Run[Any], watch: Watch) -> None:
             with folder.writing(folder.record):
                 record.finish().save(folder.record)
         folder.write(file, json.dumps(members[-1].as_dict()) + "\n")
+        folder.write_about(run.about)
         folder.training.unlink(missing_ok=True)
         models.append(model)
     run.models, run.curves = models, Curves.mean(members)

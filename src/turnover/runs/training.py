@@ -1,5 +1,6 @@
 """The training of a run: AdamW over shuffled batches, with the three curves, resumed where it was interrupted."""
 
+import io
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -15,7 +16,7 @@ from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError
 from turnover.integrations import measure_curves
 from turnover.layers import instances
-from turnover.storage import atomic_file
+from turnover.storage import sha256_of, write_atomically
 
 from .config import RunConfig, Watch, unwatched
 
@@ -23,6 +24,7 @@ from .config import RunConfig, Watch, unwatched
 _CURVE_ROWS = 2000
 # An interrupted training loses at most so many seconds; writing the state costs time too.
 _SAVE_EVERY = 20.0
+_ZIP, _CHECKSUM = b"PK", 64
 
 
 @dataclass
@@ -74,7 +76,7 @@ def fit(
     optimizer = torch.optim.AdamW(learned, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     curves, first = Curves(), 0
     if saved is not None and saved.exists():
-        first = _resume(saved, model, optimizer, curves, record)
+        first = _resume(saved, model, optimizer, curves, record, settings)
     batches = -(-len(rows.y) // settings.batch_size)
     last_saved = time.monotonic()
     for epoch in range(first, settings.epochs):
@@ -98,7 +100,7 @@ def fit(
                 "smaller one: --learning-rate."
             )
         if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < settings.epochs:
-            _keep(saved, model, optimizer, curves, record, epoch + 1)
+            _keep(saved, model, optimizer, curves, record, epoch + 1, settings)
             last_saved = time.monotonic()
     model.eval()
     return curves
@@ -148,12 +150,15 @@ def _keep(
     curves: Curves,
     record: TrainingRecord | None,
     epochs: int,
+    settings: RunConfig,
 ) -> None:
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "curves": curves.as_dict()}
     if record is not None:
         state["record"] = record.state()
-    with atomic_file(saved) as file:
-        torch.save({**state, "epochs": epochs}, file)
+    held = io.BytesIO()
+    torch.save({**state, "epochs": epochs, "settings": settings.as_dict()}, held)
+    # The checksum stands in the file itself: it changes all the time, and a kill must not part the two.
+    write_atomically(saved, sha256_of(held.getvalue()).encode() + held.getvalue())
 
 
 def _resume(
@@ -162,9 +167,21 @@ def _resume(
     optimizer: torch.optim.Optimizer,
     curves: Curves,
     record: TrainingRecord | None,
+    settings: RunConfig,
 ) -> int:
+    """Return after how many epochs the training is resumed, with all as it was then.
+
+    0, so that it starts over, where the file is damaged or of another training.
+    """
+    content = saved.read_bytes()
+    if not content.startswith(_ZIP):  # 0.1.0 wrote no checksum
+        checksum, content = content[:_CHECKSUM], content[_CHECKSUM:]
+        if checksum != sha256_of(content).encode():
+            return 0
     try:
-        state: dict[str, Any] = torch.load(saved, weights_only=True)
+        state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+        if state.get("settings", settings.as_dict()) != settings.as_dict():
+            return 0
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         if record is not None and "record" in state:  # 0.1.0 kept none: later epochs alone are recorded

@@ -1,7 +1,8 @@
 """Named arrays in a folder, written tile by tile, resumable and verified.
 
 Owns: stores of arrays, their manifests, tiles, done marks and checksums; files that are written whole or not at all;
-the lock of a folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`.
+the lock of a folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`;
+checksums of files and folders, and records that carry their own.
 Must not know: scores, models, torch.
 
 | file | idea |
@@ -53,8 +54,8 @@ zarr is in the extra `store` and imported on use.
 """
 
 from .arrays import ArraySpec
-from .files import atomic_file, write_atomically
-from .json_values import Json, plain
+from .files import atomic_file, digest_of, holds, sha256_of, write_atomically
+from .json_values import Json, from_record, plain, to_record
 from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
 from .store import StoredArrays, TileStore
@@ -68,6 +69,11 @@ __all__ = [
     "StoredArrays",
     "TileStore",
     "atomic_file",
+    "digest_of",
+    "from_record",
+    "holds",
     "plain",
+    "sha256_of",
+    "to_record",
     "write_atomically",
 ]

@@ -109,11 +109,23 @@ def sha256_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and contents of all files below a folder but hidden ones."""
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            whole.update(f"{name.as_posix()}\0{digest_of(file)}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
 def holds(path: Path, checksum: str | None) -> bool:
     """Tell whether a file is there, readable, and has this checksum."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == checksum
+        return digest_of(path) == checksum
     except OSError:
         return False
 

@@ -69,10 +69,10 @@ def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
     return [f"{where}: stored {old_text}, given {new_text}"]
 
 
-def to_record(content: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+def to_record(content: Mapping[str, Any], *, indent: int | None = None, allow_nan: bool = False) -> bytes:
     """Return plain content as JSON, with a checksum of itself; equal content gives equal bytes."""
     whole = {**content, _CHECKSUM: _checksum(content)}
-    return json.dumps(whole, sort_keys=True, indent=indent, allow_nan=False).encode() + b"\n"
+    return json.dumps(whole, sort_keys=True, indent=indent, allow_nan=allow_nan).encode() + b"\n"
 
 
 def parse(data: bytes) -> dict[str, Any] | None:

@@ -22,10 +22,10 @@ class FolderLock:
     """The right to write to an existing folder, from construction to `release` or the end of a `with` block.
 
     The lock of a process that has ended, or was killed, blocks nobody. A forked child does not hold its parent's lock.
-    Where another writer has it, `StoreLockedError` says which.
+    Where another writer has it, and keeps it for `wait` seconds, `StoreLockedError` says which.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, wait: float = 0.0) -> None:
         from filelock import FileLock, Timeout
 
         self._folder = Path(folder)
@@ -33,7 +33,7 @@ class FolderLock:
         # Not per thread: a store may be closed by another thread than the one that opened it.
         self._lock = FileLock(self._folder / _LOCK, thread_local=False)
         try:
-            self._lock.acquire(blocking=False)
+            self._lock.acquire(timeout=wait, blocking=wait > 0)
         except Timeout as error:
             holder = _holder(self._folder)
             raise StoreLockedError(

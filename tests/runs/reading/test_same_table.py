@@ -11,6 +11,7 @@ from turnover.runs.folder import RunFolder
 from turnover.runs.reading.rows import read_rows
 from turnover.runs.reading.tables import same_table
 from turnover.runs.rows import Rows
+from turnover.storage import digest_of
 
 TEXTS = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]
 
@@ -35,7 +36,7 @@ def file(tmp_path):
 def test_a_file_is_the_same_after_its_rows_were_kept_and_read_again(file, tmp_path):
     rows = read_rows(RunConfig(str(file), text="text", label="label"))
     rows.save(RunFolder(tmp_path / "run"))
-    found = same_table(Rows.open(RunFolder(tmp_path / "run")), str(file), range(8))
+    found = same_table(Rows.open(RunFolder(tmp_path / "run")), str(file), range(8), digest=digest_of(file))
     assert found is not None
     assert list(found.frame["text"]) == TEXTS
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.ui.terminal.conftest import rejected
+from turnover.runs import RunFolder
 
 
 def test_the_cleaned_file_is_the_original_without_the_removed_lines(turnover_, text_run):
@@ -67,6 +68,10 @@ def test_a_level_that_is_no_share_and_a_check_without_test_rows_are_told_before_
     shutil.copytree(text_run, tmp_path / "RUN")
     splits = np.load("RUN/splits.npy")
     np.save("RUN/splits.npy", np.where(splits == 2, 1, splits))
+    without_test = RunFolder("RUN")
+    about = without_test.read_about()
+    del about.files["splits.npy"]
+    without_test.write_about(about)
     rejected(turnover_("cleanse", "RUN", "--retrain", "--out", "clean.csv"), "needs test rows", "--test 0.1")
     assert not Path("clean.csv").exists()
 

@@ -2,6 +2,8 @@
 
 import io
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +13,9 @@ from rich.console import Console
 from tests.ui.small_runs import reviews
 from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejected
 from turnover.runs.config import RunConfig
+from turnover.runs.folder import RunFolder
 from turnover.runs.run import open_run
+from turnover.storage import digest_of
 from turnover.ui.terminal.finished_run import print_next, took
 from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
@@ -95,6 +99,23 @@ def test_columns_of_a_table_are_given_with_commas(turnover_, tmp_path):
     said = turnover_("run", "table.csv", "--label", "y", "--columns", "one,three", *SMALL_OPTIONS, "--json")
     assert said.code == 0, said.err
     assert RunConfig.read(Path(said.data["run"]) / "config.toml").columns == ("one", "three")
+
+
+def test_changed_data_is_rejected_in_the_former_folder_and_told_in_a_new_one(turnover_, csv, text_run, tmp_path):
+    shutil.copytree(text_run, tmp_path / "RUN")
+    folder = RunFolder("RUN")
+    settings, about = RunConfig.read(folder.config), folder.read_about()
+    settings = replace(settings, data=str(csv.resolve()), epochs=1, replicas=1)
+    folder.config.write_text(settings.as_toml())
+    about.files, about.data = {}, {str(csv.resolve()): digest_of(csv)}
+    folder.write_about(about)
+    csv.write_text(csv.read_text().replace("fine", "grand"))
+    said = turnover_("run", "--config", "RUN/config.toml", "--out", "RUN")
+    assert said.code == 2
+    assert "changed since the run in 'RUN'" in " ".join(said.err.split())
+    said = turnover_("run", "--config", "RUN/config.toml", "--out", "NEW")
+    assert said.code == 0, said.err
+    assert "changed since the run whose settings are repeated" in " ".join(said.err.split())
 
 
 def test_nothing_given_is_told_with_an_example(turnover_):

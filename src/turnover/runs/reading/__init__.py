@@ -15,7 +15,7 @@ terminals.
 | `corpus.py` | a text for a language model |
 """
 
-from .arrays import npz_bytes, split_of
+from .arrays import arrays_without, npz_bytes
 from .columns import MISSING, label_text, nearest
 from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
@@ -29,6 +29,7 @@ __all__ = [
     "WRITABLE",
     "Corpus",
     "Table",
+    "arrays_without",
     "is_corpus",
     "label_text",
     "nearest",
@@ -41,7 +42,6 @@ __all__ = [
     "read_table",
     "same_table",
     "separator_of",
-    "split_of",
     "table_bytes",
     "text_encoding",
 ]

@@ -3,7 +3,7 @@
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
     for name in arrays:
         role = _role(name, config.label)
         if role in ("images", "labels"):
-            by_split.setdefault(split_of(name), {})[role] = name
+            by_split.setdefault(_split_of(name), {})[role] = name
     pairs = {place: found for place, found in by_split.items() if {"images", "labels"} <= found.keys()}
     if not pairs:
         listed = ", ".join(f"{name!r} {list(shape)}" for name, shape in (shapes or _shapes(arrays)).items())
@@ -224,7 +224,23 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return held.getvalue()
 
 
-def split_of(name: str) -> int:
+def arrays_without(path: Path, places: Collection[int]) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz file of images without some of those that are not for validation or test."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    images = [name for name in arrays if _role(name, None) == "images"]
+    own = [name for name in images if _split_of(name) <= 0] or images
+    rows = {
+        name
+        for name in arrays
+        if arrays[name].shape[:1] == arrays[own[0]].shape[:1]
+        and _role(name, None) != "names"
+        and (own == images or _split_of(name) <= 0)
+    }
+    return {name: np.delete(array, list(places), axis=0) if name in rows else array for name, array in arrays.items()}
+
+
+def _split_of(name: str) -> int:
     """Return which split the name of an array speaks of: index into SPLITS, or TO_BE_SPLIT."""
     return next((SPLIT_NAMES[token] for token in _tokens(name) if token in SPLIT_NAMES), TO_BE_SPLIT)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs.config import Watch, unwatched
 from turnover.runs.rows import Rows, records
+from turnover.storage import holds
 
 from .encoding import text_encoding
 
@@ -79,10 +80,15 @@ def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
     return table
 
 
-def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | None:
-    """Return the file that rows came from, if it still holds those of `numbers` where they were; else None."""
+def same_table(rows: Rows, source: str, numbers: Collection[int], *, digest: str | None = None) -> Table | None:
+    """Return the file that rows came from if it is unchanged, by its SHA-256 `digest`; else None.
+
+    Without a digest, which runs of 0.1.0 do not have, it must still hold the rows of `numbers` where they were.
+    """
     path = Path(source)
     if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
+        return None
+    if digest is not None and not holds(path, digest):
         return None
     try:
         table = read_table(path)
@@ -93,8 +99,13 @@ def same_table(rows: Rows, source: str, numbers: Collection[int]) -> Table | Non
     there = [places.get(rows.origins[number], -1) for number in ours]
     if -1 in there or list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
         return None
-    # A run keeps rows as JSON, dates and all.
-    return table if records(table.frame.iloc[there]) == records(rows.frame.iloc[ours]) else None
+    same = digest is not None or _kept_by_0_1_0(table.frame.iloc[there]) == _kept_by_0_1_0(rows.frame.iloc[ours])
+    return table if same else None
+
+
+def _kept_by_0_1_0(frame: "pd.DataFrame") -> str | None:
+    """Return rows as version 0.1.0 kept them: numbers with ten decimals, dates with milliseconds."""
+    return frame.to_json(orient="records", force_ascii=False, date_format="iso")
 
 
 def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:

@@ -43,6 +43,22 @@ and is kept in `config.toml`, so that repeating the run does the same.
 Missing cells are common in tables and not bad data: a missing number becomes the mean of the training rows, a missing
 category none of the known ones, and an indicator feature marks either. In `turnover explain --query` a word in a column
 of numbers is rejected: treated as missing, it would explain a different row.
+
+## Changed data and damaged runs
+
+`run.json` holds the SHA-256 of the data (of validation and test data and folders of images, too), of every file of the
+run folder that is read again, and of itself. It is compared whenever a run is opened or resumed.
+
+| what differs | what happens |
+| --- | --- |
+| data, in `turnover run` into the folder of a former run | rejected: that run knows the former rows only; `--out NEW` |
+| data, in `turnover run --config` into a new folder | said; the data is read as it is now |
+| data, in `turnover serve` | said; the page shows the rows that the run kept |
+| data, in `turnover cleanse` | said; the rows that the run kept are written; a folder of images is rejected |
+| inputs, model, curves or scores of the run | rejected by name; the same `turnover run` computes them again |
+| rows or splits of the run | rejected by name: run it again |
+
+Where the data is gone, a run still has its rows. Runs of version 0.1.0 have no checksums and are opened without.
 """
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import RunConfig, RunFolder, start_run
+from turnover.runs import RunConfig, RunFolder, changed_data, start_run
 
 from .drawing import visible
 from .finished_run import finish
@@ -113,6 +113,9 @@ def run(
     folder = _folder_for(settings, config, out)
     if (folder / "run.json").exists():
         terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
+    for path in _changed_data(config, folder):
+        sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
+        terminal.aside.print(sentence, style="yellow")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
         finish(start_run(settings, folder, watch=watch), terminal, watch)
@@ -184,6 +187,13 @@ def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> P
         for number in itertools.count(2)
         if not (new := former.path.with_name(f"{former.path.resolve().name}-{number}")).exists()
     )
+
+
+def _changed_data(config: Path | None, folder: Path) -> list[str]:
+    """Return the data that changed since the run whose settings another folder repeats."""
+    if config is None or config.parent == folder or not (config.parent / "run.json").is_file():
+        return []
+    return changed_data(RunFolder(config.parent).read_about())
 
 
 def _name_of(data: str) -> str:

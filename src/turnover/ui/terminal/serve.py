@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from .drawing import visible
 from .options import AsJson, Debug, RunPath, open_classifier
 from .terminal import Terminal
 
@@ -33,6 +34,10 @@ def serve(
     # The web server is an extra of its own, which the other commands do without.
     from turnover.ui.web import open_server
 
+    for path in run.changed_data():
+        terminal.aside.print(
+            f"{visible(path)} changed since the run, which knows its former rows only.", style="yellow"
+        )
     server = open_server(run, host=host, port=port, token=token)
     if as_json:
         terminal.result({"run": str(folder), "address": server.address})

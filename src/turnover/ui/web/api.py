@@ -104,7 +104,7 @@ def put_mark(site: Site, row: int, label: str | None) -> Mark:
 
 def corrected_response(site: Site) -> Response:
     """Return the corrected file as a download."""
-    file = corrected_file(site.run.rows, site.run.config.data, site.marks.all)
+    file = corrected_file(site.run.rows, site.run.config.data, site.marks.all, digest=site.run.data_digest)
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}"}
     kinds = {
         "csv": "text/csv",

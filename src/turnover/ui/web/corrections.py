@@ -94,17 +94,18 @@ class CorrectedFile:
     note: str = ""
 
 
-def corrected_file(rows: Rows, source: str, marks: Sequence[Mark]) -> CorrectedFile:
+def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: str | None = None) -> CorrectedFile:
     """Return the data of a run with the labels that marks give, in the format it came in.
 
     Lines of csv, tsv and jsonl files that were not marked stay byte for byte. Where the file is gone or was changed
-    since, the rows that the run kept are written. For images it is a csv of their names and labels.
+    since, by its SHA-256 `digest`, the rows that the run kept are written. For images it is a csv of their names and
+    labels.
     """
     own = [mark for mark in marks if rows.own[mark.row]]
     labels = {mark.row: _value_of(rows, mark.label) for mark in own if mark.label is not None}
     removed = [mark.row for mark in own if mark.label is None]
     ending, column = Path(source).suffix.lower(), rows.label_column
-    table = same_table(rows, source, [mark.row for mark in own]) if rows.kind != "image" else None
+    table = same_table(rows, source, [mark.row for mark in own], digest=digest) if rows.kind != "image" else None
     written = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
     note = ""
     if table is None:
