@@ -1,14 +1,17 @@
 """The data without some rows: what stays is what it was, byte for byte where lines are rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("pandas", reason="needs the extra cli")
 
-from turnover.errors import DataFileError
-from turnover.runs.cleansing import _ending_of, write_cleaned
+from turnover.errors import ApplicationError, DataFileError
+from turnover.runs.cleansing import _ending_of, check_overwrite, write_cleaned, write_cleansing
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
+from turnover.runs.run import start_run
 from turnover.storage import digest_of
 
 CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'
@@ -176,7 +179,115 @@ def test_a_file_of_labels_loses_the_lines_of_removed_images(tmp_path):
     assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
 
 
-def test_a_folder_is_never_written_into_itself(tmp_path):
+def labeled_images(tmp_path, lines, header="file,label"):
+    """Return a folder of twelve images with these lines of labels."""
     folder = folder_of_images(tmp_path)
-    with pytest.raises(DataFileError, match="lies within the images"):
-        write_cleaned(read(folder, image_size=8), str(folder), [0], folder / "clean")
+    for number in range(12):
+        (folder / "ab"[number % 2] / f"{number}.png").rename(folder / f"{number}.png")
+    (folder / "labels.csv").write_text("\n".join([header, *lines]) + "\n")
+    return folder
+
+
+def test_lines_of_labels_go_by_their_number_whatever_their_cells_say(tmp_path):
+    # The label and the note of other lines equal the name of the removed image.
+    lines = [f"{n},{'36'[n % 2]},{'3' if n > 5 else 'x'}" for n in range(12)]
+    folder = labeled_images(tmp_path, lines, header="file,label,note")
+    write_cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
+    left = (tmp_path / "clean" / "labels.csv").read_text().splitlines()
+    assert left == ["file,label,note", *lines[:3], *lines[4:]]
+    assert len(list((tmp_path / "clean").glob("*.png"))) == 11
+
+
+def test_an_image_that_two_lines_name_stays_with_the_other_line(tmp_path):
+    lines = [f"{n}.png,{'ab'[n % 2]}" for n in range(12)]
+    folder = labeled_images(tmp_path, [*lines, "3.png,a"])
+    (folder / "metadata.csv").write_text("\n".join(["file_name,by", "3.png,x", "4.png,y"]) + "\n")
+    write_cleaned(read(folder, image_size=8), str(folder), [3, 4], tmp_path / "clean")
+    assert (tmp_path / "clean" / "labels.csv").read_text().splitlines()[-1] == "3.png,a"
+    assert (tmp_path / "clean" / "3.png").exists()
+    assert not (tmp_path / "clean" / "4.png").exists()
+    assert (tmp_path / "clean" / "metadata.csv").read_text() == "file_name,by\n3.png,x\n"
+
+
+def test_a_run_of_0_1_0_that_kept_names_loses_the_lines_that_name_them(tmp_path):
+    lines = [f"{n},{'36'[n % 2]}" for n in range(12)]
+    folder = labeled_images(tmp_path, lines)
+    rows = read(folder, image_size=8)
+    write_cleaned(replace(rows, origins=rows.names), str(folder), [3], tmp_path / "clean")
+    assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
+
+
+def below(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("images", "is the data itself"),
+        ("images/clean", "lies within the data"),
+        (".", "contains the data"),
+        ("link", "contains the data"),
+        ("other", "holds 1 files that no cleansing wrote.*'thesis.txt'"),
+        ("thesis", "is a file, and a folder"),
+    ],
+)
+def test_nothing_that_no_cleansing_wrote_is_removed(tmp_path, out, message):
+    folder = folder_of_images(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis").write_text("years of work")
+    before = below(tmp_path)
+    with pytest.raises(DataFileError, match=message):
+        write_cleaned(read(folder, image_size=8), str(folder), [0], tmp_path / out)
+    assert below(tmp_path) == before
+
+
+def test_a_cleaned_folder_is_replaced_unless_somebody_changed_or_added_a_file(tmp_path):
+    folder, out = folder_of_images(tmp_path), tmp_path / "clean"
+    rows = read(folder, image_size=8)
+    write_cleaned(rows, str(folder), [0], out)
+    write_cleaned(rows, str(folder), [1, 2], out)
+    assert len(list(out.rglob("*.png"))) == 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "images"]
+    for name, content in (("notes.txt", b"mine"), ("a/6.png", b"retouched")):
+        former = (out / name).read_bytes() if (out / name).exists() else None
+        (out / name).write_bytes(content)
+        with pytest.raises(DataFileError, match=f"no cleansing wrote, or that changed since, '{name}'"):
+            write_cleaned(rows, str(folder), [0], out)
+        assert (out / name).read_bytes() == content
+        (out / name).unlink() if former is None else (out / name).write_bytes(former)
+    assert len(read(out, image_size=8)) == 10
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    lines = [f"{n / 20},{'ab'[n > 10]}" for n in range(20)]
+    (folder / "data.csv").write_text("\n".join(["x,label", *lines]) + "\n")
+    return start_run(RunConfig(str(folder / "data.csv"), hidden=8, replicas=1, epochs=1), folder / "run")
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("data.csv", "is the data itself"),
+        ("run/rows.jsonl.gz", "belongs to the run"),
+        ("run/run.json", "belongs to the run"),
+        ("mine/clean.csv", r"removed.csv' would be overwritten, which no cleansing wrote"),
+    ],
+)
+def test_no_force_overwrites_the_data_the_run_or_a_list_of_others(finished, out, message):
+    folder = finished.folder.path.parent
+    (folder / "mine").mkdir(exist_ok=True)
+    (folder / "mine" / "removed.csv").write_text("what I removed by hand\n")
+    with pytest.raises((ApplicationError, DataFileError), match=message):
+        check_overwrite(finished, folder / out, force=True)
+
+
+def test_force_overwrites_what_a_cleansing_wrote(finished, tmp_path):
+    write_cleansing(finished, [], tmp_path / "clean.csv")
+    with pytest.raises(ApplicationError, match="would be overwritten"):
+        check_overwrite(finished, tmp_path / "clean.csv")
+    check_overwrite(finished, tmp_path / "clean.csv", force=True)

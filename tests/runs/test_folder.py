@@ -157,3 +157,14 @@ def test_a_folder_that_was_made_for_data_that_cannot_be_read_goes_again(tmp_path
     with pytest.raises(Exception, match="there is no file"):
         start_run(RunConfig(str(tmp_path / "none.csv")), tmp_path / "new" / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_is_not_removed_with_files_of_others(runs, tmp_path):
+    folder = RunFolder(shutil.copytree(runs["table.csv"].folder.path, tmp_path / "run"))
+    (folder.path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RunError, match=r"holds 'thesis\.txt', which a run does not write"):
+        folder.clear()
+    assert open_run(folder.path).complete
+    (folder.path / "thesis.txt").unlink()
+    folder.clear()
+    assert not folder.path.exists()

@@ -1,9 +1,9 @@
 """Cleansing the data of a run: which rows go and why; the data without them, in which what stays is copied as it is."""
 
-import os
 import shlex
 import shutil
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,15 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError, DataFileError
 from turnover.influence import fingerprint_of
-from turnover.storage import holds, write_atomically
+from turnover.storage import digest_of, from_record, holds, to_record, write_atomically
 
 from .reading import (
     LABEL_FILES,
     WRITABLE,
     Table,
     arrays_without,
+    images_named_by,
+    is_saved,
     npz_bytes,
     read_table,
     same_table,
@@ -39,6 +41,8 @@ from .rows import Rows
 from .run import Run
 
 REMOVED = "removed.csv"
+# In a cleaned folder: the files that were written, so that nothing else is ever replaced.
+_WRITTEN = ".turnover-cleaned.json"
 _NO_TEST_ROWS = (
     "the retraining check needs test rows, which had no part in choosing, and this run has none. Run again with --test "
     "0.1."
@@ -121,13 +125,37 @@ def cleaned_path(run: Run) -> Path:
     return run.folder.path / f"cleaned{_ending_of(run.config.data, run.rows)}"
 
 
-def check_overwrite(out: Path) -> None:
-    """Raise where a file would be overwritten."""
-    there = [str(file) for file in (out, out.with_name(REMOVED)) if file.exists()]
-    if there:
+def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
+    """Raise where anything would be overwritten; with `force`, where that is data, a file of the run or of others."""
+    listed = out.with_name(REMOVED)
+    for path in (run.config.data, run.config.validation_data, run.config.test_data):
+        if path is not None and Path(path).exists():
+            for file in (out, listed):
+                _check_apart(file, Path(path))
+    kept = [run.folder.path / name for name in (*run.about.files, "run.json", "marks.json")]
+    if out.resolve() in [file.resolve() for file in (run.folder.path, *kept)]:
+        raise ApplicationError(f"{str(out)!r} belongs to the run itself. Give another file: --out FILE.")
+    there = [str(file) for file in (out, listed) if file.exists()]
+    if there and not force:
         raise ApplicationError(
             f"{' and '.join(map(repr, there))} would be overwritten. Give another file, --out FILE, or --force."
         )
+    if out.is_dir():
+        _check_written_here(out)
+    header = ",".join(_LINE_NAMES).encode()
+    if listed.exists() and not (listed.is_file() and listed.read_bytes()[: len(header)] == header):
+        raise ApplicationError(
+            f"{str(listed)!r} would be overwritten, which no cleansing wrote. Move it away, or give a file elsewhere: "
+            "--out FILE."
+        )
+
+
+def _check_apart(out: Path, data: Path) -> None:
+    """Raise where an output is the data, lies within it or contains it."""
+    ours, theirs = out.resolve(), data.resolve()
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        how = "is" if ours == theirs else "lies within" if theirs in ours.parents else "contains"
+        raise DataFileError(f"{str(out)!r} {how} the data itself, {str(data)!r}. Give a place elsewhere: --out.")
 
 
 def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFile:
@@ -154,7 +182,7 @@ def _line(row: RemovedRow) -> dict[str, Any]:
 def _ending_of(source: str, rows: Rows) -> str:
     """Return the ending that a cleaned file should have; "" for a folder of images."""
     if rows.kind == "image":
-        return "" if Path(source).is_dir() else ".npz"
+        return "" if Path(source).is_dir() and not is_saved(Path(source)) else ".npz"
     ending = Path(source).suffix.lower()
     return ending if ending in WRITABLE else ".csv"
 
@@ -180,12 +208,7 @@ def write_cleaned(
         return CleanedFile(out, int(own.sum()), note)
     gone = {rows.origins[row] for row in removed}
     stays = np.array([number not in gone for number in table.numbers])
-    ending = Path(source).suffix.lower()
-    if ending == out.suffix.lower() and ending in _LINES and text_encoding(Path(source)) != "utf-16":
-        content = _without_lines(Path(source).read_bytes(), table, stays)
-    else:
-        content = table_bytes(table.frame.loc[stays], out.suffix)
-    _write_output(out, content)
+    _write_output(out, _shortened(Path(source), table, stays, out.suffix))
     return CleanedFile(out, int(stays.sum()))
 
 
@@ -199,6 +222,14 @@ def _write_output(file: Path, content: bytes) -> None:
         ) from error
 
 
+def _shortened(path: Path, table: Table, stays: np.ndarray, ending: str) -> bytes:
+    """Return a table without some rows; where its lines are rows and the format stays, all others are as they were."""
+    ending = ending.lower()
+    if path.suffix.lower() == ending and ending in _LINES and text_encoding(path) != "utf-16":
+        return _without_lines(path.read_bytes(), table, stays)
+    return table_bytes(table.frame.loc[stays], ending)
+
+
 def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
     """Return a file without some rows; a row goes from its first line up to that of the next."""
     lines = content.splitlines(keepends=True)
@@ -210,72 +241,99 @@ def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
 
 
 def _images(rows: Rows, source: Path, removed: Collection[int], out: Path, digest: str | None) -> CleanedFile:
-    gone = {rows.origins[row] for row in removed}
-    own = rows.own
-    own[list(removed)] = False
-    if source.is_dir():
+    if source.is_dir() and not is_saved(source):
         if digest is not None and not holds(source, digest):
             raise DataFileError(
                 f"{str(source)!r} changed since the run, so that its images may not be those that were judged. Put the "
                 f"former ones back, or run again: turnover run {shlex.quote(str(source))} --out NEW"
             )
-        return _folder(source, {str(name) for name in gone}, out, rows=int(own.sum()))
+        return CleanedFile(out, _folder(rows, source, removed, out))
+    gone = {rows.origins[row] for row in removed}
+    own = rows.own
+    own[list(removed)] = False
     note = ""
-    if digest is not None and holds(source, digest):
+    if digest is not None and source.is_file() and holds(source, digest):
         arrays = arrays_without(source, [int(number) - 1 for number in gone if number is not None])
     else:
         labels = np.array([rows.label_names[number] for number in rows.labels[own]])
         arrays = {"images": rows.values[own], "labels": labels}
         why = "gone or was changed since the run" if digest else "not known to be unchanged, the run has no checksum"
+        why = "a saved data set" if source.is_dir() else why
         note = f"{str(source)!r} is {why}, so the images were written as the run used them."
     _write_output(out, npz_bytes(arrays))
     return CleanedFile(out, int(own.sum()), note)
 
 
-def _folder(source: Path, names: set[str], out: Path, *, rows: int) -> CleanedFile:
-    """Copy a folder of images without some; a file of labels loses their lines."""
+def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> int:
+    """Copy a folder of images without some; return how many rows stay. A file of labels loses their lines, by number.
+
+    An image goes when no line that stays names it.
+    """
     if out.exists() and not out.is_dir():
         raise DataFileError(
             f"{str(out)!r} is a file, and a folder of images is to be written. Give another: --out DIR."
         )
-    if source.resolve() in (out.resolve(), *out.resolve().parents):
-        raise DataFileError(f"{str(out)!r} lies within the images themselves. Give a folder elsewhere: --out DIR.")
-    # Beside the target, so that it takes its place in one step.
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    _check_apart(out, source)
+    if out.exists():
+        _check_written_here(out)
+    gone = {rows.origins[row] for row in removed}
+    files = {source / name for name in gone if isinstance(name, str)}
+    shortened: dict[str, bytes] = {}
+    for labels in (source / name for name in LABEL_FILES if (source / name).is_file()):
+        table = read_table(labels)
+        named, images = images_named_by(table, source)
+        if not shortened:  # the file that the run read; others follow it
+            places = zip(table.numbers, named, strict=True)
+            stays = np.array([number not in gone and name not in gone for number, name in places])
+            files = {image for image, stay in zip(images, stays, strict=True) if image is not None and not stay}
+            files -= {image for image, stay in zip(images, stays, strict=True) if stay}
+        else:
+            stays = np.array([image not in files for image in images])
+        shortened[labels.name] = _shortened(labels, table, stays, labels.suffix)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, part, ignore=partial(_not_copied, source, names))
-        for labels in (part / name for name in LABEL_FILES):
-            if labels.is_file():
-                _shorten(labels, names)
-        if out.exists():
-            shutil.rmtree(out)
-        part.replace(out)
+        _copy_folder(source, out, without=files, replaced=shortened)
     except OSError as error:
         raise DataFileError(
             f"cannot write {str(out)!r}: {error.strerror or error}. Give another: --out DIR."
         ) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return CleanedFile(out, rows)
+    own = rows.own
+    own[list(removed)] = False
+    return int(own.sum())
 
 
-def _not_copied(source: Path, names: set[str], folder: str, entries: list[str]) -> set[str]:
+def _copy_folder(source: Path, out: Path, *, without: Collection[Path], replaced: Mapping[str, bytes]) -> None:
+    """Copy a folder without its hidden files and some others, to a folder that is there whole or not at all."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, so that it takes its place in one step.
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=".part") as held:
+        new, former = Path(held) / "new", Path(held) / "former"
+        shutil.copytree(source, new, ignore=partial(_not_copied, without))
+        for name, content in replaced.items():
+            (new / name).write_bytes(content)
+        (new / _WRITTEN).write_bytes(to_record({"format": 1, "files": _digests_in(new)}))
+        if out.exists():
+            out.replace(former)
+        new.replace(out)
+
+
+def _digests_in(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of all files of a folder but the list of what was written, by name."""
+    files = [file for file in sorted(folder.rglob("*")) if not file.is_dir() and file != folder / _WRITTEN]
+    return {file.relative_to(folder).as_posix(): digest_of(file) for file in files}
+
+
+def _check_written_here(folder: Path) -> None:
+    """Raise where a folder holds anything but what a cleansing wrote, as it was written."""
+    list_of_files = folder / _WRITTEN
+    record = (from_record(list_of_files.read_bytes()) if list_of_files.is_file() else None) or {"files": {}}
+    others = [name for name, digest in _digests_in(folder).items() if record["files"].get(name) != digest]
+    if others:
+        raise DataFileError(
+            f"{str(folder)!r} holds {len(others):,} files that no cleansing wrote, or that changed since, "
+            f"{', '.join(map(repr, others[:3]))} among them. Move them away, or give another folder: --out DIR."
+        )
+
+
+def _not_copied(without: Collection[Path], folder: str, entries: list[str]) -> set[str]:
     """Return the entries of a folder that are not copied: hidden ones, and the images that go."""
-    below = Path(folder).relative_to(source)
-    relative = {entry: (below / entry).as_posix() for entry in entries}
-    return {
-        entry
-        for entry, path in relative.items()
-        if entry.startswith(".") or path in names or str(Path(path).with_suffix("")) in names
-    }
-
-
-def _shorten(labels: Path, names: set[str]) -> None:
-    """Take the lines of some images out of a file of labels."""
-    table = read_table(labels)
-    stays = np.array([not any(str(cell) in names for cell in row) for row in table.frame.itertuples(index=False)])
-    if labels.suffix.lower() in _LINES:
-        labels.write_bytes(_without_lines(labels.read_bytes(), table, stays))
-    else:
-        labels.write_bytes(table_bytes(table.frame.loc[stays], labels.suffix))
+    return {entry for entry in entries if entry.startswith(".") or Path(folder) / entry in without}

@@ -36,8 +36,8 @@ class Rows:
     label_column: str
     name: str
     names: tuple[str, ...]  # what to call a row: its line, or the file of an image
-    # Where a row stands in the data: the number of its first line, of its row or image from 1, or the file of an image;
-    # None for rows of other files, of validation or test rows.
+    # Where a row stands in the data: the number of its first line (of images, in their file of labels), of its row or
+    # image from 1, or the file of an image; None for rows of other files, of validation or test rows.
     origins: tuple[int | str | None, ...]
     fixed: np.ndarray  # split of each row as index into SPLITS, int8; TO_BE_SPLIT for rows that no file assigned
     groups: tuple[str, ...] = ()  # group of each row, or empty

@@ -15,11 +15,12 @@ terminals.
 | `corpus.py` | a text for a language model |
 """
 
+from ._hub import is_saved
 from .arrays import arrays_without, npz_bytes
 from .columns import MISSING, label_text, nearest
 from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
-from .images import LABEL_FILES, need_pillow, read_image
+from .images import LABEL_FILES, images_named_by, need_pillow, read_image
 from .rows import is_corpus, read_rows
 from .tables import WRITABLE, Table, quotes_are_text, read_table, same_table, separator_of, table_bytes
 
@@ -30,7 +31,9 @@ __all__ = [
     "Corpus",
     "Table",
     "arrays_without",
+    "images_named_by",
     "is_corpus",
+    "is_saved",
     "label_text",
     "nearest",
     "need_pillow",

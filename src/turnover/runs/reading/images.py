@@ -16,7 +16,7 @@ from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 from .columns import BadRows, check_column, check_labels, choose_label, label_text, number_labels
-from .tables import TABLE_ENDINGS, read_table, values_of
+from .tables import TABLE_ENDINGS, Table, read_table, values_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -93,7 +93,9 @@ class Images:
 
     files: list[Path | BinaryIO]
     names: list[str]
-    origins: list[str | int | None]  # their files or rows in the data; None for those of other folders or splits
+    origins: list[
+        str | int | None
+    ]  # their files, lines of labels or rows in the data; None for those of other folders or splits
     labels: list[str]
     splits: list[int]  # index into SPLITS, or TO_BE_SPLIT
     columns: dict[str, list[Any]] = field(default_factory=dict)
@@ -209,18 +211,10 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Images:
     """Return the images that a file of labels names."""
     table = read_table(labels)
     columns = [str(name) for name in table.frame.columns]
-    by_lower = {name.lower(): name for name in columns}
-    file_column = next((by_lower[name] for name in _FILE_COLUMNS if name in by_lower), None)
-    if file_column is None:
-        raise DataFileError(
-            f"{str(labels)!r} has no column that names the images. Its columns are {', '.join(map(repr, columns))}; "
-            "call one of them 'file'."
-        )
+    named, files = images_named_by(table, folder)
     label_column = choose_label(table, config)
     if config.group is not None:
         check_column(table, config.group, option="--group")
-    named = [label_text(value) for value in values_of(table.frame, file_column)]
-    files = [_with_ending(folder, name) for name in named]
     missing = [name for name, file in zip(named, files, strict=True) if file is None]
     if missing:
         raise DataFileError(
@@ -231,13 +225,27 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Images:
     return Images(
         [file for file in files if file is not None],
         named,
-        list(named),
+        list(table.numbers),
         [label_text(value) for value in values_of(table.frame, label_column)],
         [TO_BE_SPLIT] * len(named),
         {name: values_of(table.frame, name) for name in columns},
         label_column,
         [group or name for group, name in zip(groups, named, strict=True)] if groups else [],
     )
+
+
+def images_named_by(table: Table, folder: Path) -> tuple[list[str], list[Path | None]]:
+    """Return what each line of a file of labels names, and the file of that image; None where it is missing."""
+    columns = [str(name) for name in table.frame.columns]
+    by_lower = {name.lower(): name for name in columns}
+    column = next((by_lower[name] for name in _FILE_COLUMNS if name in by_lower), None)
+    if column is None:
+        raise DataFileError(
+            f"{table.source!r} has no column that names the images. Its columns are {', '.join(map(repr, columns))}; "
+            "call one of them 'file'."
+        )
+    named = [label_text(value) for value in values_of(table.frame, column)]
+    return named, [_with_ending(folder, name) for name in named]
 
 
 def _with_ending(folder: Path, name: str) -> Path | None:

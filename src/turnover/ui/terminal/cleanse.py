@@ -75,8 +75,7 @@ def cleanse(
     run = open_classifier(folder)
     check_cleansing_options(run, drop=drop, level=level, retrain=retrain)
     file = out or cleaned_path(run)
-    if not force:
-        check_overwrite(file)
+    check_overwrite(run, file, force=force)
     with terminal.aside.status("weighing every training row"):
         cleansing = run_cleansing(run, drop=drop, level=level)
         removed = removed_rows(run, cleansing)
