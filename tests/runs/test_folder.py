@@ -1,6 +1,7 @@
 """A run folder: every file of it and of its data has a checksum, and one writer at a time."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -168,3 +169,28 @@ def test_a_run_is_not_removed_with_files_of_others(runs, tmp_path):
     (folder.path / "thesis.txt").unlink()
     folder.clear()
     assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("stage", ["reading", "training", "scoring"])
+def test_a_second_run_into_the_folder_is_rejected_at_every_stage_and_told_who_writes(stage, tmp_path):
+    config = RunConfig(str(table_file(tmp_path / "table.csv")), **SMALL)
+    rejected = []
+
+    def meanwhile(reached, done, total, note=""):
+        if reached == stage and not rejected:
+            for other in (config, replace(config, seed=1)):
+                with pytest.raises(RunError) as raised:
+                    start_run(other, tmp_path / "run")
+                rejected.append(str(raised.value))
+
+    run = start_run(config, tmp_path / "run", watch=meanwhile)
+    assert all("is being written by the process with pid" in error or "other settings" in error for error in rejected)
+    assert any(f"pid {os.getpid()}" in error for error in rejected)
+    assert (open_run(run.folder.path).splits == run.splits).all()
+
+
+def test_scores_are_computed_under_the_lock_of_the_folder(runs, tmp_path):
+    folder = RunFolder(shutil.copytree(runs["table.csv"].folder.path, tmp_path / "run"))
+    run = open_run(folder.path)
+    with folder.lock(), pytest.raises(RunError, match="is being written by"):
+        run.score()

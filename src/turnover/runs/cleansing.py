@@ -167,7 +167,7 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFi
     own = run.rows.frame.iloc[numbers].reset_index(drop=True)
     # A column of the data may have the name of one of ours; the data's own goes by another then.
     own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
-    with run.folder.lock(out):
+    with run.folder.lock(out, wait=True):
         written = write_cleaned(run.rows, run.config.data, numbers, out, digest=run.data_digest)
         _write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
     return written

@@ -44,6 +44,7 @@ _SCORES = ("scores",)
 _KEPT = (*_ROWS, *_INPUTS, *_TRAINED)
 _OUTPUTS = ("run.json", "report.html", "report.json", *LOCK_FILES)
 _NAMED = 5
+_WAIT = 10.0
 State = Literal["begun", "trained", "complete"]
 
 
@@ -112,11 +113,11 @@ class RunFolder:
         )
 
     @contextmanager
-    def lock(self, file: Path | None = None, *, wait: float = 0.0) -> Iterator[None]:
+    def lock(self, file: Path | None = None, *, wait: bool = False) -> Iterator[None]:
         """Be the only writer of the folder; a `file` outside of it needs no lock.
 
-        A folder that is missing is made, and goes again if nothing was written to it. Where another writer keeps the
-        lock for `wait` seconds, an error says which.
+        A folder that is missing is made, and goes again if nothing was written to it. Where there is another writer, an
+        error says which; what is written in a moment can `wait` some seconds for others of its kind.
         """
         if file is not None and self.path.resolve() not in file.resolve().parents:
             yield
@@ -126,7 +127,7 @@ class RunFolder:
             with self.writing():
                 self.path.mkdir(parents=True, exist_ok=True)
                 try:
-                    lock = FolderLock(self.path, wait=wait)
+                    lock = FolderLock(self.path, wait=_WAIT if wait else 0.0)
                 except StoreLockedError as error:
                     raise RunError(str(error)) from error
             with lock:

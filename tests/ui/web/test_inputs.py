@@ -10,6 +10,7 @@ from PIL import Image
 
 from turnover.errors import DataFileError
 from turnover.ui.pictures import as_png
+from turnover.ui.terminal.queries import image_query
 from turnover.ui.web.inputs import MOST_PIXELS, read_upload
 
 
@@ -72,3 +73,10 @@ def test_a_run_of_texts_takes_no_images(texts):
     answer = texts.post("/api/explain/image", files={"image": _file(Image.new("L", (8, 8)))})
     assert answer.status_code == 422
     assert "not images" in answer.json()["detail"]
+
+
+def test_the_command_and_the_page_read_a_colored_image_alike(image_run, tmp_path):
+    colors = np.random.default_rng(0).integers(0, 255, (9, 12, 3)).astype(np.uint8)
+    (tmp_path / "photo.png").write_bytes(_file(Image.fromarray(colors)))
+    page = read_upload((tmp_path / "photo.png").read_bytes(), image_run)
+    assert np.array_equal(page, image_query(image_run, tmp_path / "photo.png").values[0])

@@ -1,6 +1,8 @@
 """Marks are kept whole, survive a restart, and can be taken back."""
 
 import json
+import os
+import threading
 
 import pytest
 
@@ -42,6 +44,7 @@ def test_marks_of_unknown_rows_and_labels_are_refused(texts):
         '{"format": 2, "marks": []}',
         '{"format": 1, "marks": [{"row": 9999, "label": null, "time": ""}]}',
         '{"format": 1, "marks": [{"row": 1, "label": "neutral", "time": ""}]}',
+        '{"format": 1, "marks": [{"row": 1, "label": null, "time": ""}], "checksum": "of row 2"}\n',
     ],
 )
 def test_damaged_marks_are_not_overwritten_but_told_of(text_run, content):
@@ -53,6 +56,32 @@ def test_damaged_marks_are_not_overwritten_but_told_of(text_run, content):
         assert file.read_text() == content
     finally:
         file.unlink()
+
+
+def test_two_servers_of_one_run_keep_each_others_marks(text_run):
+    one, other = MarkBook(text_run), MarkBook(text_run)
+    try:
+        threads = [
+            threading.Thread(target=book.put, args=(row, GOOD))
+            for row in range(0, 20, 2)
+            for book, row in ((one, row), (other, row + 1))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(mark.row for mark in one.all) == sorted(mark.row for mark in other.all) == list(range(20))
+        assert one.remove(5)
+        assert other.get(5) is None
+        assert not other.remove(5)
+    finally:
+        one.file.unlink()
+
+
+def test_a_mark_says_who_else_writes_to_the_folder(text_run, monkeypatch):
+    monkeypatch.setattr("turnover.runs.folder._WAIT", 0.01)
+    with text_run.folder.lock(), pytest.raises(RunError, match=f"written by the process with pid {os.getpid()}"):
+        MarkBook(text_run).put(1, GOOD)
 
 
 def test_a_mark_that_cannot_be_written_is_not_shown_as_made(text_run, monkeypatch):

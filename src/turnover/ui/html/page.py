@@ -40,7 +40,7 @@ def write_report(run: "Run", html: str | os.PathLike[str] | None = None, *, data
     except OSError as error:
         raise RunError(f"cannot make the folder {str(page.parent)!r}: {error.strerror or error}.") from error
     text = render(data, twin=twin.name)
-    with run.folder.lock(page):
+    with run.folder.lock(page, wait=True):
         run.folder.write(twin, data.as_json())
         run.folder.write(page, text)
     return page

@@ -5,7 +5,8 @@ import csv
 import io
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from turnover.runs import (
     table_bytes,
     text_encoding,
 )
+from turnover.storage import from_record, to_record
 
 from .shapes import Mark
 
@@ -37,49 +39,69 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class MarkBook:
-    """The marks of a run, in RUN/marks.json: there whole after every change."""
+    """The marks of a run, in RUN/marks.json: there whole after every change, whichever server makes it."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.file = run.folder.path / "marks.json"
         self._lock = threading.Lock()
+        self._version: tuple[int, ...] | None = None
         self._marks = _read(self.file, run)
 
     @property
     def all(self) -> list[Mark]:
         """Return all marks, the latest first."""
-        return list(self._marks.values())[::-1]
+        return list(self._present().values())[::-1]
 
     def __len__(self) -> int:
         """Return how many rows are marked."""
-        return len(self._marks)
+        return len(self._present())
 
     def get(self, row: int) -> Mark | None:
         """Return the mark of a row."""
-        return self._marks.get(row)
+        return self._present().get(row)
 
     def put(self, row: int, label: str | None) -> Mark:
         """Mark a row with the right label, None where it is to be removed; an earlier mark is replaced."""
         mark = _mark(self._run, row, label, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
-        with self._lock:
-            changed = {number: one for number, one in self._marks.items() if number != row}
-            self._keep({**changed, row: mark})
+        with self._changing() as marks:
+            marks.pop(row, None)
+            marks[row] = mark
         return mark
 
     def remove(self, row: int) -> bool:
         """Take a mark back; tell whether there was one."""
-        with self._lock:
-            if row not in self._marks:
-                return False
-            self._keep({number: one for number, one in self._marks.items() if number != row})
-            return True
+        if self.get(row) is None:
+            return False
+        with self._changing() as marks:
+            return marks.pop(row, None) is not None
 
-    def _keep(self, marks: dict[int, Mark]) -> None:
-        """Write first, so that a disk without room changes nothing."""
-        kept = [{"row": mark.row, "label": mark.label, "time": mark.time} for mark in marks.values()]
-        text = json.dumps({"format": _FORMAT, "marks": kept}, ensure_ascii=False, indent=1) + "\n"
-        self._run.folder.write(self.file, text)
-        self._marks = marks
+    @contextmanager
+    def _changing(self) -> Iterator[dict[int, Mark]]:
+        """Hand out the marks as they are now, and write what became of them, as the only writer of the folder."""
+        with self._lock, self._run.folder.lock(wait=True):
+            marks = dict(self._present())
+            yield marks
+            kept = [{"row": mark.row, "label": mark.label, "time": mark.time} for mark in marks.values()]
+            # Written first, so that a disk without room changes nothing.
+            self._run.folder.write(self.file, to_record({"format": _FORMAT, "marks": kept}, indent=1))
+            self._marks, self._version = marks, _version_of(self.file)
+
+    def _present(self) -> dict[int, Mark]:
+        """Return the marks, read again where another server wrote them."""
+        version = _version_of(self.file)
+        if version != self._version:
+            self._marks, self._version = _read(self.file, self._run), version
+        return self._marks
+
+
+def _version_of(file: Path) -> tuple[int, ...]:
+    """Return what differs whenever a file is written anew; nothing where it is missing."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return ()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)
@@ -138,9 +160,12 @@ def _mark(run: Run, row: int, label: str | None, time: str) -> Mark:
 
 def _read(file: Path, run: Run) -> dict[int, Mark]:
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        data = file.read_bytes()
+        content: Any = json.loads(data)
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r} is not known")
+        if "checksum" in content and from_record(data) is None:  # 0.1.0 wrote none
+            raise ValueError("its checksum is that of another content")
         marks: dict[int, Mark] = {}
         for one in content["marks"]:
             row, label = int(one["row"]), one["label"]
