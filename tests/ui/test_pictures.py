@@ -30,5 +30,5 @@ def test_pictures_are_small_and_keep_their_colors(size, channels, kind):
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_a_new_image_gets_the_size_and_channels_of_arrays_that_are_not_square(channels):
     pixels = np.random.default_rng(0).integers(0, 255, (6, 10, channels)).astype(np.uint8)
-    run = SimpleNamespace(preparation=PixelInputs.fit(pixels[None]))
+    run = SimpleNamespace(preparation=PixelInputs.fit(pixels[None]), rows=SimpleNamespace(scales={}))
     assert pixels_for(run, io.BytesIO(as_png(pixels))).shape == (6, 10, channels)

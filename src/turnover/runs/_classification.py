@@ -42,8 +42,9 @@ class Classification:
 
     def read(self, watch: Watch) -> tuple[str, ...]:
         """Read and split the rows, and return notes on them."""
-        self.rows = read_rows(self._config, watch=watch)
-        self.splits = split_rows(self.rows, self._config)
+        rows = read_rows(self._config, watch=watch)
+        self.splits = split_rows(rows, self._config)
+        self.rows = rows.with_bytes(self.splits == SPLITS.index("train"))
         if self.rows.kind == "text" and self._config.model is not None:
             _ = TextEncoder(self._config.model).width  # one that does not open must not leave a folder behind
         return self.rows.notes

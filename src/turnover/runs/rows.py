@@ -4,13 +4,15 @@ import gzip
 import io
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from turnover.storage import atomic_file
 
+from ._pixel_scales import PixelScale, fit_scales, in_bytes, note_on
 from .folder import RunFolder
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ class Rows:
     fixed: np.ndarray  # split of each row as index into SPLITS, int8; TO_BE_SPLIT for rows that no file assigned
     groups: tuple[str, ...] = ()  # group of each row, or empty
     notes: tuple[str, ...] = ()
+    # Until `with_bytes`: what the pixels of each image are [rows], where some are not bytes; `values` are numbers then.
+    depths: np.ndarray | None = None
+    scales: Mapping[str, PixelScale] = field(default_factory=dict)  # of pixels that were not bytes, by kind
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -67,7 +72,19 @@ class Rows:
             origins=tuple(self.origins[place] for place in places),
             fixed=self.fixed[places],
             groups=tuple(self.groups[place] for place in places) if self.groups else (),
+            depths=None if self.depths is None else self.depths[places],
         )
+
+    def with_bytes(self, train: np.ndarray) -> "Rows":
+        """Return the rows with bytes as pixels, by one scale that is fitted on the training rows, bool [rows]."""
+        if self.depths is None:
+            return self
+        scales = fit_scales(self.values, self.depths, train)
+        pixels = np.empty(self.values.shape, np.uint8)
+        for place, (image, depth) in enumerate(zip(self.values, self.depths.tolist(), strict=True)):
+            pixels[place] = in_bytes(image, depth, scales)
+        notes = (*self.notes, *note_on(self.values, self.depths, scales))
+        return replace(self, values=pixels, depths=None, scales=scales, notes=notes)
 
     def save(self, folder: RunFolder) -> None:
         """Write all rows into a run folder; rows.json comes last, so that half of it is never taken for all."""
@@ -98,6 +115,7 @@ class Rows:
             "fixed": self.fixed.tolist() if (self.fixed != TO_BE_SPLIT).any() else [],
             "groups": list(self.groups),
             "notes": list(self.notes),
+            "pixel_scales": {name: [scale.low, scale.high] for name, scale in self.scales.items()},
         }
         folder.write(folder.path / _ABOUT, json.dumps(about, ensure_ascii=False) + "\n")
 
@@ -131,6 +149,7 @@ class Rows:
                 np.array(about["fixed"] or [TO_BE_SPLIT] * len(lines), np.int8),
                 groups=tuple(about["groups"]),
                 notes=tuple(about["notes"]),
+                scales={name: PixelScale(*ends) for name, ends in about.get("pixel_scales", {}).items()},
             )
             return rows if not lines or "origin" in lines[0] else replace(rows, origins=_former_origins(rows))
 

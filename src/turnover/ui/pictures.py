@@ -24,7 +24,7 @@ def pixels_for(run: Run, file: Path | BinaryIO) -> np.ndarray:
     how = run.preparation
     assert isinstance(how, PixelInputs)
     height, width = how.size
-    image = as_image(read_image(file, size=height))
+    image = as_image(read_image(file, size=height, scales=run.rows.scales))
     if image.size != (width, height):  # the run was trained on arrays that are not square
         image = image.resize((width, height))
     # A copy: what Pillow hands over cannot be written to, which torch warns of.

@@ -1,14 +1,18 @@
 """Images as rows: folders, files of labels and arrays, in any size and color; damaged ones are named."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from turnover.errors import DataFileError
+from turnover.runs._pixel_scales import PixelScale
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.images import read_image
 from turnover.runs.reading.rows import read_rows
+from turnover.runs.run import open_run, start_run
+from turnover.ui.pictures import pixels_for
 
 Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turnover[cli]'")
 
@@ -240,8 +244,98 @@ LABELS = np.arange(10) % 2
 )
 def test_arrays_of_images_in_any_form_are_the_same_pixels(tmp_path, images):
     rows = read_rows(config(arrays(tmp_path, images=images, labels=LABELS)))
+    rows = rows.with_bytes(np.ones(10, bool))
     assert np.abs(rows.values.astype(int) - BYTES.astype(int)).max() <= (1 if images.dtype == np.uint16 else 0)
     assert rows.label_names == ("0", "1")
+
+
+def run_of(where, out, **options):
+    options = {"image_size": 8, "hidden": 8, "replicas": 1, "epochs": 1, **options}
+    return start_run(RunConfig(str(where), **options), out)
+
+
+def test_all_parts_of_a_file_and_new_images_have_the_scale_of_the_training_images(tmp_path):
+    draw = np.random.default_rng(0)
+    parts = {}
+    for name, least, greatest in (("train", -2.0, 3.0), ("val", 0.0, 0.5), ("test", -1.0, 9.0)):
+        parts[f"x_{name}"] = draw.uniform(least, greatest, (12, 8, 8)).astype(np.float32)
+        parts[f"y_{name}"] = np.arange(12) % 2
+        parts[f"x_{name}"][:, 0, 0] = 0.3
+    parts["x_train"][0, 1, :2] = -2, 3
+    parts["x_test"][0, 1, 1] = 1e6  # one bright pixel of the test does not darken the rest
+    run = run_of(arrays(tmp_path, **parts), tmp_path / "run")
+    assert set(run.rows.values[:, 0, 0, 0].tolist()) == {round((0.3 + 2) / 5 * 255)}
+    assert run.rows.scales == open_run(tmp_path / "run").rows.scales
+    assert any("Pixels from -2 to 3 became 0 to 255, by training images" in note for note in run.about.notes)
+    Image.fromarray(np.full((8, 8), 0.3, np.float32)).save(tmp_path / "new.tif")
+    for opened in (run, open_run(tmp_path / "run")):
+        assert set(pixels_for(opened, tmp_path / "new.tif").reshape(-1).tolist()) == {117}
+
+
+@pytest.mark.parametrize(("mode", "top"), [("F", 1.0), ("F", 400.0), ("I;16", 4095), ("I", 4095)])
+def test_deep_images_of_a_folder_have_one_scale(tmp_path, mode, top):
+    draw = np.random.default_rng(0)
+    kind = {"F": np.float32, "I;16": np.uint16, "I": np.int32}[mode]
+    for number in range(24):
+        file = tmp_path / "images" / "ab"[number % 2] / f"{number}.tif"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Half of the images are dark: their own maximum is no scale for them.
+        pixels = draw.uniform(0, top if number % 4 < 2 else top / 10, (8, 8))
+        pixels[0, :2] = 0, top if number % 4 < 2 else top / 10
+        Image.fromarray(pixels.astype(kind)).save(file)
+    rows = run_of(tmp_path / "images", tmp_path / "run").rows
+    brightest = rows.values.reshape(24, -1).max(1)
+    bright = np.array([int(Path(name).stem) % 4 < 2 for name in rows.names])
+    assert set(brightest[bright].tolist()) == {255}
+    assert set(brightest[~bright].tolist()) <= {25, 26}
+
+
+@pytest.mark.parametrize("spike", [1e4, -1e4])
+def test_a_few_pixels_far_beyond_all_others_do_not_darken_the_rest(spike):
+    pixels = np.random.default_rng(0).uniform(0, 1, (30, 8, 8)).astype(np.float32)
+    pixels[3, 4, 4] = spike
+    scale = PixelScale.fit(pixels)
+    assert (scale.low, scale.high) == pytest.approx((0, 1), abs=0.01)
+    assert scale(pixels)[3, 4, 4] == (255 if spike > 0 else 0)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "ends"),
+    [
+        ([0, 1, 0.5], (0, 1)),
+        ([0, 200, 17], (0, 255)),
+        ([0, 16, 3], (0, 16)),
+        ([-3, 5, 1], (-3, 5)),
+        ([7, 7, 7], (7, 8)),
+        ([1000, 3000, 2000], (1000, 3000)),
+    ],
+)
+def test_the_scale_is_that_which_the_training_pixels_suit(pixels, ends):
+    scale = PixelScale.fit(np.array(pixels, np.float32))
+    assert (scale.low, scale.high) == ends
+
+
+def test_minus_one_and_nan_are_no_labels(tmp_path):
+    for labels in (np.where(np.arange(10) == 7, -1, LABELS), np.where(np.arange(10) == 7, np.nan, LABELS)):
+        for more in ({}, {"classes": np.array(["cat", "dog"])}):
+            file = arrays(tmp_path, images=BYTES, labels=labels, **more)
+            with pytest.raises(DataFileError, match=r"1 image without a label \(image 8\)"):
+                read_rows(config(file))
+            rows = read_rows(config(file, skip_bad=True))
+            assert len(rows) == 9
+            assert len(rows.label_names) == 2
+
+
+def test_names_of_images_are_not_taken_for_those_of_classes(tmp_path):
+    names = np.array([f"photo {number}" for number in range(10)])
+    assert read_rows(config(arrays(tmp_path, images=BYTES, labels=LABELS, names=names))).label_names == ("0", "1")
+
+
+ONE_HOT = np.eye(2, dtype=int)[LABELS]
+
+
+def test_a_single_one_per_row_is_a_label(tmp_path):
+    assert read_rows(config(arrays(tmp_path, images=BYTES, labels=ONE_HOT))).labels.tolist() == LABELS.tolist()
 
 
 def test_gray_arrays_are_scaled_and_classes_can_have_names(tmp_path):
@@ -263,7 +357,7 @@ def test_images_with_nan_or_infinite_pixels_and_missing_labels_are_refused_by_na
         read_rows(config(file))
     rows = read_rows(config(file, skip_bad=True))
     kept = [0, 1, 3, 4, 6, 8, 9]
-    assert np.array_equal(rows.values, BYTES[kept])
+    assert np.array_equal(rows.with_bytes(np.ones(7, bool)).values, BYTES[kept])
     assert rows.names == tuple(f"image {place + 1}" for place in kept)
 
 
@@ -294,6 +388,13 @@ def test_arrays_named_after_splits_fix_them(tmp_path):
         ({"images": np.full((10, 8, 8), np.nan), "labels": LABELS}, {}, "must have numbers as pixels"),
         ({"images": np.array([None] * 10), "labels": LABELS}, {}, "cannot be read as npz"),
         ({"images": BYTES, "labels": LABELS * 0}, {}, "one class only"),
+        ({"images": BYTES, "labels": ONE_HOT | (BYTES[:, 0, 0, :1] > 99)}, {}, "several labels per image"),
+        ({"images": BYTES, "labels": ONE_HOT * 0.9 + 0.05}, {}, "several labels per image"),
+        (
+            {"images": BYTES, "labels": LABELS + 1, "classes": np.array(["a", "b"])},
+            {},
+            "must be from 0 to 1.*got 1 to 2",
+        ),
         ({"images": BYTES, "labels": LABELS * np.nan}, {}, "no row of .* has a label"),
     ],
 )

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from turnover.errors import DataFileError
+from turnover.runs._pixel_scales import BYTES, FLOATS, INTEGERS
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 
 from .columns import BadRows, label_text, natural_order, nearest, number_labels
-from .images import SPLIT_NAMES, gray_if_all_are, need_pillow, scaled
+from .images import SPLIT_NAMES, gray_if_all_are, need_pillow, resized, scaled
 
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
 _LABELS = {"labels", "label", "y", "targets", "target"}
@@ -26,6 +27,7 @@ class _Part:
     """Images of one split, their labels, and which of them have no bad pixel."""
 
     images: np.ndarray
+    depth: int  # what their pixels are: bytes, integers or floats
     labels: list[str]
     split: int
     name: str
@@ -36,7 +38,8 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     """Return the images of an npz file as rows.
 
     Known are arrays `images` and `labels`, `x` and `y`, and the same with train, val and test in the name, such as
-    `x_train`. Images are [n, height, width] or [n, height, width, channels], of bytes or of numbers from 0 to 1.
+    `x_train`. Images are [n, height, width] or [n, height, width, channels], of bytes or of any numbers, which
+    `Rows.with_bytes` scales. A label of -1 or NaN is none.
     """
     import pandas as pd
 
@@ -47,11 +50,12 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     notes: list[str] = []
     total = sum(len(part.labels) for part in parts)
     size = config.image_size
-    pixels = np.empty((total, size, size, 3), np.uint8)
+    depths = np.repeat(np.array([part.depth for part in parts], np.int8), [len(part.labels) for part in parts])
+    pixels = np.empty((total, size, size, 3), np.float32 if depths.any() else np.uint8)
     done = 0
     for part in parts:
         for image in part.images:
-            pixels[done] = _scaled(image, size)
+            pixels[done] = _scaled(image, part.depth, size)
             done += 1
             if done % 256 == 0 or done == total:
                 watch("reading images", done, total)
@@ -74,6 +78,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         tuple(origins),
         np.repeat(np.array([part.split for part in parts], np.int8), [len(part.labels) for part in parts]),
         notes=tuple(notes),
+        depths=depths if depths.any() else None,
     )
     whole = np.concatenate([part.whole for part in parts])
     kept = whole & (labels >= 0)
@@ -140,7 +145,7 @@ def _part(
     images, labels = arrays[found["images"]], arrays[found["labels"]]
     where = f"{found['images']!r} of {str(path)!r}"
     if labels.ndim == 2 and labels.shape[1] > 1 and np.issubdtype(labels.dtype, np.number):
-        labels = labels.argmax(1)
+        labels = _of_one_hot(labels, f"{found['labels']!r} of {str(path)!r}")
     labels = labels.reshape(-1)
     if images.ndim not in (3, 4) or len(images) != len(labels):
         raise DataFileError(
@@ -148,14 +153,33 @@ def _part(
             "[n, height, width, channels] and one label each."
         )
     texts = [label_text(label) for label in labels.tolist()]
-    if classes is not None and np.issubdtype(labels.dtype, np.integer) and labels.max(initial=0) < len(classes):
-        texts = [str(classes[label]) for label in labels]
+    if np.issubdtype(labels.dtype, np.number):
+        texts = ["" if label == -1 else text for label, text in zip(labels.tolist(), texts, strict=True)]
+    # As many names as images are those of the images, not of the classes.
+    if classes is not None and len(classes) != len(images) and np.issubdtype(labels.dtype, np.integer):
+        if labels.min(initial=-1) < -1 or labels.max(initial=0) >= len(classes):
+            raise DataFileError(
+                f"the labels of {where} must be from 0 to {len(classes) - 1}, as there are {len(classes)} names of "
+                f"classes, or -1 for none, got {labels.min()} to {labels.max()}. Correct them, or omit the names."
+            )
+        texts = ["" if label == -1 else str(classes[label]) for label in labels.tolist()]
     chosen = place if split is None else split
     # A file with one set of images only says nothing about splits, whatever its arrays are called.
     chosen = TO_BE_SPLIT if only and split is None else chosen
     name = "image" if chosen == TO_BE_SPLIT else SPLITS[chosen]
     whole = _finite(images, where)
-    return _Part(_bytes(_channels_last(images, where), whole), texts, chosen, name, whole)
+    return _Part(*_with_depth(_channels_last(images, where), whole), texts, chosen, name, whole)
+
+
+def _of_one_hot(labels: np.ndarray, where: str) -> np.ndarray:
+    """Return class numbers of labels [n, classes] that have a single 1 in each row, -1 where there is none."""
+    ones = (labels == 1).sum(1)
+    if ((labels != 0) & (labels != 1)).any() or (ones > 1).any():
+        raise DataFileError(
+            f"{where} is {list(labels.shape)}, with several labels per image or shares of them. A run learns one class "
+            "per image: give class numbers [n], or a single 1 in each row."
+        )
+    return np.where(ones == 1, labels.argmax(1), -1)
 
 
 def _finite(images: np.ndarray, where: str) -> np.ndarray:
@@ -179,27 +203,27 @@ def _channels_last(images: np.ndarray, where: str) -> np.ndarray:
     raise DataFileError(f"{where} is {list(images.shape)}: the last dimension should be 1, 3 or 4 channels.")
 
 
-def _bytes(images: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return pixels from 0 to 255; images that are not whole become black."""
+def _with_depth(images: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return images as bytes or float32, and what their pixels were; images that are not whole become black."""
     if images.dtype == np.uint8:
-        return images
+        return images, BYTES
     if images.dtype == bool:
-        return images.astype(np.uint8) * 255
+        return images.astype(np.uint8) * 255, BYTES
     if not whole.all():
         images = np.where(whole[:, None, None, None], images, images.dtype.type(0))
-    low, high = float(images.min(initial=0)), float(images.max(initial=0))
-    if low >= 0 and high <= 1 and np.issubdtype(images.dtype, np.floating):
-        return (images * 255).round().astype(np.uint8)
-    if low >= 0 and 16 < high <= 255:
-        return images.round().astype(np.uint8)
-    return ((images - low) * (255 / max(high - low, 1e-12))).round().astype(np.uint8)
+    return images.astype(np.float32), FLOATS if np.issubdtype(images.dtype, np.floating) else INTEGERS
 
 
-def _scaled(image: np.ndarray, size: int) -> np.ndarray:
+def _scaled(image: np.ndarray, depth: int, size: int) -> np.ndarray:
     if image.shape[:2] == (size, size) and image.shape[2] in (1, 3):
         return image
     module = need_pillow()
-    return scaled(module.fromarray(np.ascontiguousarray(image[..., 0] if image.shape[2] == 1 else image)), size)
+    if depth == BYTES:
+        return scaled(module.fromarray(np.ascontiguousarray(image[..., 0] if image.shape[2] == 1 else image)), size)[0]
+    if image.shape[2] == 4:  # transparent parts become white
+        opaque = image[..., 3:] / max(float(image[..., 3].max()), 1e-12)
+        image = image[..., :3] * opaque + float(image.max()) * (1 - opaque)
+    return np.stack([resized(np.ascontiguousarray(image[..., channel]), size) for channel in range(image.shape[2])], -1)
 
 
 def _tokens(name: str) -> list[str]:

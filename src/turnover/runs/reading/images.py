@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from turnover.errors import DataFileError, MissingExtraError
+from turnover.runs._pixel_scales import BYTES, FLOATS, INTEGERS, PixelScale, in_bytes
 from turnover.runs._splits import draw_rows
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import TO_BE_SPLIT, Rows
@@ -30,11 +31,18 @@ _MOST_DAMAGED = 0.5
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
 
 
-def read_image(file: Path | BinaryIO, *, size: int) -> np.ndarray:
+def read_image(file: Path | BinaryIO, *, size: int, scales: Mapping[str, PixelScale] | None = None) -> np.ndarray:
     """Return an image as uint8 [size, size, 3]: the shorter side scaled to `size`, the middle of the longer one.
 
-    Transparent parts become white, and a photograph is turned as its camera noted.
+    Transparent parts become white, and a photograph is turned as its camera noted. Pixels of sixteen bits or floats
+    become bytes by the `scales` of a run.
     """
+    pixels, depth = _read_pixels(file, size)
+    return in_bytes(pixels, depth, scales or {})
+
+
+def _read_pixels(file: Path | BinaryIO, size: int) -> tuple[np.ndarray, int]:
+    """Return the pixels of an image [size, size, 3] as they are, and whether they are bytes, integers or floats."""
     image_module = need_pillow()
     try:
         with image_module.open(file) as image:
@@ -51,22 +59,34 @@ def read_image(file: Path | BinaryIO, *, size: int) -> np.ndarray:
         raise DataFileError(str(error)) from error
 
 
-def scaled(image: "Image.Image", size: int) -> np.ndarray:
-    """Return an opened image as uint8 [size, size, 3]."""
+def scaled(image: "Image.Image", size: int) -> tuple[np.ndarray, int]:
+    """Return an opened image as [size, size, 3], and whether its pixels are bytes, integers or floats."""
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        # Sixteen bits per pixel, as scanners and medical images have them.
+        # More than eight bits per pixel, as scanners and medical images have them.
         values = np.asarray(image, np.float32)
-        image = Image.fromarray((values / (257 if values.max(initial=0) > 255 else 1)).clip(0, 255).astype(np.uint8))
+        if not np.isfinite(values).all():
+            raise DataFileError("it has pixels that are NaN or infinite")
+        depth = FLOATS if image.mode == "F" else INTEGERS
+        return np.repeat(resized(values, size)[..., None], 3, axis=2), depth
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     rgb = image.convert("RGB")
     if rgb.size != (size, size):
         rgb = ImageOps.fit(rgb, (size, size), Image.Resampling.BICUBIC)
-    return np.asarray(rgb)
+    return np.asarray(rgb), BYTES
+
+
+def resized(values: np.ndarray, size: int) -> np.ndarray:
+    """Return float32 [height, width] as [size, size], in the same way as images of bytes."""
+    from PIL import Image, ImageOps
+
+    if values.shape == (size, size):
+        return values
+    return np.asarray(ImageOps.fit(Image.fromarray(values), (size, size), Image.Resampling.BICUBIC))
 
 
 def gray_if_all_are(pixels: np.ndarray) -> np.ndarray:
@@ -133,7 +153,7 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
         places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labeled)]))
     names = [found.names[place] for place in places]
-    pixels, whole = _open_images([found.files[place] for place in places], names, config, notes, watch)
+    pixels, depths, whole = _open_images([found.files[place] for place in places], names, config, notes, watch)
     places = places[whole]
     labels, label_names = number_labels(found.labels[place] for place in places)
     columns = found.columns or {"file": found.names, found.label_column: found.labels}
@@ -151,6 +171,7 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
         splits[places],
         groups=tuple(found.groups[place] for place in places) if found.groups else (),
         notes=tuple(notes),
+        depths=depths if depths.any() else None,
     )
 
 
@@ -270,13 +291,17 @@ def _joined(one: Images, more: Images, split: int, name: str) -> Images:
 
 def _open_images(
     files: Sequence[Path | BinaryIO], names: Sequence[str], config: RunConfig, notes: list[str], watch: Watch
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pixels of all images that open, and places of these; `notes` gets one if images are skipped."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the pixels of all images that open, what kind they are, and their places; `notes` says what is skipped."""
     pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
+    depths = np.full(len(files), BYTES, np.int8)
     damaged: dict[int, str] = {}
     for place, file in enumerate(files):
         try:
-            pixels[place] = read_image(file, size=config.image_size)
+            image, depths[place] = _read_pixels(file, config.image_size)
+            if depths[place] != BYTES and pixels.dtype == np.uint8:
+                pixels = pixels.astype(np.float32)
+            pixels[place] = image
         except DataFileError as error:
             damaged[place] = str(error)
         if place % 64 == 63 or place + 1 == len(files):
@@ -292,8 +317,8 @@ def _open_images(
         problem = f"of {len(files):,} that cannot be opened"
         bad.add([names[place] for place in damaged], problem, why=damaged[min(damaged)])
         notes += bad.notes()
-        pixels = pixels[whole]
-    return gray_if_all_are(pixels), whole
+        pixels, depths = pixels[whole], depths[whole]
+    return gray_if_all_are(pixels), depths, whole
 
 
 def _no_images(folder: Path, files: list[Path]) -> DataFileError:

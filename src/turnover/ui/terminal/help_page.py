@@ -31,7 +31,7 @@ and is kept in `config.toml`, so that repeating the run does the same.
 | data | by default | with `--skip-bad` |
 | --- | --- | --- |
 | a text that is empty, NaN or only spaces | rejected | skipped |
-| a label that is empty or NaN | rejected | skipped |
+| a label that is empty or NaN, or -1 in an npz file | rejected | skipped |
 | an image that cannot be opened | rejected | skipped; rejected if half of them are |
 | an image in an npz file with NaN or infinite pixels | rejected | skipped |
 | a label of validation or test data that no training row has | rejected | skipped |
@@ -43,6 +43,10 @@ and is kept in `config.toml`, so that repeating the run does the same.
 Missing cells are common in tables and not bad data: a missing number becomes the mean of the training rows, a missing
 category none of the known ones, and an indicator feature marks either. In `turnover explain --query` a word in a column
 of numbers is rejected: treated as missing, it would explain a different row.
+
+Pixels that are not bytes (npz arrays of other numbers, images of sixteen bits, float TIFFs) become 0 to 255 by one
+scale for each kind of numbers: 0 to 1 or 0 to 255 where the training images suit that, else from their least to their
+greatest pixel, without a few that lie far beyond all others. The run keeps it and reads all other images by it.
 
 ## Changed data and damaged runs
 
