@@ -56,7 +56,7 @@ class DuplicateIdError(InstanceIdError):
 
 
 class ReservedIdError(InstanceIdError):
-    """An id from 2**62 on was met where ids are given out; those belong to the null."""
+    """An id from 2**62 on was met where ids are given out or trained; those belong to the null."""
 
 
 class MissingIdError(InstanceIdError):

@@ -66,6 +66,7 @@ def test_groups_of_rows_are_sums_with_the_errors_of_independent_masks(digits):
     assert by_name["wrong"].significant
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 def test_random_groups_of_null_ids_are_rarely_significant(digits):
     never = torch.arange(2**61, 2**61 + 500)
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))

@@ -19,6 +19,7 @@ from turnover.errors import (
     TurnOverWarning,
     WeakSignalWarning,
 )
+from turnover.influence import _row_scores
 
 
 def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -168,6 +169,71 @@ def test_ids_that_were_never_trained_are_noticed_by_their_self_influence():
     batch = torch.stack([r[0] for r in rows]), torch.stack([r[1] for r in rows]), torch.tensor([r[2] for r in rows])
     with pytest.warns(WeakSignalWarning, match="cannot be told from that of null ids"):
         turnover.Influence(model).self_influence(batch)
+
+
+OTHER_IDS = {
+    "shuffled": lambda rows, epoch: torch.randperm(200, generator=torch.Generator().manual_seed(1))[rows],
+    "places in the batch": lambda rows, epoch: torch.arange(len(rows)),
+    "new in every epoch": lambda rows, epoch: rows + 1000 * (epoch + 1),
+}
+QUESTIONS = {
+    "pairwise": lambda inf: inf.pairwise(queries()),
+    "top": lambda inf: inf.top(queries(), k=2),
+    "mean": lambda inf: inf.mean(queries()),
+}
+
+
+def trained_under(ids_of, *, keep=0.5):
+    """Return a model that learned random labels under these ids, and its rows with the ids 0 to 199."""
+    torch.manual_seed(0)
+    x, y = torch.randn(200, 6), torch.randint(0, 3, (200,))
+    model = turnover.wrap(mlp(), at=["1", "3"], keep=keep)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for epoch in range(30):
+        for rows in torch.randperm(200).split(50):
+            with turnover.instances(ids_of(rows, epoch)):
+                loss = torch.nn.functional.cross_entropy(model(x[rows]), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return model.eval(), (x, y, torch.arange(200))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("estimator", ["tod", "ridge"])
+@pytest.mark.parametrize("ids", OTHER_IDS)
+def test_ids_of_another_training_are_noticed_before_any_score_of_theirs(ids, estimator, question):
+    model, data = trained_under(OTHER_IDS[ids])
+    inf = turnover.Influence(model, train=data, estimator=estimator)
+    with pytest.warns(WeakSignalWarning, match=r"scores of these ids are noise.*with_instance_ids"):
+        QUESTIONS[question](inf)
+    QUESTIONS[question](inf)  # once is enough
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.7])
+@pytest.mark.parametrize("form", ["tensors", "data set", "loader", "dicts"])
+def test_ids_of_the_training_pass_in_whatever_form_rows_are_given(form, keep, monkeypatch):
+    model, (x, y, ids) = trained_under(lambda rows, epoch: rows, keep=keep)
+    rows = turnover.with_instance_ids(TensorDataset(x, y))
+    data = {
+        "tensors": (x, y, ids),
+        "data set": rows,
+        "loader": DataLoader(rows, batch_size=32, shuffle=True),
+        "dicts": {"input": x, "labels": y, "instance_id": ids},
+    }[form]
+    checked = []
+    monkeypatch.setattr(_row_scores, "_warn_if_weak", lambda *_, **__: checked.append("weak"))
+    monkeypatch.setattr(_row_scores, "_SURE", 1e9)
+    inf = turnover.Influence(model, train=data, estimator="tod")
+    inf.mean(queries())
+    assert checked == ["weak"]  # the check looked at all rows: it was not skipped
+    monkeypatch.undo()
+    turnover.Influence(model, train=data, estimator="tod").mean(queries())
+
+
+def test_an_estimator_that_uses_no_masks_does_not_ask_whether_they_match():
+    model, data = trained_under(OTHER_IDS["shuffled"])
+    turnover.Influence(model, train=data, estimator="curvature").mean(queries())
 
 
 def test_an_unknown_label_lists_those_that_exist():

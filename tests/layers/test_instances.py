@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import turnover
 from tests.layers.models import run, wrapped_mlp
 from tests.plain_ids import plain_str
-from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ViewError
+from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ReservedIdError, ViewError
 from turnover.layers.root import masking_of
 
 SAME = {
@@ -82,20 +82,26 @@ def test_bad_ids_raise_and_say_what_was_given(ids, message):
         turnover.instances(ids)
 
 
+@pytest.mark.parametrize("view", ["keep", "flip", "full"])
+def test_null_ids_are_for_the_null_only(view):
+    with pytest.raises(ReservedIdError, match=rf"instance id {2**62 + 5} must be below 2\*\*62"):
+        turnover.instances([1, 2**62 + 5], view=view)
+
+
 def test_the_error_says_what_to_type():
     with pytest.raises(InstanceIdError, match=r"turnover\.with_instance_ids\(dataset\)"):
         turnover.instances([-1])
 
 
-@given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=6))
-def test_any_63_bit_ids_also_repeated_are_taken_as_they_are(ids):
+@given(st.lists(st.integers(0, 2**62 - 1), min_size=1, max_size=6))
+def test_any_62_bit_ids_also_repeated_are_taken_as_they_are(ids):
     assert turnover.instances(ids).ids.tolist() == ids
 
 
 def test_repeated_ids_have_the_same_mask():
     model = wrapped_mlp().eval()
     x = torch.randn(1, 6).expand(4, 6)
-    output = run(model, x, [9, 2**63 - 1, 9, 2**63 - 1])
+    output = run(model, x, [9, 2**62 - 1, 9, 2**62 - 1])
     torch.testing.assert_close(output[:2], output[2:])
     assert not torch.allclose(output[0], output[1])
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
 from turnover.influence import Influence, Member, evaluating
-from turnover.layers import instances, replicas_of
+from turnover.layers import Instances, as_ids, replicas_of
 from turnover.wrapping import wrapped_root
 
 _AT_ONCE = 256
@@ -104,7 +104,7 @@ def _mean_outputs(models: Sequence[nn.Module], batch: Batch, flipped: int | None
     outputs: list[Tensor] = []
     for model in models:
         moved = batch.to(next(iter(model.parameters())).device)
-        view = nullcontext() if flipped is None else instances([flipped] * batch.rows, view="flip")
+        view = nullcontext() if flipped is None else Instances(as_ids([flipped] * batch.rows), "flip")
         with view:
             rows = moved.logits(model).float().cpu()
         if flipped is None:

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
+from turnover.layers import FIRST_RESERVED_ID
 
 from .forms import is_array, is_dataclass, is_mapping, is_sequence
-
-FIRST_RESERVED_ID = 2**62
-"""Ids from here on are never given out: they are the null ids, which no training ever saw."""
 
 
 def null_ids(count: int) -> Tensor:

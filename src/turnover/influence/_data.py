@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subset
 
 from turnover.batches import Batch, batches_of, ids_of
 from turnover.errors import InfluenceError
-from turnover.layers import tensors_in
+from turnover.layers import map_tensors, tensors_in
 
 from .fingerprint import fingerprint_of
 
@@ -59,6 +59,21 @@ class TrainRows:
         with_ids = not self._numbered
         batches = batches_of(self._data, targets=self._targets, training_rows=with_ids, batch_size=size)
         return batches if with_ids else _numbered(batches)
+
+    def sample(self, count: int) -> Iterator[Batch]:
+        """Yield at most so many rows in batches, every one of them from all over the data; nothing of a stream."""
+        length, data = self.length, self._data
+        if length is None or not self.can_be_read_again:
+            return
+        order = torch.randperm(length, generator=torch.Generator().manual_seed(0))[:count]
+        if isinstance(data, Mapping | tuple):
+            chosen = map_tensors(data, lambda tensor: tensor[order] if len(tensor) == length else tensor)
+        elif isinstance(data, DataLoader):
+            rows = Subset(data.dataset, order.tolist())
+            chosen = DataLoader(rows, batch_size=_ROWS_AT_ONCE, collate_fn=data.collate_fn)
+        else:
+            chosen = data.select(order.tolist()) if hasattr(data, "select") else Subset(data, order.tolist())
+        yield from batches_of(chosen, targets=self._targets, training_rows=True, batch_size=_ROWS_AT_ONCE)
 
     @property
     def ids(self) -> Tensor:

@@ -1,5 +1,6 @@
 """Questions about training rows, from one pass over the data: self-influence and held-out predictions."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,13 @@ from .paths import Chunk, Forward
 
 _PREDICTED_AT_ONCE = 4096
 _FEWEST_ROWS = 20
-_SIGMAS = 1.0
+# Self-influence is asked of rows that may be few, and judged mildly. Of ids that match the training, scores of all
+# rows depend: rows under other ids pass in one case of twenty.
+_LEAST_SIGMAS, _LEAST_SIGMAS_OF_IDS = 1.0, 1.64
+# So many training rows say whether ids match the training; fewer where they are that clear. With less than a hundred,
+# an honest but short training would often be suspected.
+_FEWEST_CHECKED, _CHECKED_ROWS = 100, 512
+_SURE = 5.0
 
 
 @dataclass(frozen=True)
@@ -144,20 +151,69 @@ def _token_rows(own: Sequence[_OwnScores]) -> list[np.ndarray]:
 
 def warn_of_weak_signal(scores: Scores) -> None:
     """Warn where self-influence cannot be told from that of null ids: then these rows were hardly trained."""
-    if scores.null is None or len(scores) < _FEWEST_ROWS:
+    if scores.null is not None and len(scores) >= _FEWEST_ROWS:
+        own = scores.values[np.isfinite(scores.values)]
+        _warn_if_weak(own, scores.null, len(scores), least=_LEAST_SIGMAS, stacklevel=4)
+
+
+def warn_of_other_ids(forwards: Sequence[Forward], rows: TrainRows) -> None:
+    """Warn where the kept subnetworks of training rows do not know them better than the flipped ones.
+
+    Then ids do not match the training, and all scores of these ids are noise. Few rows are enough to see that they do;
+    only where that is not clear, more are looked at.
+    """
+    # Both halves are alike without training; else null ids say how they differ.
+    alike = all(
+        forward.against == "keep" and all(site.keep == 0.5 for site in forward.member.masking.recipe.sites)
+        for forward in forwards
+    )
+    own: list[np.ndarray] = []
+    null: list[np.ndarray] = []
+    count = 0
+    try:
+        for batch in rows.sample(_CHECKED_ROWS):
+            if batch.ids is None or batch.target is None:
+                return
+            own.append(_mean_scores(forwards, batch, batch.ids))
+            null.append(np.zeros(0) if alike else _mean_scores(forwards, batch, null_ids(batch.rows) + count))
+            count += batch.rows
+            if _sigmas(np.concatenate(own), np.concatenate(null))[0] > _SURE:
+                return
+    except Exception:  # noqa: BLE001 - rows that were given for their ids alone may be anything
         return
-    finite = scores.values[np.isfinite(scores.values)]
-    noise = scores.null.std() * np.sqrt(1 / max(1, len(finite)) + 1 / len(scores.null))
-    if finite.size and finite.mean() - scores.null.mean() < _SIGMAS * noise:
+    if count >= _FEWEST_CHECKED:
+        _warn_if_weak(np.concatenate(own), np.concatenate(null), count, least=_LEAST_SIGMAS_OF_IDS, stacklevel=5)
+
+
+def _mean_scores(forwards: Sequence[Forward], batch: Batch, ids: Tensor) -> np.ndarray:
+    """Return the score of every row on itself under the masks of the given ids, the mean over all networks."""
+    parts = [_own_scores(forward, batch.to(forward.member.device), ids).rows for forward in forwards]
+    return torch.cat(parts).mean(0).numpy()
+
+
+def _sigmas(own: np.ndarray, null: np.ndarray) -> tuple[float, float]:
+    """Return by how many standard errors mean self-influence lies above that of null ids, 0 without any; the error."""
+    above = float(own.mean()) - (float(null.mean()) if len(null) else 0.0)
+    error = float(null.std() * np.sqrt(1 / len(own) + 1 / len(null)) if len(null) else own.std() / np.sqrt(len(own)))
+    return above / error if error else math.copysign(math.inf, above), error
+
+
+def _warn_if_weak(own: np.ndarray, null: np.ndarray, rows: int, *, least: float, stacklevel: int) -> None:
+    if not len(own):
+        return
+    sigmas, error = _sigmas(own, null)
+    if sigmas < least:
         warnings.warn(
             WeakSignalWarning(
-                f"the self-influence of these {len(scores):,} rows cannot be told from that of null ids, which were "
-                f"never trained (mean {finite.mean():.3g}, standard error {noise:.2g}). Were they trained under these "
-                "ids? Give the data, and the id= or groups= column, that the model was trained with.",
-                mean=float(finite.mean()),
-                stderr=float(noise),
+                f"the self-influence of these {rows:,} rows cannot be told from that of null ids, which were never "
+                f"trained (mean {own.mean():.3g}, standard error {error:.2g}): scores of these ids are noise. Were the "
+                "rows trained under other ids, such as places in a batch or new ones in every epoch? Give the data, "
+                "and the id= or groups= column, that the model was trained with; turnover.with_instance_ids keeps ids "
+                "with their rows. If the ids are right, train longer.",
+                mean=float(own.mean()),
+                stderr=error,
             ),
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -20,7 +20,7 @@ from turnover.storage import KeptArrays
 from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
 from ._data import TrainRows, first_of_each, single_queries
 from ._question import Options, Question
-from ._row_scores import held_out_predictions, self_influence, warn_of_weak_signal
+from ._row_scores import held_out_predictions, self_influence, warn_of_other_ids, warn_of_weak_signal
 from .blocks import NULL_IDS, average
 from .estimate import (
     EstimatorOption,
@@ -131,6 +131,7 @@ class Influence:
         self._routes = Routes(self._options.memory, compile=compile)
         self._fit: tuple[list[str], Fit] | None = None
         self._fit_folder: str | os.PathLike[str] | None = None
+        self._ids_checked = False
 
     # What it was given
 
@@ -396,6 +397,14 @@ class Influence:
                 "model = turnover.wrap(model, at=[...])."
             )
 
+    def _check_ids(self) -> None:
+        """Look once whether the ids of `train` are those of the training, and warn where scores rest on other masks."""
+        if self._train is None or not self._options.estimator.needs_masks or self._ids_checked:
+            return
+        self._ids_checked = True
+        with evaluating(self._members.whole):
+            warn_of_other_ids(self._forwards(self._members.whole), self._train)
+
     def _forwards(self, members: Sequence[Member] | None = None) -> list[Forward]:
         options = self._options
         return [
@@ -458,6 +467,7 @@ class Influence:
                 "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
                 "columns that the model does not know out."
             ) from error
+        self._check_ids()
         provenance = self._provenance(opened, ids, self._options, weights) | self._of_train
         folder = self._fit_folder if out is None else out
         kept = None if folder is None else self._kept(folder, provenance)

@@ -24,7 +24,15 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 
 from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
-from .instances import Instances, active_instances, as_ids, eval_mode, instances, no_instances
+from .instances import (
+    FIRST_RESERVED_ID,
+    Instances,
+    active_instances,
+    as_ids,
+    eval_mode,
+    instances,
+    no_instances,
+)
 from .masking import Masking, Site
 from .modes import ModeHook, drop_start, start_state
 from .processes import (
@@ -44,6 +52,7 @@ from .views import KEEP, VIEWS, View, factors_by_table, scales
 
 __all__ = [
     "DIMS",
+    "FIRST_RESERVED_ID",
     "KEEP",
     "RECIPE_KEY",
     "TARGET_NAMES",

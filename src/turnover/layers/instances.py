@@ -19,6 +19,7 @@ from turnover.errors import (
     NestedInstancesError,
     RepeatBeforeForwardError,
     ReplicaError,
+    ReservedIdError,
     SiteNotReachedError,
 )
 from turnover.masks import WORD_BITS, words_for
@@ -31,6 +32,9 @@ _Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
 
 ACTIVE: ContextVar["Instances | None"] = ContextVar("turnover_instances", default=None)
+FIRST_RESERVED_ID = 2**62
+"""Ids from here on are never trained: they are the null ids."""
+
 _STABLE_IDS = "Give every example a stable id: turnover.with_instance_ids(dataset)."
 
 
@@ -43,7 +47,8 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
     """Return a context in which the rows of a batch are the given training instances.
 
     Args:
-        ids: one id per row: int tensor on any device, NumPy array, list or range of ints in [0, 2**63).
+        ids: one id per row: int tensor on any device, NumPy array, list or range of ints in [0, 2**62); those above are
+            the null ids, which tell what the scores of rows without training look like.
         view: "keep" (the subnetwork that trains on these instances), "flip" (the subnetwork that never does), "full"
             (the whole network), or one of them per row.
 
@@ -56,7 +61,13 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
         torch.Size([3, 2])
     """
     names: Any = list(view) if isinstance(view, Tensor) else view  # a tensor would be taken as codes
-    return Instances(as_ids(ids), names)
+    checked = as_ids(ids)
+    if bool((checked >= FIRST_RESERVED_ID).any()):
+        raise ReservedIdError(
+            f"instance id {int(checked.max())} must be below 2**62: from {FIRST_RESERVED_ID} on they are the null ids, "
+            f"which are never trained. {_STABLE_IDS}"
+        )
+    return Instances(checked, names)
 
 
 def as_ids(ids: Any) -> Tensor:

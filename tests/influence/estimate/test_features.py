@@ -186,6 +186,7 @@ def test_without_a_linear_layer_the_message_names_the_way_out():
     assert np.isfinite(mixed.values).all()
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 def test_data_that_changes_or_is_used_up_is_said():
     from torch.utils.data import DataLoader, WeightedRandomSampler
 

@@ -177,6 +177,7 @@ def test_the_error_of_a_mean_is_that_of_the_smoothed_noise():
     assert np.allclose(found.stderr, means.std(0), rtol=0.15)
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 @pytest.mark.parametrize("how", ["gcv", "likelihood", "sure"])
 def test_rows_that_were_never_trained_are_within_the_null(how, weight):
