@@ -38,6 +38,8 @@ def test_what_cannot_be_run_is_refused_all_at_once(settings, message):
         ('data = "a.csv"\nepoch = 3\n', r"unknown settings epoch.*epochs"),
         ("epochs = 3", "no setting 'data'"),
         ("= nothing", "is not TOML"),
+        ('data = "a.csv"\nepochs = "3"\n', r"wrong type: epochs \(str\)"),
+        ('data = ["a.csv"]\nkeep = true\n', r"wrong type: data \(tuple\), keep \(bool\)"),
         (None, "no file"),
     ],
 )
@@ -47,3 +49,24 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, content, message):
         file.write_text(content)
     with pytest.raises(RunError, match=message):
         RunConfig.read(file)
+
+
+def test_a_folder_in_place_of_a_config_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"cannot be read: Is a directory\. Give a file, such as RUN/config\.toml"):
+        RunConfig.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": -1}, "seed must be an integer from 0 to 2147483647, got -1"),
+        ({"seed": 2**64}, "seed must be"),
+        ({"hidden": 10**9}, "hidden must be at most 1,000,000"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0, got inf"),
+        ({"learning_rate": float("nan")}, "learning_rate must be"),
+        ({"weight_decay": float("inf")}, "weight_decay must be"),
+    ],
+)
+def test_numbers_that_end_without_memory_or_sense_are_refused(settings, message):
+    with pytest.raises(RunError, match=message):
+        RunConfig("a.csv", **settings)

@@ -1,11 +1,14 @@
 """Settings of a run: everything that decides its result, as a dataclass and as a TOML file."""
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from types import UnionType
+from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
 from turnover.errors import RunError
 
@@ -26,6 +29,8 @@ def unwatched(stage: str, done: int, total: int, note: str = "") -> None:
 
 _AT_LEAST_ONE = ("batch_size", "image_size", "context", "vocabulary")
 _OPEN = ("hidden", "replicas", "epochs")
+# A width, a number of epochs or words above this is a slip of the finger, and would end without memory.
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -94,17 +99,22 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Reject settings that cannot be run, all problems at once."""
+        if wrong := [name for name, kinds in _types().items() if not _is_one_of(getattr(self, name), kinds)]:
+            of_types = ", ".join(f"{name} ({type(getattr(self, name)).__name__})" for name in wrong)
+            raise RunError(f"these settings cannot be run: values of the wrong type: {of_types}.")
         checks = [
             ("task", self.task is None or self.task in get_args(Kind), "one of text, image, table and lm"),
             ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
             ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
             ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),
             ("keep", 0 < self.keep < 1, "a share between 0 and 1, such as 0.5"),
-            ("learning_rate", self.learning_rate >= 0, "a number above 0"),
-            ("weight_decay", self.weight_decay >= 0, "a number >= 0"),
-            ("adapters", self.adapters >= 0, "a width, such as 64, or 0 for none"),
+            ("learning_rate", 0 <= self.learning_rate < math.inf, "a number above 0"),
+            ("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0"),
+            ("adapters", 0 <= self.adapters <= _MOST, "a width, such as 64, or 0 for none"),
+            ("seed", 0 <= self.seed < 2**31, "an integer from 0 to 2147483647"),
             *((name, getattr(self, name) >= 1, "an integer >= 1") for name in _AT_LEAST_ONE),
             *((name, getattr(self, name) >= 0, "an integer >= 1, or 0 for the default") for name in _OPEN),
+            *((name, getattr(self, name) <= _MOST, f"at most {_MOST:,}") for name in (*_AT_LEAST_ONE, *_OPEN)),
         ]
         problems = [f"{name} must be {need}, got {getattr(self, name)!r}" for name, holds, need in checks if not holds]
         if self.validation + self.test >= 1:
@@ -139,6 +149,10 @@ class RunConfig:
             values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RunError(f"there is no file {str(file)!r}. A run keeps its settings in RUN/config.toml.") from error
+        except OSError as error:
+            raise RunError(
+                f"{str(file)!r} cannot be read: {error.strerror or error}. Give a file, such as RUN/config.toml."
+            ) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise RunError(f"{str(file)!r} is not TOML: {error}.") from error
         return cls.from_values(values, source=repr(str(file)))
@@ -160,3 +174,19 @@ class RunConfig:
             for name, value in self.as_dict().items()
             if value is not None
         )
+
+
+@cache
+def _types() -> dict[str, tuple[type, ...]]:
+    """Return the types that the value of each setting may have."""
+    hints = get_type_hints(RunConfig)
+    flat = {name: get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,) for name, hint in hints.items()}
+    plain = {name: tuple(get_origin(kind) or kind for kind in kinds) for name, kinds in flat.items()}
+    return {name: tuple(str if kind is Literal else kind for kind in kinds) for name, kinds in plain.items()}
+
+
+def _is_one_of(value: object, kinds: tuple[type, ...]) -> bool:
+    """Tell whether a value is of one of these types; a whole number may stand for a float, True for no number."""
+    if isinstance(value, bool):
+        return bool in kinds
+    return isinstance(value, kinds) or (isinstance(value, int) and float in kinds)
