@@ -1,5 +1,6 @@
 """A frozen encoder: features of a text are its own, and what cannot be opened says what to type."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -113,7 +114,9 @@ def test_a_pickle_that_would_run_code_is_not_loaded(copied, tmp_path):
     assert not (tmp_path / "harmed").exists()
 
 
-def test_code_that_comes_with_a_model_is_not_run(copied, tmp_path):
+@pytest.mark.parametrize("answer", ["", "y\n"])
+def test_code_that_comes_with_a_model_is_not_run_whatever_standard_input_says(copied, tmp_path, monkeypatch, answer):
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     config = json.loads((copied / "config.json").read_text())
     config["auto_map"] = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config"}
     config["model_type"] = "of-its-own"

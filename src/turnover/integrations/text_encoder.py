@@ -127,9 +127,11 @@ class TextEncoder:
 
         def opened(local: bool) -> tuple[Any, Any, Any]:
             with _quietly():
-                tokenizer = AutoTokenizer.from_pretrained(self.where, local_files_only=local)
+                # Said explicitly: otherwise a model that comes with code asks on standard input whether to run it.
+                options = {"local_files_only": local, "trust_remote_code": False}
+                tokenizer = AutoTokenizer.from_pretrained(self.where, **options)
                 model, loading = AutoModel.from_pretrained(
-                    self.where, local_files_only=local, dtype=torch.float32, output_loading_info=True
+                    self.where, **options, dtype=torch.float32, output_loading_info=True
                 )
             return model, tokenizer, loading
 

@@ -414,3 +414,17 @@ def test_the_real_cifar10_is_read_with_its_splits(data_file):
     assert rows.values.shape == (2500, 32, 32, 3)
     assert np.bincount(rows.fixed).tolist() == [500, 0, 2000]
     assert len(rows.label_names) == 10
+
+
+@pytest.mark.parametrize("name", ["../secret.png", "{absolute}", "inner/../../secret.png"])
+def test_a_file_of_labels_names_no_image_outside_of_its_folder(tmp_path, name):
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    drawn(0).save(tmp_path / "secret.png")
+    for number in range(4):
+        drawn(number).save(flat / f"{number}.png")
+    name = name.format(absolute=tmp_path / "secret.png")
+    lines = ["file,label", *(f"{number}.png,{'ab'[number % 2]}" for number in range(4)), f"{name},a"]
+    (flat / "labels.csv").write_text("\n".join(lines))
+    with pytest.raises(DataFileError, match=r"1 of 5 images .* are not in .*secret\.png.*named from that folder on"):
+        read_rows(config(flat))

@@ -186,3 +186,9 @@ def test_a_fault_of_our_own_is_told_without_its_traceback(served, monkeypatch):
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "ZeroDivisionError" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("row", ["²", "٣" * 3, "9" * 5000, "-1", "1e3"])
+def test_a_row_that_is_not_a_number_is_no_server_error(tables, texts, row):
+    for client in (tables, texts):
+        assert client.get("/", params={"row": row}).status_code < 500

@@ -240,7 +240,7 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Images:
     if missing:
         raise DataFileError(
             f"{len(missing):,} of {len(named):,} images that {str(labels)!r} names are not in {str(folder)!r}: "
-            f"{', '.join(map(repr, missing[:5]))}. Put them there, or remove their lines."
+            f"{', '.join(map(repr, missing[:5]))}. Put them there, named from that folder on, or remove their lines."
         )
     groups = [] if config.group is None else [label_text(value) for value in values_of(table.frame, config.group)]
     return Images(
@@ -270,7 +270,9 @@ def images_named_by(table: Table, folder: Path) -> tuple[list[str], list[Path | 
 
 
 def _with_ending(folder: Path, name: str) -> Path | None:
-    """Return the file of a name, which may lack its ending."""
+    """Return the file of a name, which may lack its ending; None also for one outside of the folder."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        return None
     tried = [folder / name, *(folder / f"{name}{ending}" for ending in _IMAGE_ENDINGS)]
     return next((path for path in tried if path.is_file()), None)
 

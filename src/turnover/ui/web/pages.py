@@ -213,7 +213,9 @@ def _shown_values(site: Site, fields: Fields, answer: Answer | None) -> dict[str
     if answer is not None and answer.text is not None:
         text = answer.text
     if site.run.kind == "table" and not cells:
-        number = int(row) if row.isdigit() and int(row) < len(site.run.rows) else int(site.run.places("train")[0])
+        # Few digits: int() rejects thousands of them.
+        known = row.isdecimal() and len(row) < 20 and int(row) < len(site.run.rows)
+        number = int(row) if known else int(site.run.places("train")[0])
         cells = as_cells(checked_values(site.run, {}, number))
         row = row or str(number)
     return {"row": row, "text": text, "cells": {cell.name: cell.value for cell in cells}}

@@ -185,7 +185,7 @@ class BodyLimits:
             nonlocal seen, complete, ends
             if complete:
                 return await receive()
-            if announced.isdigit() and int(announced) > most:
+            if announced.isdecimal() and (len(announced) > 20 or int(announced) > most):
                 raise _too_large(most)
             seconds = asyncio.get_running_loop().time()
             ends = seconds + self._seconds if ends is None else ends
