@@ -1,5 +1,6 @@
 """The data without some rows: what stays is what it was, byte for byte where lines are rows."""
 
+import csv
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,15 @@ import pytest
 pytest.importorskip("pandas", reason="needs the extra cli")
 
 from turnover.errors import ApplicationError, DataFileError
-from turnover.runs.cleansing import _ending_of, check_overwrite, write_cleaned, write_cleansing
+from turnover.runs.cleansing import (
+    _ending_of,
+    _no_formula,
+    check_overwrite,
+    removed_rows,
+    run_cleansing,
+    write_cleaned,
+    write_cleansing,
+)
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
 from turnover.runs.run import start_run
@@ -291,3 +300,34 @@ def test_force_overwrites_what_a_cleansing_wrote(finished, tmp_path):
     with pytest.raises(ApplicationError, match="would be overwritten"):
         check_overwrite(finished, tmp_path / "clean.csv")
     check_overwrite(finished, tmp_path / "clean.csv", force=True)
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        (" @SUM(1)", "' @SUM(1)"),
+        ("-a good film", "'-a good film"),
+        ("-1.5", "-1.5"),
+        ("+3", "+3"),
+        ("a=b", "a=b"),
+        (-2, -2),
+    ],
+)
+def test_texts_that_look_like_formulas_begin_with_a_quote(cell, written):
+    assert _no_formula(cell) == written
+
+
+def test_the_list_of_removed_rows_holds_no_formula_unless_it_is_to_be_raw(tmp_path):
+    lines = [f'"={n}+cmd|x",{"ab"[n % 2]}' for n in range(20)]
+    (tmp_path / "data.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    config = RunConfig(str(tmp_path / "data.csv"), text="text", hidden=8, replicas=1, epochs=1)
+    run = start_run(config, tmp_path / "run")
+    rows = removed_rows(run, run_cleansing(run, drop="2"))
+    assert rows
+    for raw, begins in ((False, "'="), (True, "=")):
+        write_cleansing(run, rows, tmp_path / "clean.csv", raw=raw)
+        with (tmp_path / "removed.csv").open(newline="") as file:
+            texts = [line["text"] for line in csv.DictReader(file)]
+        assert all(text.startswith(begins) for text in texts)
+        assert (tmp_path / "clean.csv").read_text().splitlines()[1].startswith('"=')

@@ -158,8 +158,11 @@ def _check_apart(out: Path, data: Path) -> None:
         raise DataFileError(f"{str(out)!r} {how} the data itself, {str(data)!r}. Give a place elsewhere: --out.")
 
 
-def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFile:
-    """Write the data without the removed rows, and the list of these with reasons, removed.csv, next to it."""
+def write_cleansing(run: Run, removed: list[RemovedRow], out: Path, *, raw: bool = False) -> CleanedFile:
+    """Write the data without the removed rows, and the list of these with reasons, removed.csv, next to it.
+
+    Texts of that list that a spreadsheet would take for formulas begin with a quote, unless they are to be `raw`.
+    """
     import pandas as pd
 
     numbers = [row.row for row in removed]
@@ -169,8 +172,20 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path) -> CleanedFi
     own = own.rename(columns={name: f"data_{name}" for name in own.columns if name in said.columns})
     with run.folder.lock(out, wait=True):
         written = write_cleaned(run.rows, run.config.data, numbers, out, digest=run.data_digest)
-        _write_output(out.with_name(REMOVED), table_bytes(pd.concat([said, own], axis=1), ".csv"))
+        listed = pd.concat([said, own], axis=1)
+        _write_output(out.with_name(REMOVED), table_bytes(listed if raw else listed.map(_no_formula), ".csv"))
     return written
+
+
+def _no_formula(cell: Any) -> Any:
+    """Return a cell that no spreadsheet computes; what is a number stays one."""
+    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _line(row: RemovedRow) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Images as rows: folders, files of labels and arrays, in any size and color; damaged ones are named."""
 
+import io
 import shutil
 from pathlib import Path
 
@@ -403,10 +404,36 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, values, options, message):
         read_rows(config(arrays(tmp_path, **values), **options))
 
 
-def test_a_damaged_npz_file_is_refused(tmp_path):
-    (tmp_path / "images.npz").write_bytes(b"PK\x03\x04 no zip")
+def _npz(**arrays):
+    held = io.BytesIO()
+    np.savez_compressed(held, **arrays)
+    return bytearray(held.getvalue())
+
+
+def _single_array():
+    held = io.BytesIO()
+    np.save(held, BYTES)
+    return held.getvalue()
+
+
+def _bad_stream():
+    content = _npz(images=BYTES, labels=LABELS)
+    place = content.index(b"images.npy") + 200
+    content[place : place + 300] = bytes(300)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"", _single_array(), _bad_stream()], ids=len)
+def test_a_damaged_npz_file_is_refused(tmp_path, content):
+    (tmp_path / "images.npz").write_bytes(content)
     with pytest.raises(DataFileError, match=r"cannot be read as npz.*numpy\.savez"):
         read_rows(config(tmp_path / "images.npz"))
+
+
+def test_an_npz_file_without_images_is_refused(tmp_path):
+    for images in (BYTES[:0], np.zeros((0, 8, 8), np.float32)):
+        with pytest.raises(DataFileError, match=r"is empty, \[0, 8, 8"):
+            read_rows(config(arrays(tmp_path, images=images, labels=LABELS[:0])))
 
 
 def test_the_real_cifar10_is_read_with_its_splits(data_file):
@@ -428,3 +455,11 @@ def test_a_file_of_labels_names_no_image_outside_of_its_folder(tmp_path, name):
     (flat / "labels.csv").write_text("\n".join(lines))
     with pytest.raises(DataFileError, match=r"1 of 5 images .* are not in .*secret\.png.*named from that folder on"):
         read_rows(config(flat))
+
+
+def test_a_file_that_unpacks_to_more_than_the_free_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "bomb.npz", images=np.zeros((100, 64, 64), np.uint8), labels=np.arange(100) % 2)
+    assert (tmp_path / "bomb.npz").stat().st_size < 5000
+    monkeypatch.setattr("turnover.runs.reading.arrays._free_memory", lambda: 300_000)
+    with pytest.raises(DataFileError, match=r"unpacks to 0\.0 GB, and 0\.0 GB of memory are free"):
+        read_rows(config(tmp_path / "bomb.npz"))

@@ -3,7 +3,8 @@
 import io
 import re
 import zipfile
-from collections.abc import Collection, Mapping
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from .images import SPLIT_NAMES, gray_if_all_are, need_pillow, resized, scaled
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
 _LABELS = {"labels", "label", "y", "targets", "target"}
 _NAMES = {"classes", "names"}
+# Of a file that is damaged, encrypted, or a single array.
+_DAMAGED = (
+    *(OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+)
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,15 @@ def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
     """Return the arrays of a file, one part for each split it has, or all as one split."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            _check_memory(file.zip.infolist(), path)
             _need_array(file.files, config.label, path)
             arrays = {name: file[name] for name in file.files if _role(name, config.label)}
             shapes = {name: file[name].shape for name in file.files} if len(arrays) < 2 else {}
+    except DataFileError:
+        raise
     except FileNotFoundError as error:
         raise DataFileError(f"there is no file {str(path)!r}.") from error
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except _DAMAGED as error:
         raise DataFileError(
             f"{str(path)!r} cannot be read as npz ({error}). Write it with numpy.savez({path.name!r}, images=images, "
             "labels=labels), both of numbers or strings."
@@ -120,6 +128,25 @@ def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
         pairs.pop(TO_BE_SPLIT, None)
     classes = next((arrays[name] for name in arrays if _role(name, config.label) == "names"), None)
     return [_part(arrays, found, place, split, classes, path, only=len(pairs) == 1) for place, found in pairs.items()]
+
+
+def _check_memory(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
+    """Raise where a file would unpack to more than the memory that is free, before anything is unpacked."""
+    size, free = sum(entry.file_size for entry in entries), _free_memory()
+    if free is not None and size > free:
+        raise DataFileError(
+            f"{str(path)!r} unpacks to {size / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB of memory are free. Give fewer "
+            "or smaller images."
+        )
+
+
+def _free_memory() -> int | None:
+    """Return the bytes of memory that can be had; None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        return None
 
 
 def _need_array(names: list[str], label: str | None, path: Path) -> None:
@@ -152,6 +179,8 @@ def _part(
             f"{where} is {list(images.shape)} and its labels {list(labels.shape)}. Give images [n, height, width] or "
             "[n, height, width, channels] and one label each."
         )
+    if not images.size:
+        raise DataFileError(f"{where} is empty, {list(images.shape)}. Give at least one image.")
     texts = [label_text(label) for label in labels.tolist()]
     if np.issubdtype(labels.dtype, np.number):
         texts = ["" if label == -1 else text for label, text in zip(labels.tolist(), texts, strict=True)]

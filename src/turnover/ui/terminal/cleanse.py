@@ -56,6 +56,9 @@ def cleanse(
         typer.Option(metavar="FILE", help="Cleaned file; removed.csv goes next to it.", show_default="RUN/cleaned.*"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write texts in removed.csv as they are, also those that look like formulas.")
+    ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -79,7 +82,7 @@ def cleanse(
     with terminal.aside.status("weighing every training row"):
         cleansing = run_cleansing(run, drop=drop, level=level)
         removed = removed_rows(run, cleansing)
-    written = write_cleansing(run, removed, file)
+    written = write_cleansing(run, removed, file, raw=raw)
     check = _check(run, cleansing, seeds, terminal) if retrain else None
     if as_json:
         terminal.result(_as_data(cleansing, removed, written, check))
