@@ -276,6 +276,7 @@ class Run(Generic[_TaskT]):
                     self.folder.write_about(self.about)
             if "mean_influence" in names:
                 self.influence.keep_fit(self.folder.scores)
+                self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
             watch("scoring", len(names), len(names))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(
