@@ -63,6 +63,7 @@ def test_significantly_harmful_rows_are_those_that_scores_mark(cleansed, mean):
     assert all(row.significant for row in found.dropped)
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")  # as it should
 def test_where_nothing_is_significant_nothing_goes_and_it_says_so(digits):
     never = torch.arange(2**61, 2**61 + 500)
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))

@@ -72,6 +72,7 @@ def test_something_stands_out_for_many_queries(explained):
     assert np.mean([one.significant_supporting > 0 for one in explained]) > 0.3
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")  # as it should
 def test_noise_alone_hardly_ever_stands_out(digits, queries):
     never = torch.arange(2**61, 2**61 + 500)
     strangers = turnover.Influence(digits.model, estimator="tod", train=(digits.x, digits.y, never))

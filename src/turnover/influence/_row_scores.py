@@ -26,8 +26,8 @@ _FEWEST_ROWS = 20
 # Self-influence is asked of rows that may be few, and judged mildly. Of ids that match the training, scores of all
 # rows depend: rows under other ids pass in one case of twenty.
 _LEAST_SIGMAS, _LEAST_SIGMAS_OF_IDS = 1.0, 1.64
-# So many training rows say whether ids match the training; fewer where they are that clear. With less than a hundred,
-# an honest but short training would often be suspected.
+# So many training rows say whether ids match the training; fewer where they are that clear. With less than a hundred
+# ids, an honest but short training would often be suspected.
 _FEWEST_CHECKED, _CHECKED_ROWS = 100, 512
 _SURE = 5.0
 
@@ -167,22 +167,28 @@ def warn_of_other_ids(forwards: Sequence[Forward], rows: TrainRows) -> None:
         forward.against == "keep" and all(site.keep == 0.5 for site in forward.member.masking.recipe.sites)
         for forward in forwards
     )
-    own: list[np.ndarray] = []
-    null: list[np.ndarray] = []
-    count = 0
+    own, null, ids = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
     try:
         for batch in rows.sample(_CHECKED_ROWS):
             if batch.ids is None or batch.target is None:
                 return
-            own.append(_mean_scores(forwards, batch, batch.ids))
-            null.append(np.zeros(0) if alike else _mean_scores(forwards, batch, null_ids(batch.rows) + count))
-            count += batch.rows
-            if _sigmas(np.concatenate(own), np.concatenate(null))[0] > _SURE:
+            if not alike:
+                null = np.append(null, _mean_scores(forwards, batch, null_ids(batch.rows) + len(own)))
+            own = np.append(own, _mean_scores(forwards, batch, batch.ids))
+            ids = np.append(ids, batch.ids.cpu().numpy())
+            if _sigmas(_of_each_id(own, ids), null)[0] > _SURE:
                 return
     except Exception:  # noqa: BLE001 - rows that were given for their ids alone may be anything
         return
-    if count >= _FEWEST_CHECKED:
-        _warn_if_weak(np.concatenate(own), np.concatenate(null), count, least=_LEAST_SIGMAS_OF_IDS, stacklevel=5)
+    of_ids = _of_each_id(own, ids)
+    if len(of_ids) >= _FEWEST_CHECKED:
+        _warn_if_weak(of_ids, null, len(own), least=_LEAST_SIGMAS_OF_IDS, stacklevel=5)
+
+
+def _of_each_id(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the mean score of each id: rows of a group have one mask, and are no independent cases."""
+    _, places = np.unique(ids, return_inverse=True)
+    return np.bincount(places, scores) / np.bincount(places)
 
 
 def _mean_scores(forwards: Sequence[Forward], batch: Batch, ids: Tensor) -> np.ndarray:

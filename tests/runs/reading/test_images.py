@@ -280,7 +280,7 @@ def test_deep_images_of_a_folder_have_one_scale(tmp_path, mode, top):
     for number in range(24):
         file = tmp_path / "images" / "ab"[number % 2] / f"{number}.tif"
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Half of the images are dark: their own maximum is no scale for them.
+        # Half of the images are dark: scaled by their own maximum they would look like the others.
         pixels = draw.uniform(0, top if number % 4 < 2 else top / 10, (8, 8))
         pixels[0, :2] = 0, top if number % 4 < 2 else top / 10
         Image.fromarray(pixels.astype(kind)).save(file)
