@@ -210,6 +210,20 @@ def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypat
     assert sizes.count(33) == 2 * 4
 
 
+@pytest.mark.parametrize("used", [0, 1, 3, 40])
+def test_units_that_no_row_uses_have_eigenvalues_of_zero(used):
+    from turnover.influence.estimate.curvature._kronecker import _eigen
+
+    rows = torch.zeros(30, 40, dtype=torch.float64)
+    places = torch.randperm(40, generator=torch.Generator().manual_seed(0))[:used]
+    rows[:, places] = torch.randn(30, used, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    matrix = rows.T @ rows
+    (values,), (vectors,) = _eigen(matrix[None], torch.device("cpu"))
+    assert int((values > 1e-9).sum()) == min(used, 30)
+    torch.testing.assert_close(vectors.T @ vectors, torch.eye(40), atol=1e-5, rtol=0)
+    torch.testing.assert_close((vectors.double() * values) @ vectors.double().T, matrix, atol=1e-5, rtol=1e-5)
+
+
 def test_a_finished_model_has_no_interval_and_says_so():
     scores = turnover.Influence(built("mlp"), train=_data("mlp", ROWS, 1)).pairwise(_data("mlp", QUERIES, 2))
     assert scores.stderr is None

@@ -109,7 +109,7 @@ def test_changed_data_is_rejected_in_the_former_folder_and_told_in_a_new_one(tur
     folder.config.write_text(settings.as_toml())
     about.files, about.data = {}, {str(csv.resolve()): digest_of(csv)}
     folder.write_about(about)
-    csv.write_text(csv.read_text().replace("dull", "bleak"))
+    csv.write_text(csv.read_text().replace("fine", "grand"))
     said = turnover_("run", "--config", "RUN/config.toml", "--out", "RUN")
     assert said.code == 2
     assert "changed since the run in 'RUN'" in " ".join(said.err.split())

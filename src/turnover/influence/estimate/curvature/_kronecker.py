@@ -116,8 +116,22 @@ def _where_seen(values: Tensor, seen: Tensor) -> Tensor:
 
 def _eigen(matrices: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return eigenvalues [groups, n], none below zero, in float64 on the CPU; eigenvectors in float32 on a device."""
-    values, vectors = torch.linalg.eigh(matrices.cpu().double())
-    return values.clamp(min=0), vectors.float().to(device)
+    values, vectors = zip(*map(_eigen_of, matrices.cpu().double()), strict=True)
+    return torch.stack(values).clamp(min=0), torch.stack(vectors).float().to(device)
+
+
+def _eigen_of(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors of one matrix; units that are zero in all rows are their own eigenvectors."""
+    seen = (matrix.diagonal() > 0).nonzero()[:, 0]
+    values, vectors = matrix.new_zeros(len(matrix)), torch.eye(len(matrix), dtype=matrix.dtype)
+    part = matrix[seen][:, seen]
+    try:
+        values[seen], within = torch.linalg.eigh(part)
+    except RuntimeError:  # LAPACK may give up where many eigenvalues are equal: this tells them apart
+        slight = torch.linspace(0, 1e-12, len(part), dtype=part.dtype) * part.diagonal().max()
+        values[seen], within = torch.linalg.eigh(part + torch.diag(slight))
+    vectors[seen[:, None], seen] = within
+    return values, vectors
 
 
 @dataclass(frozen=True)
