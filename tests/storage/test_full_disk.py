@@ -8,7 +8,7 @@ import pytest
 
 from tests.storage.sample import ARRAYS, fill, make, open_store, parts_of, tree
 from turnover.errors import StoreError
-from turnover.storage import ArraySpec, TileStore
+from turnover.storage import ArraySpec, KeptArrays, TileStore
 
 PAGE = 4096
 
@@ -122,3 +122,14 @@ def test_a_folder_without_permission_is_rejected_before_any_work(tmp_path):
             open_store(tmp_path)
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_kept_arrays_that_do_not_fit_leave_the_former_ones(small_disk):
+    kept = KeptArrays(small_disk / "factors.npz", {"seed": 0})
+    kept.write({"left": np.arange(8.0)})
+    with pytest.raises(StoreError, match=r"no room left.*Make room and run the same call again"):
+        kept.write({"left": np.zeros(2**18)})
+    found = kept.read()
+    assert found is not None
+    assert np.array_equal(found["left"], np.arange(8.0))
+    assert [file.name for file in small_disk.iterdir()] == ["factors.npz"]
