@@ -82,10 +82,17 @@ def test_bad_ids_raise_and_say_what_was_given(ids, message):
         turnover.instances(ids)
 
 
-@pytest.mark.parametrize("view", ["keep", "flip", "full"])
-def test_null_ids_are_for_the_null_only(view):
-    with pytest.raises(ReservedIdError, match=rf"instance id {2**62 + 5} must be below 2\*\*62"):
-        turnover.instances([1, 2**62 + 5], view=view)
+@pytest.mark.parametrize("view", ["keep", "flip"])
+def test_null_ids_are_never_trained_but_may_be_looked_at(view):
+    model = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU()), at=["1"])
+    with (
+        pytest.raises(ReservedIdError, match=rf"instance id {2**62 + 5} must be below 2\*\*62 in training"),
+        turnover.instances([1, 2**62 + 5], view=view),
+    ):
+        model(torch.randn(2, 3))
+    assert masking_of(model).learned.passes == 0
+    with turnover.instances([1, 2**62 + 5], view=view):
+        assert model.eval()(torch.randn(2, 3)).shape == (2, 8)
 
 
 def test_the_error_says_what_to_type():

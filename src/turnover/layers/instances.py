@@ -47,8 +47,8 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
     """Return a context in which the rows of a batch are the given training instances.
 
     Args:
-        ids: one id per row: int tensor on any device, NumPy array, list or range of ints in [0, 2**62); those above are
-            the null ids, which tell what the scores of rows without training look like.
+        ids: one id per row: int tensor on any device, NumPy array, list or range of ints in [0, 2**63). Those from
+            2**62 on are the null ids, which tell what scores without training look like; training passes reject them.
         view: "keep" (the subnetwork that trains on these instances), "flip" (the subnetwork that never does), "full"
             (the whole network), or one of them per row.
 
@@ -61,13 +61,10 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
         torch.Size([3, 2])
     """
     names: Any = list(view) if isinstance(view, Tensor) else view  # a tensor would be taken as codes
-    checked = as_ids(ids)
-    if bool((checked >= FIRST_RESERVED_ID).any()):
-        raise ReservedIdError(
-            f"instance id {int(checked.max())} must be below 2**62: from {FIRST_RESERVED_ID} on they are the null ids, "
-            f"which are never trained. {_STABLE_IDS}"
-        )
-    return Instances(checked, names)
+    active = Instances(as_ids(ids), names)
+    if bool((active.ids >= FIRST_RESERVED_ID).any()):
+        active.null_id = int(active.ids.max())
+    return active
 
 
 def as_ids(ids: Any) -> Tensor:
@@ -130,8 +127,11 @@ class Instances:
 
     The view is that of all rows or one per row, by name or as int32 codes; `shared_view` is the code that all rows
     share, None where they differ. `recomputing` says that a checkpoint's recomputation runs, which was checked and
-    counted before. `calls` are root, arguments and keywords of each model whose forward pass runs.
+    counted before. `calls` are root, arguments and keywords of each model whose forward pass runs. `null_id` is one of
+    the ids that must not be trained; None: there is none, or nobody asked.
     """
+
+    null_id: int | None = None
 
     def __init__(self, ids: Tensor, view: View | Sequence[View] | Tensor) -> None:
         codes = view if isinstance(view, Tensor) else view_codes(view, len(ids))
@@ -274,6 +274,11 @@ class Instances:
         """Note that a site ran."""
         if self.recomputing:
             return
+        if training and self.null_id is not None:
+            raise ReservedIdError(
+                f"instance id {self.null_id} must be below 2**62 in training: from {FIRST_RESERVED_ID} on they are the "
+                f"null ids, whose masks say what scores without training look like. {_STABLE_IDS}"
+            )
         masking, index = site.masking, site.index
         if training and self._trains and index == 0 and self.first_visit(site):
             masking.learned.passes += 1
