@@ -210,6 +210,35 @@ def test_replicas_share_the_eigenvectors_of_the_inputs_that_they_share(monkeypat
     assert sizes.count(33) == 2 * 4
 
 
+def _falling(*parts: tuple[int, float, float]) -> torch.Tensor:
+    """Return eigenvalues that fall: so many each, from one power of ten to another."""
+    return torch.cat([torch.logspace(first, last, count) for count, first, last in parts]).double()[None]
+
+
+SPECTRA = {
+    "small": (_falling((10, 0, -4)), _falling((65, 0, -4))),
+    "flat": (_falling((96, 0, -1.5)), _falling((130, 0, -1.5))),
+    "steep": (_falling((96, 0, -10)), _falling((130, 0, -10))),
+    "few classes": (_falling((9, 0, -1), (503, -9, -16)), _falling((513, 0, -8))),
+}
+
+
+@pytest.mark.parametrize("damping", [0.1, 5.0, 5000.0])
+@pytest.mark.parametrize(("sigma", "alpha"), SPECTRA.values(), ids=SPECTRA)
+def test_the_inverse_is_a_sum_of_as_few_products_as_there_can_be(sigma, alpha, damping):
+    from turnover.influence.estimate.curvature._kronecker import _TOLERANCE, _terms
+
+    inverse = 1 / (sigma[:, :, None] * alpha[:, None, :] + damping * sigma.mean() * alpha.mean())
+    roots = sigma.sqrt()[:, :, None] * alpha.sqrt()[:, None, :]
+    values = torch.linalg.svdvals(inverse * roots)[0]
+    left_out = values.square().flip(0).cumsum(0).flip(0).sqrt() / values.norm()
+    terms = _terms(inverse, sigma, alpha)
+    assert terms is not None
+    assert terms[0].shape[1] <= int((left_out > _TOLERANCE).sum()) + 1
+    error = (terms[0].transpose(1, 2) @ terms[1] - inverse) * roots
+    assert float(error.norm() / values.norm()) <= 1.01 * _TOLERANCE
+
+
 @pytest.mark.parametrize("used", [0, 1, 3, 40])
 def test_units_that_no_row_uses_have_eigenvalues_of_zero(used):
     from turnover.influence.estimate.curvature._kronecker import _eigen

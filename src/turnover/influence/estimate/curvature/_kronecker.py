@@ -308,7 +308,8 @@ def _largest(matrices: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """
     sketch = torch.randn(matrices.shape[2], count, generator=torch.Generator().manual_seed(0), dtype=matrices.dtype)
     basis = _orthonormal(matrices @ sketch)
-    basis = _orthonormal(matrices @ (matrices.transpose(1, 2) @ basis))
+    # One step at a time: two would square the values, and lose those below a thousandth of the largest.
+    basis = _orthonormal(matrices @ _orthonormal(matrices.transpose(1, 2) @ basis))
     small = basis.transpose(1, 2) @ matrices
     squares, vectors = torch.linalg.eigh(small @ small.transpose(1, 2))
     squares, vectors = squares.flip(1).clamp(min=0), vectors.flip(2)
