@@ -53,8 +53,7 @@ def wrong_labels(record: RowRecord) -> WrongLabels:
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
-        >>> true, given = rng.integers(0, 2, (2, 400)) * np.array([[1], [0]]), None
-        >>> true = true[0]
+        >>> true = rng.integers(0, 2, 400)
         >>> given = np.where(np.arange(400) < 40, 1 - true, true)
         >>> full = np.log(np.where(np.eye(2)[true] > 0, 0.9, 0.1)) * rng.uniform(0.5, 3, (400, 1))
         >>> record = RowRecord(given, full, full, true[40:], full[40:], full[40:])
