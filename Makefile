@@ -54,6 +54,7 @@ check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladde
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/pyright
+	@$(BIN)/mypy tests/user_project
 	@$(BIN)/lint-imports --no-logo
 
 bench: .venv/.stamp-test ## speed and memory, as ratios

@@ -325,16 +325,19 @@ def test_a_null_of_other_queries_is_rejected():
         found_some().top(2).against(np.zeros((9, 2)))
 
 
-def test_lists_that_know_their_noise_show_where_it_begins():
+def test_lists_that_know_their_noise_mark_what_is_significant():
     lines = repr(found_some().top(10)).splitlines()
     # Three entries are shown: four of a's helpful ones and two of its harmful ones are significant.
     helpful, harmful = lines[2].split("...", 1)
-    assert "|" not in helpful
-    assert harmful.split(" | ")[0].count("(") == 2
-    assert ", |" not in lines[2]
-    assert lines[3].count("|") == 1
-    assert lines[4].split(maxsplit=1)[1].startswith("| ")
-    assert lines[-1] == "  | from here on not significant (FDR 5 %)"
+    assert helpful.count(")*") == 3
+    assert harmful.count(")*") == 2
+    assert "*" not in lines[4]
+    assert lines[-1] == "  * significant (FDR 5 %)"
+
+
+def test_an_entry_that_replicas_agree_on_is_marked_behind_one_that_they_do_not():
+    scores = Scores([[50.0], [49.0], [-60.0]], ids=[7, 8, 9], stderr=[[40.0], [1.0], [1.0]], replicas=8)
+    assert "7 (+50 ± 40), 8 (+49 ± 1)*" in repr(scores.top(2))
 
 
 def test_a_table_of_lists_has_their_p_values():

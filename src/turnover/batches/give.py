@@ -1,10 +1,11 @@
 """`with_instance_ids`: ids for anything that holds examples; Hugging Face data sets get a column."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
@@ -19,6 +20,20 @@ from .loaders import loader_with_ids
 _SPLIT_BITS = 40  # streams have no length, so each split gets room for a trillion rows
 
 
+@overload
+def with_instance_ids(
+    data: DataLoader[Any], *, id: str | int | None = None, groups: str | int | None = None
+) -> DataLoader[Any]: ...
+@overload
+def with_instance_ids(  # pyright: ignore[reportOverlappingOverload] - an iterable data set is a data set, too
+    data: IterableDataset[Any], *, id: str | int | None = None, groups: str | int | None = None
+) -> InstanceIdIterable: ...
+@overload
+def with_instance_ids(
+    data: Dataset[Any] | Sequence[Any] | Tensor, *, id: str | int | None = None, groups: str | int | None = None
+) -> InstanceIdDataset: ...
+@overload
+def with_instance_ids(data: Any, *, id: str | int | None = None, groups: str | int | None = None) -> Any: ...
 def with_instance_ids(data: Any, *, id: str | int | None = None, groups: str | int | None = None) -> Any:
     """Return the same data with a stable instance id on every row.
 

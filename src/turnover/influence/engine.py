@@ -16,6 +16,7 @@ from turnover.errors import InfluenceError, NotWrappedError, TurnOverError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.storage import KeptArrays
+from turnover.tables import faded, html_table
 
 from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
 from ._data import TrainRows, first_of_each, single_queries
@@ -132,6 +133,24 @@ class Influence:
         self._fit: tuple[list[str], Fit] | None = None
         self._fit_folder: str | os.PathLike[str] | None = None
         self._ids_checked = False
+
+    def __repr__(self) -> str:
+        """Return model, estimator and training data in one line."""
+        facts = [repr(value) if name == "estimator" else value for name, value in self._facts]
+        names = [name for name, _ in self._facts]
+        return f"Influence({', '.join(f'{name}={fact}' for name, fact in zip(names, facts, strict=True))})"
+
+    def _repr_html_(self) -> str:
+        """Return the same as a notebook shows it."""
+        return html_table("Influence", [[faded(name), value] for name, value in self._facts])
+
+    @property
+    def _facts(self) -> list[tuple[str, str]]:
+        models, length = self.models, None if self._train is None else self._train.length
+        kind = type(models[0]).__name__ + (f" × {len(models)}" if len(models) > 1 else "")
+        train = "none" if self._train is None else "a stream" if length is None else f"{length:,} rows"
+        estimator = self._options.estimator.name
+        return [("model", kind), ("estimator", estimator), ("measure", self._measure.unit), ("train", train)]
 
     # What it was given
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from turnover.errors import MissingExtraError, ScoresError
+from turnover.tables import aligned, faded, html_table
 
 from ._about import SIGN, About, Name, is_per_row, query_name
 from ._arrays import Floats, Source, blocks
@@ -19,6 +20,9 @@ from .significance import noise_of
 
 ATTRIBUTES = "turnover"
 """Where a table keeps what is about all of it."""
+
+Facts = tuple[str, Sequence[tuple[str, str]]]
+"""A first line, and names with what they say."""
 
 _PER_QUERY = ("offset", "null_spread")
 _REPLICAS, _NULL = "replicas", "null ids"
@@ -211,7 +215,7 @@ def from_dataset(dataset: Any) -> dict[str, Any]:
     return arguments
 
 
-def scores_text(scores: Content) -> str:
+def scores_facts(scores: Content) -> Facts:
     """Return shape, unit, sign, size and origin of scores."""
     head = f"Scores of {counted(scores.shape[0], 'training instance')}"
     lines: list[tuple[str, str]] = []
@@ -234,7 +238,7 @@ def scores_text(scores: Content) -> str:
     lines.append(("path", scores.path or "not known"))
     if scores.provenance:
         lines.append(("provenance", _listed(list(scores.provenance))))
-    return "\n".join([head, *text_table(lines)])
+    return head, lines
 
 
 def _stderr_text(scores: Content) -> str:
@@ -272,10 +276,16 @@ def number_range(values: Floats) -> str:
     return text + (f"; {failed:,} of {size:,} failed (NaN)" if failed else "")
 
 
-def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, its columns aligned, indented by two."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+def text_of(facts: Facts) -> str:
+    """Return what a result says of itself as text: a first line, and a table below it."""
+    head, rows = facts
+    return "\n".join([head, *(f"  {line}" for line in aligned(rows))])
+
+
+def html_of(facts: Facts) -> str:
+    """Return what a result says of itself as HTML."""
+    head, rows = facts
+    return html_table(head, [[faded(name), *rest] for name, *rest in rows])
 
 
 def shortened(value: object) -> str:

@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.tables import html_table
 
 from ._about import plain_provenance
 from ._arrays import Floats, Ints, close, closed, floats, instance_ids, integers, same
-from ._formats import counted, load_pandas, number_range, text_table
+from ._formats import Facts, counted, html_of, load_pandas, number_range, text_of
 from ._store import open_predictions, save_predictions
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
+
+_SHOWN = 5
 
 
 class OutOfSample:
@@ -158,6 +161,23 @@ class OutOfSample:
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
+        return text_of(self._facts)
+
+    def _repr_html_(self) -> str:
+        """Return the summary and the rows whose labels are least likely, as a notebook shows them."""
+        if self._labels is None:
+            return html_of(self._facts)
+        quality = self.label_quality
+        worst = np.argsort(quality, kind="stable")[:_SHOWN]
+        rows = [
+            [str(self._ids[at]), str(self._labels[at]), str(np.argmax(self._probs[at])), f"{quality[at]:.3f}"]
+            for at in worst
+        ]
+        header = ["instance", "label", "predicted", "quality"]
+        return html_of(self._facts) + html_table("Least likely labels", rows, header=header)
+
+    @property
+    def _facts(self) -> Facts:
         networks, rows, classes = self._replicas.shape
         lines = [("probs", f"{classes} classes, mean of {counted(networks, 'replica')}")]
         failed = int(np.isnan(self._probs).any(axis=1).sum())
@@ -170,7 +190,7 @@ class OutOfSample:
             low = counted(int(np.count_nonzero(quality < 0.5)), "row")
             lines.append(("labels", f"label_quality {number_range(quality)}; below 0.5 for {low}"))
         lines.append(("path", self._path or "not known"))
-        return "\n".join([f"OutOfSample: held-out predictions of {counted(rows, 'row')}", *text_table(lines)])
+        return f"OutOfSample: held-out predictions of {counted(rows, 'row')}", lines
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(close(state))

@@ -14,7 +14,17 @@ from turnover.errors import ScoresError
 from ._about import Name, Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
 from ._arrays import Floats, Ints, blocks, closed, instance_ids, mean_over_queries, row_means
 from ._content import Content, joined
-from ._formats import counted, from_dataset, from_table, long_table, scores_text, to_dataset, wide_table
+from ._formats import (
+    counted,
+    from_dataset,
+    from_table,
+    html_of,
+    long_table,
+    scores_facts,
+    text_of,
+    to_dataset,
+    wide_table,
+)
 from ._ranking import Lists, lists_of, merged, ranks
 from ._store import open_scores, save_scores
 from .significance import (
@@ -34,8 +44,10 @@ from .top import Top
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
+    import torch
     import xarray
 
+_SHOWN = 5
 _NOISE_HINT = (
     "Train 3 replicas or more (turnover.wrap(..., replicas=3), or an ensemble of models), or keep the scores of "
     "null ids: turnover.Influence does, as null=."
@@ -337,6 +349,28 @@ class Scores(Content):
         scores._tokens = kept
         return scores
 
+    def __getitem__(self, at: Any) -> Floats:
+        """Return values as an array of this shape would: `scores[0]`, `scores[:, 3]`, `scores[scores.values < 0]`.
+
+        Rows and columns are places, from 0; `select` takes ids and names of queries, and keeps all else.
+
+        Example:
+            >>> Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8])[:, 1]
+            array([0., 3.], dtype=float32)
+        """
+        return self.values[at]
+
+    def to_torch(self) -> "torch.Tensor":
+        """Return a copy of the values as a tensor on the CPU.
+
+        Example:
+            >>> Scores([1.0, 2.0], ids=[7, 8]).to_torch()
+            tensor([1., 2.])
+        """
+        import torch
+
+        return torch.tensor(self.values)
+
     def to_numpy(self) -> Floats:
         """Return a copy of the values that may be changed.
 
@@ -455,7 +489,12 @@ class Scores(Content):
 
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
-        return scores_text(self)
+        return text_of(scores_facts(self))
+
+    def _repr_html_(self) -> str:
+        """Return the summary and the first of each list, as a notebook shows them."""
+        in_memory = self.folder is None and 0 not in self.shape
+        return html_of(scores_facts(self)) + (self.top(_SHOWN).to_html() if in_memory else "")
 
     def _lists(self, start: int, stop: int, values: Floats, k: int) -> Lists:
         """Return the lists of the rows from `start` to `stop`, whose values are given."""

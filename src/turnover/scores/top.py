@@ -1,17 +1,19 @@
 """The most helpful and the most harmful training instances of every query."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.tables import aligned, faded, html_table, score_bar
 
 from ._about import About, Name, Over, agreed, joined_names, method_of, null_scores, query_names
 from ._arrays import Floats, Ints, close, floats, integers, near, same
-from ._formats import ATTRIBUTES, counted, load_pandas, shortened, text_table, unit_text
+from ._formats import ATTRIBUTES, counted, load_pandas, shortened, unit_text
 from ._ranking import Entries, Lists, merged
 from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
 
@@ -25,7 +27,8 @@ _NUMBERS = ("helpful_scores", "harmful_scores", *_OPTIONAL)
 _ARRAYS = ("helpful_ids", "harmful_ids", *_NUMBERS, "counts", "null_spread")
 _MOST_QUERIES = 5
 _MOST_ENTRIES = 3
-_LIMIT = "|"
+_MOST_IN_NOTEBOOK = 10
+_MARK = "*"
 
 
 def _nothing() -> dict[str, Any]:
@@ -310,6 +313,38 @@ class Top:
 
     def __repr__(self) -> str:
         """Return a table of the first entries that a person can read."""
+        rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
+        for name, sides in self._shown(_MOST_ENTRIES):
+            rows.append([name, *map(_line, sides)])
+        if self.queries is None:
+            rows = [row[1:] for row in rows]
+        return "\n".join([self._head, *(f"  {line}" for line in [*aligned(rows), *self._below])])
+
+    def to_html(self) -> str:
+        """Return a table of the first entries as HTML: a bar for each score, faded where it is not significant.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> "+2" in Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1).to_html()
+            True
+        """
+        rows: list[list[str]] = []
+        for name, sides in self._shown(_MOST_IN_NOTEBOOK):
+            largest = max((abs(entry.score) for side in sides for entry in side), default=0.0)
+            cells = [[_cells(entry, largest) for entry in side] for side in sides]
+            for helpful, harmful in zip_longest(*cells, fillvalue=["", "", ""]):
+                rows.append([name, *helpful, *harmful])
+                name = ""
+        header = ["query", "most helpful", "", "", "most harmful", "", ""]
+        if self.queries is None:
+            header, rows = header[1:], [row[1:] for row in rows]
+        return html_table(self._head, rows, header=header, below=self._below)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    @property
+    def _head(self) -> str:
         head = f"Top {self.k}"
         if self.queries is not None:
             head += f" for {counted(len(self.queries), 'query')}"
@@ -317,33 +352,34 @@ class Top:
         if sizes:
             size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
             head += f", of {size} training instances"
-        limits = self.distinguishable() if self.knows_noise else None
-        rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
-        for place in range(min(_MOST_QUERIES, len(self.helpful_ids))):
-            name = "" if self.queries is None else shortened(self.queries[place])
-            limit = (None, None) if limits is None else limits[place].tolist()
-            rows.append([name, *(self._entries(side, place, at) for side, at in zip(_SIDES, limit, strict=True))])
-        if self.queries is None:
-            rows = [row[1:] for row in rows]
-        rest = len(self.helpful_ids) - _MOST_QUERIES
-        more = [f"  and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
-        if limits is not None:
-            more.append(f"  {_LIMIT} from here on not significant (FDR 5 %)")
-        return "\n".join([f"{head}, in {unit_text(self)}", *text_table(rows), *more])
+        return f"{head}, in {unit_text(self)}"
 
-    def _entries(self, side: str, row: int, limit: int | None) -> str:
-        """Return the first entries of a list as text, with a mark where the noise begins."""
-        ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
-        size = int(np.count_nonzero(ids[row] >= 0))
-        shown = [
-            f"{ids[row, at]} ({scores[row, at]:+.3g}" + (")" if stderr is None else f" ± {stderr[row, at]:.2g})")
-            for at in range(min(size, _MOST_ENTRIES))
-        ]
-        if size > _MOST_ENTRIES:
-            shown.append("...")
-        if limit is not None and limit < len(shown):
-            shown[limit] = f"{_LIMIT} {shown[limit]}"
-        return ", ".join(shown).replace(f", {_LIMIT}", f" {_LIMIT}") or "none"
+    @property
+    def _below(self) -> list[str]:
+        """Return what stands below the lists of the first queries."""
+        rest = len(self.counts) - _MOST_QUERIES
+        more = [f"and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
+        return [*more, f"{_MARK} significant (FDR 5 %)"] if self.knows_noise else more
+
+    def _shown(self, most: int) -> Iterator[tuple[str, list[list["_Entry"]]]]:
+        """Yield the first queries by name, with at most so many entries of both lists and one more if there are."""
+        marks = self.significant() if self.knows_noise else (None, None)
+        for query in range(min(_MOST_QUERIES, len(self.counts))):
+            sides: list[list[_Entry]] = []
+            for side, marked in zip(_SIDES, marks, strict=True):
+                ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
+                sides.append(
+                    [
+                        _Entry(
+                            instance=str(ids[query, at]) if at < most else "...",
+                            score=float(scores[query, at]) if at < most else 0.0,
+                            stderr=None if stderr is None else float(stderr[query, at]),
+                            marked=None if marked is None else bool(marked[query, at]),
+                        )
+                        for at in range(min(int(np.count_nonzero(ids[query] >= 0)), most + 1))
+                    ]
+                )
+            yield "" if self.queries is None else shortened(self.queries[query]), sides
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(close(state))
@@ -376,6 +412,42 @@ class Top:
             Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
             self.counts,
         )
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of a list as it is shown; "..." stands for the rest of the list."""
+
+    instance: str
+    score: float
+    stderr: float | None
+    marked: bool | None  # whether it is significant; None: not known
+
+    @property
+    def text(self) -> str:
+        """Return the score with its standard error."""
+        return f"{self.score:+.3g}" + ("" if self.stderr is None else f" ± {self.stderr:.2g}")
+
+    @property
+    def is_rest(self) -> bool:
+        return self.instance == "..."
+
+
+def _line(entries: Sequence[_Entry]) -> str:
+    """Return the first entries of a list in one line."""
+    shown = [
+        entry.instance if entry.is_rest else f"{entry.instance} ({entry.text}){_MARK if entry.marked else ''}"
+        for entry in entries
+    ]
+    return ", ".join(shown) or "none"
+
+
+def _cells(entry: _Entry, largest: float) -> list[str]:
+    """Return the cells of an entry for a notebook: id, score, bar."""
+    if entry.is_rest:
+        return [entry.instance, "", ""]
+    text = f"{entry.text}{_MARK}" if entry.marked else entry.text
+    return [entry.instance, faded(text) if entry.marked is False else text, score_bar(entry.score, largest)]
 
 
 def _alike(tops: Sequence[Top], over: Over) -> About:

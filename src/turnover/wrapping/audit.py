@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from turnover.batches import Loss, default_loss, logits_of, open_batch
 from turnover.errors import AuditError
 from turnover.layers import Masking, instances, masking_of, whole_model
+from turnover.tables import aligned, html_table
 
 from ._leaks import CURES, SITE, Leak, cause_of, names_of_parameters
 from ._modules import gathers_statistics, has_own_parameters, join
@@ -25,6 +26,7 @@ from .build import wrapped_root
 
 MOST_ROWS = 8
 _SMALL, _LARGE = 0.01, 0.25
+_COLUMNS = ("parameter", "cause", "elements", "gradient", "what to change")
 
 
 @dataclass(frozen=True)
@@ -80,26 +82,33 @@ class AuditReport:
 
     def __str__(self) -> str:
         """Return the table that a person reads."""
-        lines = [self.verdict]
-        if self.leaks:
-            rows = [
-                [
-                    leak.name,
-                    leak.cause,
-                    "?" if leak.share is None else f"{leak.share:.1%}",
-                    "-" if leak.gradient_share is None else f"{leak.gradient_share:.1%}",
-                    leak.cure,
-                ]
-                for leak in sorted(self.leaks, key=lambda leak: -(leak.gradient_share or 0.0))
+        table = ["", *aligned(self._rows, header=_COLUMNS)] if self.leaks else []
+        return "\n".join([self.verdict, *table, "", self._measured])
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        return html_table(self.verdict, self._rows, header=_COLUMNS if self.leaks else (), below=[self._measured])
+
+    @property
+    def _rows(self) -> list[list[str]]:
+        return [
+            [
+                leak.name,
+                leak.cause,
+                "?" if leak.share is None else f"{leak.share:.1%}",
+                "-" if leak.gradient_share is None else f"{leak.gradient_share:.1%}",
+                leak.cure,
             ]
-            lines += ["", *columns(["parameter", "cause", "elements", "gradient", "what to change"], rows)]
-        lines += [
-            "",
+            for leak in sorted(self.leaks, key=lambda leak: -(leak.gradient_share or 0.0))
+        ]
+
+    @property
+    def _measured(self) -> str:
+        return (
             f"Measured on {self.rows} instances, {self.parameters:,} trainable elements. Not seen here: clipping by "
             "the global gradient norm couples all instances of a batch, and later steps on other instances carry on "
-            "what this one changed.",
-        ]
-        return "\n".join(lines)
+            "what this one changed."
+        )
 
 
 def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int = MOST_ROWS) -> AuditReport:
@@ -315,10 +324,3 @@ def _untouched(root: nn.Module, masking: Masking) -> Iterator[None]:
             for buffer, content in buffers:
                 buffer.copy_(content)
         masking.learned = learned
-
-
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with aligned columns."""
-    widths = [max(len(row[place]) for row in [header, *rows]) for place in range(len(header))]
-    lines = [header, ["-" * width for width in widths], *rows]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

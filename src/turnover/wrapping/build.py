@@ -1,6 +1,7 @@
 """Putting the masks of a recipe into a model and taking them out again."""
 
 import copy
+from typing import TypeVar, cast
 
 from torch import nn
 
@@ -25,10 +26,11 @@ from ._modules import exchange
 from ._replicas import put_replicas
 from .adapters import put_adapters, site_width
 
+Model = TypeVar("Model", bound=nn.Module)  # what is done to a model leaves its class as it is
 _UNFUSED = "_turnover_unfused"
 
 
-def build(root: nn.Module, recipe: Recipe) -> nn.Module:
+def build(root: Model, recipe: Recipe) -> Model:
     """Put the masks of a recipe into a model, which is changed, and return it."""
     if recipe.adapters is not None:
         put_adapters(root, recipe.adapters)
@@ -64,7 +66,7 @@ def _put_mask(root: nn.Module, site: Site) -> None:
         module.site = site
 
 
-def without_masks(root: nn.Module) -> nn.Module:
+def without_masks(root: Model) -> Model:
     """Take the masks out of a model, which is changed, and return it."""
     for module in list(root.modules()):
         remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput | ModeHook))
@@ -90,10 +92,10 @@ def wrapped_root(model: nn.Module) -> nn.Module:
     return root
 
 
-def copy_of(model: nn.Module) -> nn.Module:
+def copy_of(model: Model) -> Model:
     """Return a deep copy, of a sharded model a whole one; or say how to go without."""
     if is_sharded(model):
-        return whole_model(model)
+        return cast("Model", whole_model(model))
     try:
         return copy.deepcopy(model)
     except Exception as error:
@@ -102,7 +104,7 @@ def copy_of(model: nn.Module) -> nn.Module:
         ) from error
 
 
-def sharing(model: nn.Module) -> nn.Module:
+def sharing(model: Model) -> Model:
     """Return a copy of the modules that shares all tensors."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ from turnover.storage import atomic_file, write_atomically
 
 from ._modules import is_norm, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
-from .build import build, copy_of, wrapped_root
+from .build import Model, build, copy_of, wrapped_root
 from .tensor_file import read_tensors, write_tensors
 
 _WEIGHTS = "weights.pt"
@@ -118,7 +118,7 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
         ) from error
 
 
-def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
+def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     """Return a copy of the plain model `model` with the masks and weights that were saved in a folder.
 
     Args:
@@ -141,7 +141,7 @@ def load(folder: str | os.PathLike[str], *, model: nn.Module) -> nn.Module:
             "Give the plain model; its masks, and start weights where it has any, come from the folder."
         )
     else:
-        result = copy_of(root)
+        result = cast("Model", copy_of(root))
     if recipe.adapters is None:
         result.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
         if recipe.mode == "mixout":
@@ -186,7 +186,7 @@ def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None
         buffer.copy_(saved[name])
 
 
-def _with_recipe(model: nn.Module, recipe: Recipe) -> nn.Module:
+def _with_recipe(model: Model, recipe: Recipe) -> Model:
     needed = [site.path for site in recipe.sites]
     adapters = recipe.adapters
     if adapters is not None:

@@ -15,12 +15,12 @@ from ._modules import exchange, listed
 from ._replicas import replica_of
 from ._sites import At
 from .adapters import Adapters, bottleneck_of, find_blocks
-from .build import build, copy_of, sharing, without_masks, wrapped_root
+from .build import Model, build, copy_of, sharing, without_masks, wrapped_root
 from .plan import plan
 
 
 def wrap(
-    model: nn.Module,
+    model: Model,
     *,
     at: At = None,
     keep: float = 0.5,
@@ -31,7 +31,7 @@ def wrap(
     adapters: int | Adapters | None = None,
     mode: Mode = "forward",
     in_place: bool = False,
-) -> nn.Module:
+) -> Model:
     """Return a copy of the model with instance masks on the outputs of the named modules.
 
     Everything is checked before anything is changed; all problems are reported together.
@@ -93,7 +93,7 @@ def _with_start(recipe: Recipe, model: nn.Module) -> Recipe:
     return replace(recipe, start=digest.hexdigest())
 
 
-def unwrap(model: nn.Module, *, in_place: bool = False) -> nn.Module:
+def unwrap(model: Model, *, in_place: bool = False) -> Model:
     """Return a copy of a wrapped model without masks: the full network, with its own dropouts back in place.
 
     A model with replicas keeps them: the full network is their mean.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from turnover.errors import PlanError
 from turnover.layers import Recipe
+from turnover.tables import aligned, html_table
 from turnover.wrapping._flow import ZeroFlow
 from turnover.wrapping._leaks import CURES, Cause, Leak
-from turnover.wrapping.audit import columns
 
 BROADCAST = "broadcast at the first site"
 REFERENCE_ROWS, REFERENCE_WIDTH = 1437, 512
@@ -113,32 +113,54 @@ class Plan:
 
     def __str__(self) -> str:
         """Return the plan as text for a terminal."""
+        header, rows = self._table
+        lines = [self._head, "", *aligned(rows, header=header)]
+        for title, entries in self._parts:
+            lines += ["", title, *(f"  {entry}" for entry in entries)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a notebook shows it."""
+        header, rows = self._table
+        below = [line for title, entries in self._parts for line in (title, *entries)]
+        return html_table(self._head, rows, header=header, below=below)
+
+    @property
+    def _head(self) -> str:
         recipe, count = self.recipe, len(self.sites)
-        lines = [
+        return (
             f"turnover plan: {count} site{'' if count == 1 else 's'}, {recipe.kind} masks, "
-            f"seed {recipe.seed}; {self.trainable:,} of {self.parameters:,} parameters trainable",
-            "",
-        ]
+            f"seed {recipe.seed}; {self.trainable:,} of {self.parameters:,} parameters trainable"
+        )
+
+    @property
+    def _table(self) -> tuple[list[str], list[list[str]]]:
         header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
         rows = [_row(site) for site in self.sites]
         if all(site.runs is None for site in self.sites):
-            header, rows = header[:-1], [row[:-1] for row in rows]
-        lines += columns(header, rows)
+            return header[:-1], [row[:-1] for row in rows]
+        return header, rows
+
+    @property
+    def _parts(self) -> list[tuple[str, list[str]]]:
+        """Return what is said below the sites: titles, each with its entries."""
+        parts: list[tuple[str, list[str]]] = []
         how = "measured on the example" if self.leaks_measured else "expected from the order of the modules"
         if self.leaks:
-            lines += ["", f"would leak ({how}; frozen parameters cannot):"]
-            lines += [f"  {line}" for line in _leak_lines(self.leaks)]
+            parts.append((f"would leak ({how}; frozen parameters cannot):", _leak_lines(self.leaks)))
         elif self.sites:
             how = how if self.leaks_measured else "by the order of the modules; turnover.audit measures"
-            lines += ["", f"no leak found ({how})"]
+            parts.append((f"no leak found ({how})", []))
         if self.sites:
-            lines += ["", f"scores: {self.path} (settled on the first query; Scores.path says which way was taken)"]
+            parts.append(
+                (f"scores: {self.path} (settled on the first query; Scores.path says which way was taken)", [])
+            )
         if self.signal is not None:
-            lines += ["", f"expected: {self.signal}"]
+            parts.append((f"expected: {self.signal}", []))
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
-                lines += ["", f"{title}:", *(f"  - {entry}" for entry in entries)]
-        return "\n".join(lines)
+                parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
+        return parts
 
 
 def _row(site: SitePlan) -> list[str]:
