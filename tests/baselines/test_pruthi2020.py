@@ -1,5 +1,6 @@
 """TracIn is a sum of gradient products over checkpoints of a training."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -152,6 +153,30 @@ def test_missing_checkpoints_and_changed_data_are_named(tmp_path: Path):
         TracIn(plan, checkpoints=folder)
     with pytest.raises(BaselineError, match=r"checkpoint .*step-00000005\.pt is missing"):
         tracin.self_influence()
+
+
+@pytest.mark.parametrize("name", ["checkpoints.json", "step-00000005.pt"])
+@pytest.mark.parametrize("change", [lambda data: data[:-20], lambda data: data[:250] + b"7" + data[251:]])
+def test_damaged_checkpoints_are_named(tmp_path: Path, name, change):
+    plan, folder = recipe(), tmp_path / "run"
+    TracIn.train(plan, folder=folder, checkpoints=3)
+    (folder / name).write_bytes(change((folder / name).read_bytes()))
+    with pytest.raises(BaselineError, match=rf"{name} is damaged .*Record the training again|{name} is damaged: "):
+        TracIn(plan, checkpoints=folder).pairwise(QUERIES)
+
+
+def test_checkpoints_without_checksums_are_read_as_0_1_0_wrote_them(tmp_path: Path):
+    plan, folder = recipe(), tmp_path / "run"
+    kept = TracIn.train(plan, folder=folder, checkpoints=3)
+    index = folder / "checkpoints.json"
+    content = json.loads(index.read_text())
+    del content["checksum"]
+    for item in content["checkpoints"]:
+        del item["sha256"]
+    index.write_text(json.dumps(content))
+    np.testing.assert_array_equal(
+        TracIn(plan, checkpoints=folder).pairwise(QUERIES).values, kept.pairwise(QUERIES).values
+    )
 
 
 @pytest.mark.parametrize("given", [{"checkpoints": 0}, {"checkpoints": 10}, {"every": 0}, {"every": 10}], ids=str)

@@ -81,8 +81,21 @@ def test_flipped_bytes_are_found_on_reading(tmp_path, name):
 def test_a_tile_in_the_place_of_another_is_found(tmp_path):
     make(tmp_path)
     (tmp_path / "arrays/values/c/0/0").write_bytes((tmp_path / "arrays/values/c/1/1").read_bytes())
+    stored = TileStore.open_for_reading(tmp_path)
     with pytest.raises(StoreDamagedError, match="arrays/values/c/0/0"):
-        TileStore.open_for_reading(tmp_path).read("values")
+        stored.read("values")
+    with pytest.raises(ValueError, match=r"c/0/0 .*checksum"):
+        stored.array("values")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("turnover-store.json", "complete.json"), ("complete.json", "turnover-store.json")]
+)
+def test_a_list_in_the_place_of_another_is_found(tmp_path, name, other):
+    make(tmp_path)
+    (tmp_path / name).write_bytes((tmp_path / other).read_bytes())
+    with pytest.raises(StoreDamagedError, match=f"{name} in .* is damaged"):
+        TileStore.open_for_reading(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["values", "offset"])

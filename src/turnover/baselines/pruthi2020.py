@@ -6,6 +6,7 @@ rate times the product of both gradients. TracIn is the sum of these over the ch
     score(i, q) = Σ_c η_c ∇L(z_i, θ_c) · ∇L(q, θ_c)
 """
 
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from turnover.errors import BaselineError
 from turnover.scores import Scores
-from turnover.storage import ArraySpec, write_atomically
+from turnover.storage import ArraySpec, from_record, holds, sha256_of, to_record, write_atomically
 from turnover.training import Step, TrainingRecipe, digest_of, plain_text
 
 from ._questions import Baseline, Cache, Question, Tile, check_unchanged, progress_bar
@@ -37,11 +38,13 @@ class Checkpoint:
         step: number of the step, from 0.
         rates: learning rate of every trainable parameter at that step, by its name.
         weights: the state dict, or the file that holds it.
+        sha256: of that file; None where it is not known, of recordings of 0.1.0.
     """
 
     step: int
     rates: dict[str, float]
     weights: dict[str, Tensor] | Path
+    sha256: str | None = None
 
     def read(self) -> dict[str, Tensor]:
         """Return the state dict."""
@@ -51,6 +54,11 @@ class Checkpoint:
             raise BaselineError(
                 f"the checkpoint {self.weights} is missing. Record the training again: "
                 "TracIn.train(recipe, folder=...)."
+            )
+        if self.sha256 is not None and not holds(self.weights, self.sha256):
+            raise BaselineError(
+                f"the checkpoint {self.weights} is damaged: its checksum is not that of what was written. Record the "
+                "training again: TracIn.train(recipe, folder=...)."
             )
         return torch.load(self.weights, weights_only=True)
 
@@ -262,19 +270,21 @@ def _checkpoint_of(step: Step, folder: Path | None) -> Checkpoint:
         for group in step.optimizer.param_groups
         for parameter in group["params"]
     }
-    weights: Any = {name: value.detach().clone() for name, value in step.model.state_dict().items()}
-    if folder is not None:
-        path = folder / f"step-{step.number:08d}.pt"
-        torch.save(weights, path)
-        weights = path
-    return Checkpoint(step.number, rates, weights)
+    weights = {name: value.detach().clone() for name, value in step.model.state_dict().items()}
+    if folder is None:
+        return Checkpoint(step.number, rates, weights)
+    path = folder / f"step-{step.number:08d}.pt"
+    held = io.BytesIO()
+    torch.save(weights, held)
+    path.write_bytes(held.getvalue())
+    return Checkpoint(step.number, rates, path, sha256_of(held.getvalue()))
 
 
 def _write_index(folder: Path, checkpoints: Checkpoints) -> None:
     """Write what `_open_folder` reads; last, so that a folder without it is known to be unfinished."""
-    items = [{"step": item.step, "rates": item.rates} for item in checkpoints.items]
-    text = json.dumps({"format": _FORMAT, "data": checkpoints.data, "checkpoints": items}, indent=1)
-    write_atomically(folder / _INDEX, text)
+    items = [{"step": item.step, "rates": item.rates, "sha256": item.sha256} for item in checkpoints.items]
+    content = {"format": _FORMAT, "data": checkpoints.data, "checkpoints": items}
+    write_atomically(folder / _INDEX, to_record(content, indent=1))
 
 
 def _open_folder(folder: str | os.PathLike[str]) -> Checkpoints:
@@ -285,22 +295,28 @@ def _open_folder(folder: str | os.PathLike[str]) -> Checkpoints:
             f"{os.fspath(folder)!r} holds no finished recording ({_INDEX} is missing). Record a training: "
             "TracIn.train(recipe, folder=...)."
         )
-    content = json.loads(index.read_text(encoding="utf-8"))
-    if content.get("format") != _FORMAT:
-        raise BaselineError(
-            f"{index} has format {content.get('format')!r}; this version reads {_FORMAT}. Record the training again."
-        )
-    items = [
-        Checkpoint(item["step"], item["rates"], Path(folder) / f"step-{item['step']:08d}.pt")
-        for item in content["checkpoints"]
-    ]
+    try:
+        data = index.read_bytes()
+        content = json.loads(data)
+        version = content.get("format")
+        if version == _FORMAT and "checksum" in content and from_record(data) is None:  # 0.1.0 wrote none
+            raise ValueError("its checksum is that of another content")
+        items = [
+            Checkpoint(item["step"], item["rates"], Path(folder) / f"step-{item['step']:08d}.pt", item.get("sha256"))
+            for item in (content["checkpoints"] if version == _FORMAT else [])
+        ]
+        trained_on = content["data"] if version == _FORMAT else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BaselineError(f"{index} is damaged ({error}). Record the training again.") from error
+    if version != _FORMAT:
+        raise BaselineError(f"{index} has format {version!r}; this version reads {_FORMAT}. Record the training again.")
     missing = [str(item.weights) for item in items if isinstance(item.weights, Path) and not item.weights.is_file()]
     if missing:
         raise BaselineError(
             f"{len(missing)} of {len(items)} checkpoints are missing: {', '.join(missing[:3])}. Record the training "
             "again into an empty folder: TracIn.train(recipe, folder=...)."
         )
-    return Checkpoints(content["data"], items)
+    return Checkpoints(trained_on, items)
 
 
 def _new_folder(folder: str | os.PathLike[str]) -> Path:

@@ -88,7 +88,7 @@ def read_manifest(folder: Path) -> Manifest | None:
             f"{_FORMAT}. Use the version that made it, or give another folder."
         )
     content = from_record(data)
-    if content is None:
+    if content is None or not {"arrays", "identity"} <= content.keys():
         raise StoreDamagedError(
             f"{_MANIFEST_NAME} in {str(folder)!r} is damaged, so nobody can tell what the folder was made for",
             cure="Give another folder, or delete this one.",
@@ -128,7 +128,7 @@ def read_complete(folder: Path) -> Complete | None:
     if data is None:
         return None
     content = from_record(data)
-    if content is None:
+    if content is None or not {"attributes", "tiles", "whole"} <= content.keys():
         raise StoreDamagedError(
             f"{COMPLETE_NAME} in {str(folder)!r} is damaged",
             cure="Run the call that made the folder again with it: it computes everything anew.",

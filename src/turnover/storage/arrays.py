@@ -16,6 +16,8 @@ import numpy as np
 
 from turnover.errors import MissingExtraError, StoreError
 
+from .files import sha256_of
+
 if TYPE_CHECKING:
     import zarr
 
@@ -177,12 +179,29 @@ def tile_bytes(spec: ArraySpec, part: np.ndarray) -> bytes:
     return files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
 
 
-def open_array(folder: Path) -> "zarr.Array[Any]":
-    """Return the array in a folder, for reading."""
+def open_array(folder: Path, checksums: Mapping[str, str]) -> "zarr.Array[Any]":
+    """Return the array in a folder, for reading; a tile whose SHA-256 is here, by its key, is verified when it is read.
+
+    The crc32c cannot tell a damaged tile from one of another store, or from another place.
+    """
     import zarr
     from zarr.storage import LocalStore
 
-    return cast("Any", zarr).open_array(LocalStore(folder, read_only=True), mode="r", zarr_format=3)
+    def verified(key: str, part: Any, found: Any) -> Any:
+        if part is None and key in checksums and (found is None or sha256_of(found.to_bytes()) != checksums[key]):
+            raise ValueError(f"{key} is missing, or its checksum is not that of what was written")
+        return found
+
+    class VerifiedStore(LocalStore):
+        """A folder that hands out what was written, or nothing."""
+
+        async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+            return verified(key, byte_range, await super().get(key, prototype, byte_range))
+
+        def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
+            return verified(key, byte_range, super().get_sync(key, prototype=prototype, byte_range=byte_range))
+
+    return cast("Any", zarr).open_array(VerifiedStore(folder, read_only=True), mode="r", zarr_format=3)
 
 
 def _fill_value(dtype: str) -> bool | float:
