@@ -213,7 +213,7 @@ def leave_one_out_head(trainings: Trainings, *, replicas: int) -> Answers:
     for state in trained.states:
         model.load_state_dict(state)
         heads = np.mean(
-            [ridge_heads(one, one_hot, one[:1], STRENGTHS)[0] for one in _last_features(model, ready.inputs, replicas)],
+            [ridge_heads(one, one_hot, STRENGTHS)[0] for one in _last_features(model, ready.inputs, replicas)],
             0,
         )
         held_out = np.asarray(turnover.Influence(model, train=rows).out_of_sample(progress=False).probs)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import turnover
-from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, wrong_labels
+from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, training_record, wrong_labels
 from turnover.applications._noise import best_rate, centered, fit_weights, likelihood
 from turnover.errors import ApplicationError
 from turnover.training import TrainingRecipe
@@ -105,13 +105,29 @@ def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
     features, targets, strengths = rng.normal(size=(12, 4)), rng.normal(size=(12, 3)), np.array([0.01, 2.0])
     centered_rows = features - features.mean(0)
     scale = np.linalg.eigvalsh(centered_rows.T @ centered_rows).mean()
-    for strength, found in zip(strengths, ridge_heads(features, targets, features[:1], strengths)[0], strict=True):
+    for strength, found in zip(strengths, ridge_heads(features, targets, strengths)[0], strict=True):
         for row in range(12):
             others = np.arange(12) != row
             x, y = features[others], targets[others]
             inner, ridge = x - x.mean(0), strength * scale * np.eye(4)
             weights = np.linalg.solve(inner.T @ inner + ridge, inner.T @ (y - y.mean(0)))
             np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
+
+
+def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_does(digits, monkeypatch):
+    rows = digits.x, digits.y, torch.arange(len(digits.y))
+    net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"]).eval()
+    monkeypatch.setattr(training_record, "_MOST_FITTED", 200)
+    record = TrainingRecord(net, train=rows, validation=digits.validation)
+    fitted = np.linspace(0, len(digits.y) - 1, 200).astype(int)
+    with torch.no_grad():
+        features = net[:2](digits.x).double().numpy()
+    one_hot = np.eye(10)[digits.y.numpy()]
+    all_left_out, weights, constants = ridge_heads(features[fitted], one_hot[fitted], training_record.STRENGTHS)
+    best = np.abs(all_left_out - record.left_out[fitted]).max((1, 2)).argmin()
+    np.testing.assert_allclose(record.left_out[fitted], all_left_out[best], atol=1e-5)
+    others = np.setdiff1d(np.arange(len(digits.y)), fitted)
+    np.testing.assert_allclose(record.left_out[others], (features @ weights[best] + constants[best])[others], atol=1e-5)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.25])

@@ -23,8 +23,8 @@ from turnover.storage import atomic_file
 from ._noise import centered, fit_weights
 
 _AT_ONCE = 256
-# Heads are fitted on at most so many replicas and features; further ones cost time and change little.
-_MOST_REPLICAS, _MOST_FEATURES = 4, 2048
+# Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.
+_MOST_FITTED, _MOST_REPLICAS, _MOST_FEATURES = 30_000, 4, 2048
 STRENGTHS = np.geomspace(1e-3, 1e3, 7)
 """Strengths of ridge that are tried, as shares of the mean eigenvalue of the features."""
 
@@ -92,16 +92,22 @@ class TrainingRecord:
 
     def __init__(self, model: nn.Module, *, train: Any, validation: Any, targets: str | None = None) -> None:
         self._train, self._validation, self._targets = train, validation, targets
-        rows, held = self._predicted(model, train, heads=True), self._predicted(model, validation, heads=True)
+        rows, held = self._predicted(model, train), self._predicted(model, validation)
         self.labels, self.validation_labels = rows.labels, held.labels
         self.epochs = 0
         self.full, self.validation_full = np.zeros_like(rows.logs), np.zeros_like(held.logs)
         self.left_out: NDArray[np.float32] | None = None
         self.validation_left_out: NDArray[np.float32] | None = None
-        if rows.features is not None and held.features is not None:
-            self.left_out, self.validation_left_out = left_out_heads(
-                rows.features, self.labels, held.features, classes=rows.logs.shape[1]
-            )
+        fitted = _spread(len(rows.labels), _MOST_FITTED)
+        features = self._features(model, train, fitted)
+        if features is None:
+            return
+        heads, of_fitted = fit_heads(features, self.labels[fitted], classes=rows.logs.shape[1])
+        self.left_out = of_fitted
+        if len(fitted) < len(self.labels):  # the others are left out anyway
+            self.left_out = self._by_heads(model, train, heads)
+            self.left_out[fitted] = of_fitted
+        self.validation_left_out = self._by_heads(model, validation, heads)
 
     def __call__(self, model: nn.Module) -> None:
         """Add what the model says of all rows after an epoch."""
@@ -136,16 +142,27 @@ class TrainingRecord:
             value = state[name]
             setattr(self, name, None if value is None else value.numpy())
 
-    def _predicted(self, model: nn.Module, data: Any, *, heads: bool = False) -> "_Predicted":
-        parts = [_of_batch(model, batch, heads) for batch in _batches(data, self._targets)]
+    def _predicted(self, model: nn.Module, data: Any) -> "_Predicted":
+        parts = [_of_batch(model, batch) for batch in _batches(data, self._targets)]
         if not parts:
             raise ApplicationError("there are no rows to record. Give train= and validation= at least one each.")
-        with_features = [one.features for one in parts if one.features is not None]
-        return _Predicted(
-            np.concatenate([one.labels for one in parts]),
-            np.concatenate([one.logs for one in parts]),
-            np.concatenate(with_features, 1) if len(with_features) == len(parts) else None,
-        )
+        return _Predicted(np.concatenate([one.labels for one in parts]), np.concatenate([one.logs for one in parts]))
+
+    def _features(self, model: nn.Module, data: Any, chosen: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        """Return the inputs of the last layer at chosen places [replicas, chosen, features]; None: there are none."""
+        parts, start = [], 0
+        for batch in _batches(data, self._targets):
+            features = _last_inputs(model, batch)
+            if features is None:
+                return None
+            parts.append(features[:, chosen[slice(*np.searchsorted(chosen, (start, start + batch.rows)))] - start])
+            start += batch.rows
+        return np.concatenate(parts, 1)
+
+    def _by_heads(self, model: nn.Module, data: Any, heads: "Heads") -> NDArray[np.float32]:
+        """Return what the heads predict for all rows [rows, classes]."""
+        parts = [heads(_last_inputs(model, batch)) for batch in _batches(data, self._targets)]
+        return np.concatenate(parts).astype(np.float32)
 
 
 _HEADS = ("left_out", "validation_left_out")
@@ -155,7 +172,11 @@ _HEADS = ("left_out", "validation_left_out")
 class _Predicted:
     labels: NDArray[np.int64]
     logs: NDArray[np.float64]  # log-probabilities [rows, classes]
-    features: NDArray[np.float32] | None  # inputs of the last layer [replicas, rows, features]
+
+
+def _spread(count: int, most: int) -> NDArray[np.int64]:
+    """Return at most so many places of all, evenly spread, in order."""
+    return np.linspace(0, count - 1, min(most, count)).astype(np.int64)
 
 
 def _batches(data: Any, targets: str | None) -> Iterator[Batch]:
@@ -166,33 +187,38 @@ def _batches(data: Any, targets: str | None) -> Iterator[Batch]:
             yield batch.part(start, start + step)
 
 
-def _of_batch(model: nn.Module, batch: Batch, heads: bool) -> _Predicted:
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    inputs: list[Tensor] = []
-    last = [module for module in model.modules() if _is_linear(module)] if heads else []
-    hooks = [module.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for module in last]
-    try:
-        with no_instances(), eval_mode(model), torch.no_grad():
-            outputs = batch.to(device).logits(model)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    target = batch.target
+def _of_batch(model: nn.Module, batch: Batch) -> _Predicted:
+    outputs, target = _run(model, batch), batch.target
     if not isinstance(target, Tensor) or target.is_floating_point() or outputs.dim() != 2 or target.dim() != 1:
         raise ApplicationError(
             f"a record is made of classes: outputs [rows, classes] and one class number per row. Got outputs "
             f"{list(outputs.shape)}. Give train=(x, y, ids) with integer y."
         )
     logs = torch.log_softmax(outputs.double(), 1).cpu().numpy()
-    return _Predicted(target.cpu().numpy().astype(np.int64), logs, _features(inputs, batch.rows) if heads else None)
+    return _Predicted(target.cpu().numpy().astype(np.int64), logs)
+
+
+def _run(model: nn.Module, batch: Batch) -> Tensor:
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    with no_instances(), eval_mode(model), torch.no_grad():
+        return batch.to(device).logits(model)
 
 
 def _is_linear(module: nn.Module) -> bool:
     return isinstance(module.template if isinstance(module, Replicated) else module, nn.Linear)
 
 
-def _features(inputs: list[Tensor], rows: int) -> NDArray[np.float32] | None:
-    """Return the inputs of the last linear layer that ran, by replica; None: they are no vectors, or too long."""
+def _last_inputs(model: nn.Module, batch: Batch) -> NDArray[np.float32] | None:
+    """Return the inputs of the last linear layer that runs, by replica; None: they are no vectors, or too long."""
+    inputs: list[Tensor] = []
+    last = [module for module in model.modules() if _is_linear(module)]
+    hooks = [module.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for module in last]
+    try:
+        _run(model, batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    rows = batch.rows
     if not inputs or inputs[-1].dim() != 2 or inputs[-1].shape[1] > _MOST_FEATURES or len(inputs[-1]) % rows:
         return None
     return inputs[-1].unflatten(0, (-1, rows))[:_MOST_REPLICAS].float().cpu().numpy()
@@ -202,53 +228,72 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(values)
 
 
-def left_out_heads(
-    features: NDArray[np.float32], labels: NDArray[np.int64], others: NDArray[np.float32], *, classes: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return predictions of rows by ridge regressions of the labels that are fitted without the row, and of others.
+@dataclass(frozen=True)
+class Heads:
+    """Linear heads on the features of each replica, whose predictions are averaged.
+
+    Attributes:
+        weights: [replicas, features, classes].
+        constant: the mean of the replicas' constants [classes].
+    """
+
+    weights: NDArray[np.float64]
+    constant: NDArray[np.float64]
+
+    def __call__(self, features: Any) -> NDArray[np.float64]:
+        """Return the predictions [rows, classes] of features [replicas, rows, features]."""
+        return np.einsum("rnf,rfc->nc", features, self.weights, optimize=True) / len(self.weights) + self.constant
+
+
+def fit_heads(
+    features: NDArray[np.float32], labels: NDArray[np.int64], *, classes: int
+) -> tuple[Heads, NDArray[np.float32]]:
+    """Return ridge regressions of the labels, and what they predict for each row when fitted without it.
 
     The strength is the one at which the left-out predictions, as probabilities, predict the given labels best.
 
     Args:
-        features: [replicas, rows, features]; predictions are averaged over replicas.
+        features: [replicas, rows, features].
         labels: [rows].
-        others: features of other rows.
         classes: how many.
     """
     one_hot = np.eye(classes)[labels]
-    rows, held = 0.0, 0.0
-    for mine, theirs in zip(features.astype(np.float64), others.astype(np.float64), strict=True):
-        left_out, predicted = ridge_heads(mine, one_hot, theirs, STRENGTHS)
-        rows, held = rows + left_out / len(features), held + predicted / len(features)
-    losses = [fit_weights([centered(one)], labels).loss for one in np.asarray(rows)]
+    left_out, weights, constants = 0.0, [], 0.0
+    for mine in features:
+        without, slopes, means = ridge_heads(mine.astype(np.float64), one_hot, STRENGTHS)
+        left_out, constants = left_out + without / len(features), constants + means / len(features)
+        weights.append(slopes)
+    losses = [fit_weights([centered(one)], labels).loss for one in np.asarray(left_out)]
     best = int(np.argmin(losses))
-    return np.asarray(rows)[best].astype(np.float32), np.asarray(held)[best].astype(np.float32)
+    heads = Heads(np.stack([slopes[best] for slopes in weights]), np.asarray(constants)[best])
+    return heads, np.asarray(left_out)[best].astype(np.float32)
 
 
 def ridge_heads(
-    features: NDArray[np.float64], targets: NDArray[np.float64], others: NDArray[np.float64], strengths: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what ridge regression with a constant predicts for every row when fitted without it, and for other rows.
+    features: NDArray[np.float64], targets: NDArray[np.float64], strengths: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return ridge regressions with a constant: what they predict for every row when fitted without it, and themselves.
 
     Args:
         features: [rows, features].
         targets: [rows, targets].
-        others: [other rows, features].
         strengths: of ridge, as shares of the mean eigenvalue of all rows' features.
 
     Returns:
-        [strengths, rows, targets] and [strengths, other rows, targets].
+        Left-out predictions [strengths, rows, targets], weights [strengths, features, targets] and constants
+        [strengths, targets].
     """
     center, mean = features.mean(0), targets.mean(0)
     centered_rows = features - center
     values, vectors = np.linalg.eigh(centered_rows.T @ centered_rows)
-    rotated, rotated_others = centered_rows @ vectors, (others - center) @ vectors
+    rotated = centered_rows @ vectors
     products, squares = rotated.T @ (targets - mean), np.square(rotated)
-    left_out, predicted = [], []
+    left_out, weights = [], []
     for strength in strengths:
         shrunk = 1 / (np.maximum(values, 0.0) + strength * values.mean())
-        weights = shrunk[:, None] * products
         leverage = squares @ shrunk + 1 / len(features)
-        left_out.append(targets - (targets - mean - rotated @ weights) / (1 - leverage)[:, None])
-        predicted.append(mean + rotated_others @ weights)
-    return np.stack(left_out), np.stack(predicted)
+        residuals = targets - mean - rotated @ (shrunk[:, None] * products)
+        left_out.append(targets - residuals / (1 - leverage)[:, None])
+        weights.append(vectors @ (shrunk[:, None] * products))
+    slopes = np.stack(weights)
+    return np.stack(left_out), slopes, mean - center @ slopes
