@@ -118,8 +118,11 @@ def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_do
     rows = digits.x, digits.y, torch.arange(len(digits.y))
     net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"]).eval()
     monkeypatch.setattr(training_record, "_MOST_FITTED", 200)
+    monkeypatch.setattr(training_record, "_AT_ONCE", 50)
     record = TrainingRecord(net, train=rows, validation=digits.validation)
-    fitted = np.linspace(0, len(digits.y) - 1, 200).astype(int)
+    batches = np.linspace(0, -(-len(digits.y) // 50) - 1, 4).astype(int)
+    fitted = np.flatnonzero(np.isin(np.arange(len(digits.y)) // 50, batches))
+    assert 150 < len(fitted) <= 200
     with torch.no_grad():
         features = net[:2](digits.x).double().numpy()
     one_hot = np.eye(10)[digits.y.numpy()]

@@ -232,7 +232,7 @@ def test_a_run_of_version_0_1_0_opens_with_its_scores():
     assert run.mean_influence.values.max() == pytest.approx(0.836, abs=1e-3)
     assert run.mean_influence.method == "ridge"
     assert run.out_of_sample.probs.shape == (24, 2)
-    assert run.rows.origins[:3] == (2, 3, 4)
+    assert run.rows.origins[:3] == [2, 3, 4]
     assert run.curves.validation[-1] == pytest.approx(run.about.results["validation_loss"], abs=0.01)
 
 

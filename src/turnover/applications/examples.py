@@ -1,7 +1,7 @@
 """The examples that findings speak of, and the training instances that an `Influence` scores."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -64,12 +64,12 @@ class Examples:
 
     kind: Literal["text", "image", "table"]
     values: Any
-    names: tuple[str, ...]
+    names: Sequence[str]
     labels: NDArray[np.int64]
     label_names: tuple[str, ...]
     splits: NDArray[np.str_]
     ids: NDArray[np.int64]
-    groups: tuple[str, ...] = ()
+    groups: Sequence[str] = ()
     wrong_labels: WrongLabels | None = None
 
     def __len__(self) -> int:

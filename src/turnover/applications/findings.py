@@ -278,7 +278,7 @@ def row_queries(scored: ScoredExamples, rows: NDArray[np.int64]) -> Queries:
     return Queries(
         inputs=(scored.x[rows], scored.y[rows]),
         values=[examples.value(int(row)) for row in rows],
-        names=[examples.names[row] for row in rows],
+        names=[examples.names[int(row)] for row in rows],
         rows=[int(row) for row in rows],
     )
 

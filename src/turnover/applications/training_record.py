@@ -6,8 +6,9 @@ ones weighted more, it still predicts most wrong labels to be another one. A lin
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -92,28 +93,32 @@ class TrainingRecord:
 
     def __init__(self, model: nn.Module, *, train: Any, validation: Any, targets: str | None = None) -> None:
         self._train, self._validation, self._targets = train, validation, targets
-        rows, held = self._predicted(model, train), self._predicted(model, validation)
-        self.labels, self.validation_labels = rows.labels, held.labels
+        labels, validation_labels = self._labels(train), self._labels(validation)
+        classes = _log_probabilities(model, next(_batches(train, targets))).shape[1]
+        self.labels, self.validation_labels = np.concatenate(labels), np.concatenate(validation_labels)
         self.epochs = 0
-        self.full, self.validation_full = np.zeros_like(rows.logs), np.zeros_like(held.logs)
+        self.full = np.zeros((len(self.labels), classes))
+        self.validation_full = np.zeros((len(self.validation_labels), classes))
         self.left_out: NDArray[np.float32] | None = None
         self.validation_left_out: NDArray[np.float32] | None = None
-        fitted = _spread(len(rows.labels), _MOST_FITTED)
-        features = self._features(model, train, fitted)
-        if features is None:
+        fitted = _spread([len(part) for part in labels], _MOST_FITTED)
+        features = [_last_inputs(model, batch) for batch in compress(_batches(train, targets), fitted)]
+        if any(part is None for part in features):
             return
-        heads, of_fitted = fit_heads(features, self.labels[fitted], classes=rows.logs.shape[1])
-        self.left_out = of_fitted
-        if len(fitted) < len(self.labels):  # the others are left out anyway
-            self.left_out = self._by_heads(model, train, heads)
-            self.left_out[fitted] = of_fitted
-        self.validation_left_out = self._by_heads(model, validation, heads)
+        joined = np.concatenate([part for part in features if part is not None], 1)
+        heads, of_fitted = fit_heads(joined, np.concatenate(list(compress(labels, fitted))), classes=classes)
+        places = np.repeat(fitted, [len(part) for part in labels])
+        self.left_out = np.empty((len(places), classes), np.float32)
+        self.left_out[places] = of_fitted
+        if not fitted.all():  # other rows are left out anyway
+            self.left_out[~places] = heads.of_batches(model, compress(_batches(train, targets), ~fitted))
+        self.validation_left_out = heads.of_batches(model, _batches(validation, targets))
 
     def __call__(self, model: nn.Module) -> None:
         """Add what the model says of all rows after an epoch."""
         self.epochs += 1
-        self.full += self.epochs * self._predicted(model, self._train).logs
-        self.validation_full += self.epochs * self._predicted(model, self._validation).logs
+        self.full += self.epochs * self._predicted(model, self._train)
+        self.validation_full += self.epochs * self._predicted(model, self._validation)
 
     def finish(self) -> RowRecord:
         """Return the record of all epochs so far."""
@@ -142,60 +147,48 @@ class TrainingRecord:
             value = state[name]
             setattr(self, name, None if value is None else value.numpy())
 
-    def _predicted(self, model: nn.Module, data: Any) -> "_Predicted":
-        parts = [_of_batch(model, batch) for batch in _batches(data, self._targets)]
-        if not parts:
+    def _predicted(self, model: nn.Module, data: Any) -> NDArray[np.float64]:
+        """Return the log-probabilities that the full view gives all rows [rows, classes]."""
+        return np.concatenate([_log_probabilities(model, batch) for batch in _batches(data, self._targets)])
+
+    def _labels(self, data: Any) -> list[NDArray[np.int64]]:
+        """Return the labels of all rows, batch by batch."""
+        targets = [batch.target for batch in _batches(data, self._targets)]
+        if not targets:
             raise ApplicationError("there are no rows to record. Give train= and validation= at least one each.")
-        return _Predicted(np.concatenate([one.labels for one in parts]), np.concatenate([one.logs for one in parts]))
-
-    def _features(self, model: nn.Module, data: Any, chosen: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        """Return the inputs of the last layer at chosen places [replicas, chosen, features]; None: there are none."""
-        parts, start = [], 0
-        for batch in _batches(data, self._targets):
-            features = _last_inputs(model, batch)
-            if features is None:
-                return None
-            parts.append(features[:, chosen[slice(*np.searchsorted(chosen, (start, start + batch.rows)))] - start])
-            start += batch.rows
-        return np.concatenate(parts, 1)
-
-    def _by_heads(self, model: nn.Module, data: Any, heads: "Heads") -> NDArray[np.float32]:
-        """Return what the heads predict for all rows [rows, classes]."""
-        parts = [heads(_last_inputs(model, batch)) for batch in _batches(data, self._targets)]
-        return np.concatenate(parts).astype(np.float32)
+        if not all(isinstance(one, Tensor) and not one.is_floating_point() and one.dim() == 1 for one in targets):
+            raise ApplicationError(_NO_CLASSES)
+        return [one.cpu().numpy().astype(np.int64) for one in targets]
 
 
 _HEADS = ("left_out", "validation_left_out")
+_NO_CLASSES = (
+    "a record is made of classes: outputs [rows, classes] and one class number per row. Give train=(x, y, ids) with "
+    "integer y."
+)
 
 
-@dataclass(frozen=True)
-class _Predicted:
-    labels: NDArray[np.int64]
-    logs: NDArray[np.float64]  # log-probabilities [rows, classes]
-
-
-def _spread(count: int, most: int) -> NDArray[np.int64]:
-    """Return at most so many places of all, evenly spread, in order."""
-    return np.linspace(0, count - 1, min(most, count)).astype(np.int64)
+def _spread(sizes: Sequence[int], most: int) -> NDArray[np.bool_]:
+    """Return which batches to take so that their rows are at most so many, evenly spread; one at least."""
+    count = len(sizes) if sum(sizes) <= most else max(1, most // max(sizes))
+    chosen = np.zeros(len(sizes), bool)
+    chosen[np.linspace(0, len(sizes) - 1, min(count, len(sizes))).astype(int)] = True
+    return chosen
 
 
 def _batches(data: Any, targets: str | None) -> Iterator[Batch]:
     with_ids = isinstance(data, tuple) and len(data) > 2  # a pair is (x, y)
-    for batch in batches_of(data, targets=targets, training_rows=with_ids):
+    for batch in batches_of(data, targets=targets, training_rows=with_ids, batch_size=_AT_ONCE):
         step = _AT_ONCE if batch.can_be_split else max(1, batch.rows)
         for start in range(0, batch.rows, step):
             yield batch.part(start, start + step)
 
 
-def _of_batch(model: nn.Module, batch: Batch) -> _Predicted:
-    outputs, target = _run(model, batch), batch.target
-    if not isinstance(target, Tensor) or target.is_floating_point() or outputs.dim() != 2 or target.dim() != 1:
-        raise ApplicationError(
-            f"a record is made of classes: outputs [rows, classes] and one class number per row. Got outputs "
-            f"{list(outputs.shape)}. Give train=(x, y, ids) with integer y."
-        )
-    logs = torch.log_softmax(outputs.double(), 1).cpu().numpy()
-    return _Predicted(target.cpu().numpy().astype(np.int64), logs)
+def _log_probabilities(model: nn.Module, batch: Batch) -> NDArray[np.float64]:
+    outputs = _run(model, batch)
+    if outputs.dim() != 2:
+        raise ApplicationError(f"{_NO_CLASSES} Got outputs {list(outputs.shape)}.")
+    return torch.log_softmax(outputs.double(), 1).cpu().numpy()
 
 
 def _run(model: nn.Module, batch: Batch) -> Tensor:
@@ -240,9 +233,10 @@ class Heads:
     weights: NDArray[np.float64]
     constant: NDArray[np.float64]
 
-    def __call__(self, features: Any) -> NDArray[np.float64]:
-        """Return the predictions [rows, classes] of features [replicas, rows, features]."""
-        return np.einsum("rnf,rfc->nc", features, self.weights, optimize=True) / len(self.weights) + self.constant
+    def of_batches(self, model: nn.Module, batches: Iterable[Batch]) -> NDArray[np.float32]:
+        """Return the predictions of rows [rows, classes] from the inputs of the model's last layer."""
+        parts = [(np.asarray(_last_inputs(model, batch)) @ self.weights).mean(0) + self.constant for batch in batches]
+        return np.concatenate(parts).astype(np.float32)
 
 
 def fit_heads(

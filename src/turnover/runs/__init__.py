@@ -7,7 +7,8 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | file | content |
 | --- | --- |
 | `config.py`, `folder.py` | settings; names and checksums of files, run.json, the lock, safe reading and writing |
-| `rows.py`, `_splits.py` | rows in one form; which of them train, validate and test, and which are copies |
+| `rows.py`, `packed.py` | rows in one form; many short texts in a few blocks of memory |
+| `_splits.py` | which rows train, validate and test, and which are copies |
 | `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
 | `_classification.py`, `language_modeling.py` | the two tasks: data, networks, results |

@@ -111,7 +111,7 @@ class Classification:
     @cached_property
     def settings(self) -> RunConfig:
         """Return the settings with the defaults of the kind of inputs in place of what was left open."""
-        return settings_for(self._config, self.preparation.kind)
+        return settings_for(self._config, self.preparation.kind, int((self.splits == SPLITS.index("train")).sum()))
 
     @property
     def kind(self) -> str:

@@ -60,7 +60,8 @@ def copies_of(rows: Rows) -> np.ndarray:
     Rows of a table of which most repeat another one are no copies: there are just few combinations of values.
     """
     if rows.kind == "text":
-        keys = np.array([_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values], np.uint64)
+        hashes = (_hash(normalized(text).encode("utf-8", "surrogatepass")) for text in rows.values)
+        keys = np.fromiter(hashes, np.uint64)
     elif rows.kind == "image":
         keys = np.array([_hash(np.ascontiguousarray(image).data) for image in rows.values], np.uint64)
     else:

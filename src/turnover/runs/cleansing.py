@@ -115,8 +115,8 @@ def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
     ids = run.ids[places]
     result: list[RemovedRow] = []
     for harmful in found.dropped:
-        for row in places[ids == harmful.id]:
-            result.append(RemovedRow(int(row), run.rows.names[row], run.label_names[run.rows.labels[row]], harmful))
+        for row in places[ids == harmful.id].tolist():
+            result.append(RemovedRow(row, run.rows.names[row], run.label_names[run.rows.labels[row]], harmful))
     return result
 
 
@@ -222,7 +222,7 @@ def write_cleaned(
         note = f"{source!r} is gone or was changed since the run, so the rows that the run kept were written."
         return CleanedFile(out, int(own.sum()), note)
     gone = {rows.origins[row] for row in removed}
-    stays = np.array([number not in gone for number in table.numbers])
+    stays = np.array([number not in gone for number in table.numbers.tolist()])
     _write_output(out, _shortened(Path(source), table, stays, out.suffix))
     return CleanedFile(out, int(stays.sum()))
 
@@ -248,7 +248,7 @@ def _shortened(path: Path, table: Table, stays: np.ndarray, ending: str) -> byte
 def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:
     """Return a file without some rows; a row goes from its first line up to that of the next."""
     lines = content.splitlines(keepends=True)
-    starts = [number - 1 for number in table.numbers]
+    starts = (table.numbers - 1).tolist()
     kept = np.ones(len(lines), bool)
     for start, end, stay in zip(starts, [*starts[1:], len(lines)], stays, strict=True):
         kept[start:end] = stay
@@ -298,7 +298,7 @@ def _folder(rows: Rows, source: Path, removed: Collection[int], out: Path) -> in
         table = read_table(labels)
         named, images = images_named_by(table, source)
         if not shortened:  # the file that the run read; others follow it
-            places = zip(table.numbers, named, strict=True)
+            places = zip(table.numbers.tolist(), named, strict=True)
             stays = np.array([number not in gone and name not in gone for number, name in places])
             files = {image for image, stay in zip(images, stays, strict=True) if image is not None and not stay}
             files -= {image for image, stay in zip(images, stays, strict=True) if stay}

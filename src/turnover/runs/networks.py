@@ -16,7 +16,8 @@ from .inputs import Inputs
 
 REPLICAS = 8
 # By the kind of inputs: width, epochs and learning rate. Texts as pieces of words are wide themselves. Epochs are
-# enough to memorize rows a little, which is what influence is made of.
+# enough to memorize rows a little, which is what influence is made of. Many rows take fewer: no more visits than this.
+_MOST_VISITS, _FEWEST_EPOCHS = 2_400_000, 3
 _DEFAULTS = {
     "ngrams": (256, 3, 1e-3),
     "encoder": (512, 6, 5e-4),
@@ -26,9 +27,10 @@ _DEFAULTS = {
 }
 
 
-def settings_for(config: RunConfig, kind: str) -> RunConfig:
-    """Return settings in which open values have the defaults of a kind of inputs."""
+def settings_for(config: RunConfig, kind: str, rows: int) -> RunConfig:
+    """Return settings in which open values have the defaults of a kind of inputs and a number of training rows."""
     width, epochs, rate = _DEFAULTS[kind]
+    epochs = min(epochs, max(_FEWEST_EPOCHS, _MOST_VISITS // max(rows, 1)))
     replicas = 1 if config.adapters else REPLICAS
     return config.with_defaults(hidden=width, epochs=epochs, learning_rate=rate, replicas=replicas)
 

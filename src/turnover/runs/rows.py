@@ -1,11 +1,16 @@
-"""The rows of a run: what was read, in one form for texts, images and tables, and how a run folder keeps it."""
+"""The rows of a run: what was read, in one form for texts, images and tables, and how a run folder keeps it.
+
+A million rows are held as columns (Arrow's, where pyarrow is installed) and packed texts, and become Python objects
+some thousand at a time.
+"""
 
 import gzip
 import io
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +19,7 @@ from turnover.storage import atomic_file
 
 from ._pixel_scales import PixelScale, fit_scales, in_bytes, note_on
 from .folder import RunFolder
+from .packed import PackedNumbers, PackedTexts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +30,8 @@ TO_BE_SPLIT = -1
 """In `Rows.fixed`: no file assigned the row to a split."""
 
 _ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
+# Rows that are Python objects at a time.
+_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -37,16 +45,23 @@ class Rows:
     label_names: tuple[str, ...]
     label_column: str
     name: str
-    names: tuple[str, ...]  # what to call a row: its line, or the file of an image
+    names: Sequence[str]  # what to call a row: its line, or the file of an image
     # Where a row stands in the data: the number of its first line (of images, in their file of labels), of its row or
     # image from 1, or the file of an image; None for rows of other files, of validation or test rows.
-    origins: tuple[int | str | None, ...]
+    origins: Sequence[int | str | None]
     fixed: np.ndarray  # split of each row as index into SPLITS, int8; TO_BE_SPLIT for rows that no file assigned
-    groups: tuple[str, ...] = ()  # group of each row, or empty
+    groups: Sequence[str] = ()  # group of each row, or empty
     notes: tuple[str, ...] = ()
     # Until `with_bytes`: what the pixels of each image are [rows], where some are not bytes; `values` are numbers then.
     depths: np.ndarray | None = None
     scales: Mapping[str, PixelScale] = field(default_factory=dict)  # of pixels that were not bytes, by kind
+
+    def __post_init__(self) -> None:
+        """Pack texts and numbers; where an image stands may be a number or a name."""
+        for name in ("names", "groups", *(["values"] if self.kind == "text" else [])):
+            object.__setattr__(self, name, PackedTexts.of(getattr(self, name)))
+        if self.kind != "image":
+            object.__setattr__(self, "origins", PackedNumbers.of(self.origins))
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -68,10 +83,10 @@ class Rows:
             frame=self.frame.iloc[places].reset_index(drop=True),
             values=values,
             labels=self.labels[places],
-            names=tuple(self.names[place] for place in places),
-            origins=tuple(self.origins[place] for place in places),
+            names=[self.names[place] for place in places],
+            origins=[self.origins[place] for place in places],
             fixed=self.fixed[places],
-            groups=tuple(self.groups[place] for place in places) if self.groups else (),
+            groups=[self.groups[place] for place in places] if self.groups else (),
             depths=None if self.depths is None else self.depths[places],
         )
 
@@ -88,12 +103,7 @@ class Rows:
 
     def save(self, folder: RunFolder) -> None:
         """Write all rows into a run folder; rows.json comes last, so that half of it is never taken for all."""
-        values: list[Any] = [None] * len(self)
-        if self.kind == "text":
-            values = list(self.values)
-        elif self.kind == "table":
-            values = records(self.values)
-        else:
+        if self.kind == "image":
             with folder.writing(), atomic_file(folder.path / _IMAGES) as file:
                 np.savez_compressed(file, images=self.values)
         with (
@@ -102,9 +112,8 @@ class Rows:
             gzip.open(file, "wb", compresslevel=3) as packed,
             io.TextIOWrapper(packed, encoding="utf-8") as lines,
         ):
-            for place, (value, row) in enumerate(zip(values, records(self.frame), strict=True)):
-                line = {"name": self.names[place], "label": int(self.labels[place]), "value": value, "row": row}
-                lines.write(json.dumps(line | {"origin": self.origins[place]}, ensure_ascii=False) + "\n")
+            for line in self._lines():
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
         about = {
             "kind": self.kind,
             "rows": len(self),
@@ -119,39 +128,117 @@ class Rows:
         }
         folder.write(folder.path / _ABOUT, json.dumps(about, ensure_ascii=False) + "\n")
 
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """Yield every row as JSON data."""
+        for start in range(0, len(self), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            kept = records(self.frame.iloc[part])
+            values: Sequence[Any] = [None] * len(kept)
+            if self.kind != "image":
+                values = self.values[part] if self.kind == "text" else records(self.values.iloc[part])
+            columns = self.names[part], self.labels[part].tolist(), values, kept, self.origins[part]
+            for cells in zip(*columns, strict=True):
+                yield dict(zip(("name", "label", "value", "row", "origin"), cells, strict=True))
+
     @classmethod
     def open(cls, folder: RunFolder) -> "Rows":
         """Return the rows of a run folder."""
-        import pandas as pd
-
         with folder.reading(folder.path / _ROWS):
             about: dict[str, Any] = json.loads((folder.path / _ABOUT).read_text(encoding="utf-8"))
             with gzip.open(folder.path / _ROWS, "rt", encoding="utf-8") as file:
-                lines = [json.loads(line) for line in file]
-            if len(lines) != about["rows"]:
-                raise ValueError(f"{len(lines)} of {about['rows']} rows")
-            values: Any = [line["value"] for line in lines]
+                lines = map(json.loads, file)
+                parts = [_Part.of(part, about) for part in iter(lambda: list(islice(lines, _AT_ONCE)), [])]
+            whole = _Part.joined(parts or [_Part.of([], about)])
+            if len(whole.labels) != about["rows"]:
+                raise ValueError(f"{len(whole.labels)} of {about['rows']} rows")
+            values = whole.values
             if about["kind"] == "image":
                 with (folder.path / _IMAGES).open("rb") as opened, np.load(opened) as kept:
                     values = kept["images"]
-            elif about["kind"] == "table":
-                values = pd.DataFrame(values)
             rows = cls(
                 about["kind"],
-                pd.DataFrame([line["row"] for line in lines], columns=about["columns"]),
+                whole.frame,
                 values,
-                np.array([line["label"] for line in lines], np.int64),
+                whole.labels,
                 tuple(about["label_names"]),
                 about["label_column"],
                 about["name"],
-                tuple(line["name"] for line in lines),
-                tuple(line.get("origin") for line in lines),
-                np.array(about["fixed"] or [TO_BE_SPLIT] * len(lines), np.int8),
-                groups=tuple(about["groups"]),
+                whole.names,
+                whole.origins,
+                np.array(about["fixed"] or [TO_BE_SPLIT] * len(whole.labels), np.int8),
+                groups=about["groups"],
                 notes=tuple(about["notes"]),
                 scales={name: PixelScale(*ends) for name, ends in about.get("pixel_scales", {}).items()},
             )
-            return rows if not lines or "origin" in lines[0] else replace(rows, origins=_former_origins(rows))
+            return rows if whole.has_origins else replace(rows, origins=_former_origins(rows))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some lines of a run folder's rows, column by column."""
+
+    frame: "pd.DataFrame"
+    values: Any
+    labels: np.ndarray
+    names: PackedTexts
+    origins: Any  # PackedNumbers; of images a tuple
+    has_origins: bool  # not in runs of 0.1.0
+
+    @classmethod
+    def of(cls, lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> "_Part":
+        import pandas as pd
+
+        kind, values = about["kind"], [line["value"] for line in lines]
+        origins = [line.get("origin") for line in lines]
+        return cls(
+            pd.DataFrame([line["row"] for line in lines], columns=about["columns"]),
+            pd.DataFrame(values) if kind == "table" else PackedTexts(values) if kind == "text" else None,
+            np.array([line["label"] for line in lines], np.int64),
+            PackedTexts(line["name"] for line in lines),
+            tuple(origins) if kind == "image" else PackedNumbers.of(origins),
+            not lines or "origin" in lines[0],
+        )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[_Part]") -> "_Part":
+        columns = {part.name: [getattr(one, part.name) for one in parts] for part in fields(cls)}
+        values, origins = columns["values"], columns["origins"]
+        packed = isinstance(origins[0], PackedNumbers)
+        if isinstance(values[0], PackedTexts):
+            whole: Any = PackedTexts.joined(values)
+        else:
+            whole = None if values[0] is None else joined_frames(values)
+        return cls(
+            joined_frames(columns["frame"]),
+            whole,
+            np.concatenate(columns["labels"]),
+            PackedTexts.joined(columns["names"]),
+            PackedNumbers.joined(origins) if packed else tuple(chain.from_iterable(origins)),
+            all(columns["has_origins"]),
+        )
+
+
+def joined_frames(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
+    """Return the rows of tables below each other, with the types that all of them have as a whole.
+
+    A part without any value of a column, or with whole numbers only, says nothing of the type of the others.
+    """
+    import pandas as pd
+
+    if len(frames) == 1:
+        return frames[0]
+    names = list(dict.fromkeys(name for frame in frames for name in frame.columns))
+    if any(list(frame.columns) != names for frame in frames):
+        frames = [frame.reindex(columns=names) for frame in frames]
+    columns: dict[str, Any] = {}
+    for name in names:
+        parts = [frame[name] for frame in frames]
+        if len({str(part.dtype) for part in parts}) == 1:
+            columns[name] = pd.concat(parts, ignore_index=True)
+        else:
+            cells = chain.from_iterable(part.to_numpy(object).tolist() for part in parts)
+            columns[name] = pd.Series(list(cells))
+    return pd.DataFrame(columns, index=pd.RangeIndex(sum(map(len, frames))))
 
 
 def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:

@@ -57,7 +57,7 @@ def test_texts_and_labels_are_found_by_their_names(reviews):
     assert rows.values == [text for text, _ in REVIEWS]
     assert rows.label_names == ("bad", "good")
     assert [rows.label_names[label] for label in rows.labels] == [label for _, label in REVIEWS]
-    assert rows.names[:2] == ("line 2", "line 3")
+    assert rows.names[:2] == ["line 2", "line 3"]
     assert rows.frame["text"].tolist() == rows.values
     assert (rows.fixed == -1).all()
 
@@ -184,7 +184,7 @@ def test_groups_come_from_their_column_and_rows_without_one_stand_alone(csv_file
     who = ["ann", "ben", "", "cy", "ann", "ben", "ann", "", "cy", "cy", "ben", "ann"]
     file = csv_file({"text": [t for t, _ in REVIEWS], "label": [y for _, y in REVIEWS], "who": who})
     rows = read_rows(RunConfig(file, group="who"))
-    assert rows.groups[:5] == ("ann", "ben", "line 4", "cy", "ann")
+    assert rows.groups[:5] == ["ann", "ben", "line 4", "cy", "ann"]
     assert any("2 rows without a group" in note for note in rows.notes)
 
 

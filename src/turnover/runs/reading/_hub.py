@@ -14,7 +14,7 @@ from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
 from ._table_rows import Part, rows_of_tables
 from .columns import choose_label, label_text
 from .images import SPLIT_NAMES, Images, rows_of_images
-from .tables import Table, values_of
+from .tables import Table, counted_from_1, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ def _by_split(data: HubData, config: RunConfig) -> "tuple[dict[int, pd.DataFrame
 def _table(frame: "pd.DataFrame", split: int, config: RunConfig) -> Table:
     # Names of rows of later parts begin with the last word of the source.
     source = f"{config.data}/{SPLITS[split]}" if split > 0 else config.data
-    return Table(frame, list(range(1, len(frame) + 1)), source)
+    return Table(frame, counted_from_1(frame), source)
 
 
 def _images(frames: "dict[int, pd.DataFrame]", column: str, config: RunConfig) -> Images:

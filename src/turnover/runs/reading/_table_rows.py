@@ -10,6 +10,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
+from turnover.runs.packed import PackedNumbers, PackedTexts
 from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 from .columns import (
@@ -22,7 +23,7 @@ from .columns import (
     looks_like_text,
     number_labels,
 )
-from .tables import Table, column_of, counted, values_of
+from .tables import Table, cells_of, column_of, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,22 +55,22 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
             if column is not None:
                 check_column(part.table, column, option=option)
     frame = pd.concat([part.table.frame for part in parts], ignore_index=True) if len(parts) > 1 else first.frame
-    names = list(first.names)
-    origins: list[int | None] = list(first.numbers)
+    names, origins = first.names, first.numbers
     for part in parts[1:]:
-        names += [f"{Path(part.table.source).name} {row}" for row in part.table.names]
-        origins += [None] * len(part.table.numbers)
+        others = PackedTexts(f"{Path(part.table.source).name} {row}" for row in part.table.names)
+        names = PackedTexts.joined([names, others])
+        origins = np.append(origins, np.full(len(others), -1))
     fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.table.numbers) for part in parts])
     notes: list[str] = []
-    labels, label_names = number_labels(values_of(frame, chosen.label))
+    labels, label_names = number_labels(cells_of(column_of(frame, chosen.label)))
     kept = labels >= 0
     bad = BadRows(repr(config.data), config.skip_bad)
     if kept.any():
         bad.add(list(compress(names, ~kept)), f"without a label in column {chosen.label!r}")
-    texts: list[str] = []
+    texts = PackedTexts()
     if chosen.text is not None:
-        texts = [label_text(value) for value in values_of(frame, chosen.text)]
-        filled = np.array([bool(text) for text in texts])
+        texts = PackedTexts(map(label_text, cells_of(column_of(frame, chosen.text))))
+        filled = texts.lengths > 0
         if not filled.any():
             raise DataFileError(
                 f"column {chosen.text!r} of {first.source!r} has no text in any row. Name another column: --text NAME."
@@ -79,9 +80,9 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
     notes += bad.notes()
     if not kept.all():
         frame = frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
-        names, origins = list(compress(names, kept)), list(compress(origins, kept))
-        texts = list(compress(texts, kept))
-        labels, label_names = number_labels(values_of(frame, chosen.label))
+        names, origins = PackedTexts(compress(names, kept)), origins[kept]
+        texts = PackedTexts(compress(texts, kept))
+        labels, label_names = number_labels(cells_of(column_of(frame, chosen.label)))
     return Rows(
         chosen.kind,
         frame,
@@ -90,8 +91,8 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
         label_names,
         chosen.label,
         name,
-        tuple(names),
-        tuple(origins),
+        names,
+        PackedNumbers(origins),
         fixed[kept],
         groups=_groups(frame, chosen, names, notes),
         notes=tuple(notes),
@@ -101,7 +102,7 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
 def _groups(frame: "pd.DataFrame", chosen: Chosen, names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
     if chosen.group is None:
         return ()
-    groups = [label_text(value) for value in values_of(frame, chosen.group)]
+    groups = [label_text(value) for value in cells_of(column_of(frame, chosen.group))]
     alone = sum(not group for group in groups)
     if alone:
         notes.append(f"{counted(alone, 'row')} without a group in column {chosen.group!r}: each is a group of its own.")
@@ -165,14 +166,14 @@ def _numbers_or_categories(values: "pd.Series") -> "pd.Series":
     numbers = pd.Series(pd.to_numeric(shown.where(shown != "", None), errors="coerce"), dtype="float64")
     if bool((numbers.notna() | (shown == "")).all()):
         return numbers.where(np.isfinite(numbers))
-    return texts.where(texts != "", None).astype(object)
+    return texts.where(texts != "", None)
 
 
 def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
     """Return a note on a column that would be one of numbers but for a few cells: categories are rarely meant."""
     import pandas as pd
 
-    if values.dtype != object:
+    if pd.api.types.is_numeric_dtype(values):
         return []
     known = values.dropna()
     numbers = pd.Series(pd.to_numeric(known, errors="coerce"))
@@ -188,6 +189,8 @@ def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
 
 def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
     """Return why nothing can be learned from a column, or None."""
+    import pandas as pd
+
     different = values.nunique()
     if different == 0:
         return "no value in any row"
@@ -199,6 +202,6 @@ def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
     is_id = lower in _NAMES_OF_IDS or lower.endswith(("_id", " id")) or name.endswith("Id")
     if is_id and different == values.notna().sum():
         return "a number or name of the row"
-    if values.dtype == object and different > max(20, len(values) / 2):
+    if not pd.api.types.is_numeric_dtype(values) and different > max(20, len(values) / 2):
         return "nearly every row has another value"
     return None

@@ -133,10 +133,11 @@ def label_text(value: Any) -> str:
 
 def number_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return class numbers, -1 where a label is missing, and the names of the classes in their natural order."""
-    texts = [label_text(value) for value in values]
-    names = natural_order(set(texts) - {""})
+    seen: dict[str, int] = {}
+    labels = np.fromiter((seen.setdefault(label_text(value), len(seen)) for value in values), np.int64)
+    names = natural_order(set(seen) - {""})
     numbers = {name: number for number, name in enumerate(names)} | {"": -1}
-    return np.array([numbers[text] for text in texts], np.int64), tuple(names)
+    return np.array([numbers[text] for text in seen], np.int64)[labels], tuple(names)
 
 
 def natural_order(names: Iterable[str]) -> list[str]:

@@ -246,7 +246,7 @@ def _by_file(folder: Path, labels: Path, config: RunConfig) -> Images:
     return Images(
         [file for file in files if file is not None],
         named,
-        list(table.numbers),
+        table.numbers.tolist(),
         [label_text(value) for value in values_of(table.frame, label_column)],
         [TO_BE_SPLIT] * len(named),
         {name: values_of(table.frame, name) for name in columns},

@@ -101,7 +101,7 @@ def _untrained_labels(rows: Rows, trained: np.ndarray, config: RunConfig) -> Bad
         config.skip_bad,
         cure="Correct or remove them, add training rows of that class",
     )
-    bad.add([rows.names[place] for place in places], f"with a label that no training row has, {labels},")
+    bad.add([rows.names[place] for place in places.tolist()], f"with a label that no training row has, {labels},")
     return bad
 
 

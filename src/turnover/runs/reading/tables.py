@@ -4,14 +4,18 @@ import csv
 import importlib.util
 import io
 import json
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
+import numpy as np
+
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs.config import Watch, unwatched
+from turnover.runs.packed import PackedTexts
 from turnover.runs.rows import Rows, records
 from turnover.storage import holds
 
@@ -26,6 +30,8 @@ _WRITTEN_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 WRITABLE = (*_WRITTEN_SEPARATORS, ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 """Endings of the tables that can be written."""
 
+# Types of columns of JSON, by that of all their cells.
+_TYPES = {str: "str", int: "int64", float: "float64", bool: "bool"}
 _SAMPLE_LINES = 200
 _CHUNK = 50_000
 
@@ -35,14 +41,19 @@ class Table:
     """A file as it was read."""
 
     frame: "pd.DataFrame"  # its columns; those of a csv or tsv file are strings as they stand there
-    numbers: list[int]  # of the first line of each row, or of the row itself, from 1
+    numbers: np.ndarray  # of the first line of each row, or of the row itself, from 1; int64
     source: str
     counted: Literal["line", "row"] = "row"  # what the numbers count
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> PackedTexts:
         """Return what to call each row: "line 7"."""
-        return [f"{self.counted} {number}" for number in self.numbers]
+        return PackedTexts(f"{self.counted} {number}" for number in self.numbers.tolist())
+
+
+def counted_from_1(rows: Sized) -> np.ndarray:
+    """Return the number of each row, counted from 1."""
+    return np.arange(1, len(rows) + 1)
 
 
 def column_of(frame: "pd.DataFrame", name: str) -> "pd.Series":
@@ -52,8 +63,14 @@ def column_of(frame: "pd.DataFrame", name: str) -> "pd.Series":
 
 
 def values_of(frame: "pd.DataFrame", name: str) -> list[Any]:
-    """Return the values of one column, as Python has them; iterating over the column is far slower."""
-    return column_of(frame, name).to_numpy(dtype=object).tolist()
+    """Return the values of one column, as Python has them."""
+    return list(cells_of(column_of(frame, name)))
+
+
+def cells_of(column: "pd.Series") -> Iterator[Any]:
+    """Yield the values of a column, as Python has them; iterating over the column itself is far slower."""
+    for start in range(0, len(column), _CHUNK):
+        yield from column.iloc[start : start + _CHUNK].to_numpy(dtype=object).tolist()
 
 
 def counted(count: int, noun: str) -> str:
@@ -94,7 +111,7 @@ def same_table(rows: Rows, source: str, numbers: Collection[int], *, digest: str
         table = read_table(path)
     except DataFileError:
         return None
-    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
+    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers.tolist())}
     ours = list(numbers)
     there = [places.get(rows.origins[number], -1) for number in ours]
     if -1 in there or list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
@@ -146,7 +163,7 @@ def _separated(path: Path, watch: Watch) -> Table:
         options |= {"quoting": csv.QUOTE_NONE, "strict": False}
     frames: list[pd.DataFrame] = []
     rows: list[list[str]] = []
-    numbers: list[int] = []
+    numbers = array("q")
     ragged: list[tuple[int, int]] = []
     with path.open(encoding=encoding, newline="") as file, _long_fields():
         reader, beneath = csv.reader(file, **options), cast(BinaryIO, file.buffer)
@@ -181,7 +198,7 @@ def _separated(path: Path, watch: Watch) -> Table:
         )
     frames.append(pd.DataFrame(rows, columns=columns, dtype="str"))
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    return Table(frame, numbers, str(path), "line")
+    return Table(frame, np.frombuffer(numbers, np.int64), str(path), "line")
 
 
 @contextmanager
@@ -251,7 +268,8 @@ def _check_unique(names: list[str], path: Path) -> None:
 def _json_lines(path: Path) -> Table:
     encoding = text_encoding(path)
     rows: list[dict[str, Any]] = []
-    numbers: list[int] = []
+    numbers = array("q")
+    frames: list[pd.DataFrame] = []
     with path.open(encoding=encoding) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -270,7 +288,11 @@ def _json_lines(path: Path) -> Table:
                 )
             rows.append(row)
             numbers.append(number)
-    return Table(_frame_of(rows), numbers, str(path), "line")
+            if len(rows) == _CHUNK:
+                frames.append(_frame_of(rows))
+                rows = []
+    frames.append(_frame_of(rows))
+    return Table(_joined(frames), np.frombuffer(numbers, np.int64), str(path), "line")
 
 
 def _json_list(path: Path) -> Table:
@@ -292,7 +314,7 @@ def _json_list(path: Path) -> Table:
             f'{str(path)!r} must be a list of objects, such as [{{"text": "...", "label": "..."}}, ...]. Give one, or '
             "one object per line in a .jsonl file."
         )
-    return Table(_frame_of(content), list(range(1, len(content) + 1)), str(path))
+    return Table(_joined([_frame_of(content)]), counted_from_1(content), str(path))
 
 
 def _frame_of(rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -300,8 +322,34 @@ def _frame_of(rows: list[dict[str, Any]]) -> "pd.DataFrame":
     import pandas as pd
 
     names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
+    columns = {name: _typed([row.get(name) for row in rows]) for name in names}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
+
+
+def _typed(cells: list[Any]) -> "pd.Series":
+    """Return a column with the type that all its cells have; objects where there are several."""
+    import pandas as pd
+
+    types = set(map(type, cells))
+    known = next(iter(types)) if len(types) == 1 else object
+    try:
+        return pd.Series(cells, dtype=_TYPES.get(known, "object"))
+    except (OverflowError, UnicodeError):  # a number of more than 64 bits, half of a sign
+        return pd.Series(cells, dtype=object)
+
+
+def _joined(frames: "list[pd.DataFrame]") -> "pd.DataFrame":
+    """Return the rows of all parts of a file; a column has objects where parts differ in its type, or lack it."""
+    import pandas as pd
+
+    names = dict.fromkeys(name for frame in frames for name in frame.columns)
+    columns = {}
+    for name in names:
+        parts = [frame[name] if name in frame else pd.Series([None] * len(frame), dtype=object) for frame in frames]
+        parts = [part for part in parts if len(part)] or parts[:1]
+        same = len({str(part.dtype) for part in parts}) == 1
+        columns[name] = pd.concat(parts if same else [part.astype(object) for part in parts], ignore_index=True)
+    return pd.DataFrame(columns, index=pd.RangeIndex(sum(map(len, frames))))
 
 
 def _parquet(path: Path) -> Table:
@@ -318,4 +366,4 @@ def _parquet(path: Path) -> Table:
     names = [str(name) for name in frame.columns]
     _check_unique(names, path)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
-    return Table(frame, list(range(1, len(frame) + 1)), str(path))
+    return Table(frame, counted_from_1(frame), str(path))

@@ -59,7 +59,7 @@ _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
         "vocabulary": ("Vocabulary size of a language model: its most frequent words.", None),
     },
     "Training": {
-        "epochs": ("Number of epochs; the default depends on the kind of data.", None),
+        "epochs": ("Number of epochs; the default depends on the kind and amount of data.", None),
         "batch_size": ("Rows per batch.", None),
         "learning_rate": ("Learning rate of AdamW; the default depends on the kind of data.", None),
         "weight_decay": ("Weight decay of AdamW.", None),

@@ -135,7 +135,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
         if rows.kind != "image":
             note = f"{source!r} is missing or was changed: this is what the run kept."
     else:
-        by_number: dict[Any, int] = {number: place for place, number in enumerate(table.numbers)}
+        by_number: dict[Any, int] = {number: place for place, number in enumerate(table.numbers.tolist())}
         frame, stays = table.frame, np.ones(len(table.frame), bool)
         places = {mark.row: by_number[rows.origins[mark.row]] for mark in own}
     stays[[places[row] for row in removed]] = False
@@ -203,7 +203,7 @@ def _kept_frame(rows: Rows) -> "pd.DataFrame":
 def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, Any], stays: np.ndarray) -> bytes:
     """Return a file in which only the lines of marked rows differ; a row goes up to the first line of the next."""
     lines = path.read_bytes().splitlines(keepends=True)
-    starts = [number - 1 for number in table.numbers]
+    starts = (table.numbers - 1).tolist()
     rewrite = _json_line if path.suffix.lower() in _JSON_LINES else _separated_line(path, table, column)
     parts = [b"".join(lines[: starts[0]])]
     for place, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
