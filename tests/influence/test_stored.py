@@ -140,14 +140,14 @@ def test_a_damaged_tile_is_found_and_computed_again(tmp_path, small_tiles, damag
 def test_a_second_writer_is_refused_and_the_first_finishes(tmp_path, monkeypatch):
     from turnover.storage import TileStore
 
-    write, inf = TileStore.write, turnover.Influence(model())
+    mark, inf = TileStore.mark, turnover.Influence(model())
 
     def ask_again_while_writing(self, *arguments):
         with pytest.raises(StoreLockedError):
             inf.pairwise(asked(), ids=IDS, out=tmp_path / "scores")
-        write(self, *arguments)
+        mark(self, *arguments)
 
-    monkeypatch.setattr(TileStore, "write", ask_again_while_writing)
+    monkeypatch.setattr(TileStore, "mark", ask_again_while_writing)
     assert inf.pairwise(asked(), ids=IDS, out=tmp_path / "scores").shape == (60, 4)
 
 
@@ -184,19 +184,19 @@ def test_a_run_that_stopped_half_way_goes_on_with_the_same_bytes(tmp_path, small
     inf.pairwise(asked(), ids=IDS, out=tmp_path / "whole")
     from turnover.storage import TileStore
 
-    write, count = TileStore.write, 0
+    mark, count = TileStore.mark, 0
 
-    def write_three_then_stop(self, *arguments):
+    def mark_three_then_stop(self, *arguments):
         nonlocal count
         count += 1
         if count > 3:
             raise KeyboardInterrupt
-        write(self, *arguments)
+        mark(self, *arguments)
 
-    monkeypatch.setattr(TileStore, "write", write_three_then_stop)
+    monkeypatch.setattr(TileStore, "mark", mark_three_then_stop)
     with pytest.raises(KeyboardInterrupt):
         inf.pairwise(asked(), ids=IDS, out=tmp_path / "half")
-    monkeypatch.setattr(TileStore, "write", write)
+    monkeypatch.setattr(TileStore, "mark", mark)
     with pytest.raises(StoreError, match="not finished"):
         turnover.Scores.open(tmp_path / "half")
     inf.pairwise(asked(), ids=IDS, out=tmp_path / "half")

@@ -1,8 +1,8 @@
 """The influence engine: scores of training instances by forward passes.
 
 Owns: pairwise, mean, top, self-influence and held-out predictions, the fast paths to them and the estimators on top.
-Offers: `Influence`, its options (`Curvature`, `Ridge`, `Executor`), and what others need to run models as it does. Must
-not know: how models are trained, reports, or any library but torch, numpy and tqdm.
+Offers: `Influence`, its options (`Curvature`, `Ridge`, `ProcessExecutor`), and what others need to run models as it
+does. Must not know: how models are trained, reports, or any library but torch, numpy and tqdm.
 
 | file | one idea |
 |---|---|
@@ -14,7 +14,8 @@ not know: how models are trained, reports, or any library but torch, numpy and t
 | `paths/` | from one model, queries and ids to raw scores |
 | `_data.py` | single queries and training rows from data in any form |
 | `members.py`, `measures.py` | the models of an ensemble; the score of an output for its target |
-| `execution.py` | executors of tiles, the progress bar |
+| `execution.py` | what an executor of tasks is, and the one of this process; the progress bar |
+| `packing.py`, `processes.py` | tasks as bytes, models apart; worker processes on this machine |
 | `fingerprint.py` | a checksum of data and functions |
 """
 
@@ -23,13 +24,16 @@ from turnover.batches import null_ids
 from .blocks import NULL_IDS
 from .engine import Influence
 from .estimate import Curvature, EstimatorOption, Ridge
-from .execution import Executor, LocalExecutor
+from .execution import Executor, LocalExecutor, RemoteExecutor, in_order
 from .fingerprint import fingerprint_of
 from .measures import Measure
 from .members import Member, evaluating
+from .packing import UNPACKED, Shared, key_of, packed
+from .processes import ProcessExecutor
 
 __all__ = [
     "NULL_IDS",
+    "UNPACKED",
     "Curvature",
     "EstimatorOption",
     "Executor",
@@ -37,8 +41,14 @@ __all__ = [
     "LocalExecutor",
     "Measure",
     "Member",
+    "ProcessExecutor",
+    "RemoteExecutor",
     "Ridge",
+    "Shared",
     "evaluating",
     "fingerprint_of",
+    "in_order",
+    "key_of",
     "null_ids",
+    "packed",
 ]

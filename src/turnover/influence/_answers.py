@@ -2,20 +2,19 @@
 
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from turnover.batches import null_ids
 from turnover.errors import TurnOverWarning
 from turnover.scores import Scores, Top, finish_store
-from turnover.storage import ArraySpec, TileStore
+from turnover.storage import ArraySpec, TileStore, TileWriter
 
 from ._question import Question
-from .blocks import NULL_IDS, average, finite_mean, joined_nulls, null_of, spread_of
-from .execution import progress_bar
+from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
+from .execution import RemoteExecutor, progress_bar, threads_of
 from .paths import FORMER_PATHS
 
 _IDS_PER_STORED_TILE = 4096
@@ -30,10 +29,10 @@ def every_pair(question: Question, bar: Any) -> Scores:
     for columns, block in question.blocks(bar):
         offsets.append(block.offset)
         nulls.append(null_of(block))
-        for rows, tile in question.tiles(block, bar):
-            values[rows, columns], stderr = tile.mean
+        for part, (mean, stderr) in question.tiles(block, _mean_of, bar):
+            values[part.rows, columns] = mean
             if errors is not None:
-                errors[rows, columns] = stderr
+                errors[part.rows, columns] = stderr
     null = joined_nulls(nulls)
     return Scores(
         values=values,
@@ -45,6 +44,10 @@ def every_pair(question: Question, bar: Any) -> Scores:
         null_spread=spread_of(null),
         **question.about,
     )
+
+
+def _mean_of(part: Part, tile: Tile) -> tuple[np.ndarray, np.ndarray | None]:
+    return tile.mean
 
 
 def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) -> Scores:
@@ -63,10 +66,12 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         "paths": [route.path for route in question.routes],
         "chunks": [route.ids_per_chunk for route in question.routes],
         "memory": question.options.memory,
-        "threads": torch.get_num_threads(),
+        "threads": threads_of(question.executor),
     }
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
         if not store.complete:
+            if isinstance(question.executor, RemoteExecutor):
+                question.executor.check_folder(str(store.folder))
             if question.kept is not None and question.options.estimator.keeps_fit:
                 question.kept.write(question.estimate.arrays())
             ends = _fill(store, question, bar)
@@ -96,11 +101,21 @@ def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.
     for start, tiles in sorted(pending.items()):
         block = question.block(start, bar)
         ends[start] = null_of(block), block.offset
-        scored = question.tiles(block, bar, [rows for _, rows in tiles])
-        for (number, _), (_, tile) in zip(tiles, scored, strict=True):
-            mean, stderr = tile.mean
-            store.write(number, {"values": mean} if stderr is None else {"values": mean, "stderr": stderr})
+        for part, checksums in question.tiles(block, _Written(store.writer), bar, tiles):
+            store.mark(part.number, checksums)
     return ends
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Writes a tile where it was computed, and says what was written."""
+
+    writer: TileWriter
+
+    def __call__(self, part: Part, tile: Tile) -> dict[str, str]:
+        mean, stderr = tile.mean
+        arrays = {"values": mean} if stderr is None else {"values": mean, "stderr": stderr}
+        return self.writer.write(part.number, arrays)
 
 
 def mean_over_queries(question: Question, bar: Any) -> Scores:
@@ -112,13 +127,16 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
     whole = question.estimate.mean_block(question.queries)
     for block in [whole] if whole is not None else (block for _, block in question.blocks(bar)):
         if block.member_nulls is not None:
-            _add_finite(null_sums, null_counts, block.member_nulls)
+            total, count = _over_queries(block.member_nulls)
+            null_sums += total
+            null_counts += count
         offsets.append(block.offset)
         block_noise = block.mean_noise()
         if block_noise is not None:
             noise = noise + block_noise / len(question.queries)
-        for rows, tile in question.tiles(block, bar):
-            _add_finite(sums[:, rows], counts[:, rows], tile.members)
+        for part, (total, count) in question.tiles(block, _finite_sums, bar):
+            sums[:, part.rows] += total
+            counts[:, part.rows] += count
     values, errors = average(_divided(sums, counts))
     if errors is None:
         errors = question.estimate.errors_of_mean(question.ids, noise)
@@ -134,11 +152,14 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
     )
 
 
-def _add_finite(sums: np.ndarray, counts: np.ndarray, members: np.ndarray) -> None:
-    """Add scores [members, instances, queries] up over queries; failed pairs do not count, as for `Scores.mean`."""
+def _finite_sums(part: Part, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
+    return _over_queries(tile.members)
+
+
+def _over_queries(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums and counts over the queries of scores [members, instances, queries]; failed pairs do not count."""
     finite = np.isfinite(members)
-    sums += np.where(finite, members, 0).sum(2)
-    counts += finite.sum(2)
+    return np.where(finite, members, 0).sum(2), finite.sum(2)
 
 
 def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -154,23 +175,14 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
     failed = 0
     about = {**question.about, "path": question.path}
     for columns, block in question.blocks(bar):
-        null, parts = null_of(block), []
-        spread = spread_of(null)
-        for rows, tile in question.tiles(block, bar):
-            values, errors = tile.mean
-            failed += int((~np.isfinite(values)).sum())
-            if only is not None:
-                values = np.where(labels[rows, None] == only[None, columns], values, np.nan)
-            scores = Scores(
-                values=values,
-                ids=question.ids[rows].numpy(),
-                queries=question.names[columns],
-                stderr=errors,
-                null_spread=spread,
-                **about,
-            )
-            parts = [Top.merge(*parts, scores.top(k))]
-        tops += parts if null is None else [part.against(null) for part in parts]
+        null, best = null_of(block), []
+        finish = _Best(
+            k, labels, None if only is None else only[columns], question.names[columns], spread_of(null), about
+        )
+        for _, (top, wrong) in question.tiles(block, finish, bar):
+            failed += wrong
+            best = [Top.merge(*best, top)]
+        tops += best if null is None else [part.against(null) for part in best]
     if failed:
         warnings.warn(
             f"{failed:,} of {question.pairs:,} scores are not finite and are skipped in the lists; `pairwise` names "
@@ -179,6 +191,33 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
             stacklevel=3,
         )
     return replace(Top.concat(tops), path=question.about["path"])
+
+
+@dataclass(frozen=True)
+class _Best:
+    """Keeps the k highest and lowest scores of each query in a tile, and counts those that are not finite."""
+
+    k: int
+    labels: np.ndarray
+    only: np.ndarray | None  # the label that instances must have, per query of the block
+    names: tuple[int | str, ...]
+    spread: Any
+    about: dict[str, Any]
+
+    def __call__(self, part: Part, tile: Tile) -> tuple[Top, int]:
+        values, errors = tile.mean
+        failed = int((~np.isfinite(values)).sum())
+        if self.only is not None:
+            values = np.where(self.labels[part.rows, None] == self.only[None], values, np.nan)
+        scores = Scores(
+            values=values,
+            ids=part.ids.numpy(),
+            queries=self.names,
+            stderr=errors,
+            null_spread=self.spread,
+            **self.about,
+        )
+        return scores.top(self.k), failed
 
 
 def null_of_rows(question: Question, count: int) -> Scores:

@@ -11,7 +11,7 @@ from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.storage import KeptArrays
 
-from .blocks import FEWEST_MEMBERS, RawBlock, ScoreBlock, Tile
+from .blocks import FEWEST_MEMBERS, Finish, Part, RawBlock, ScoreBlock
 from .estimate import Estimate, Estimator, LinearControl
 from .execution import Executor
 from .paths import Forward, Route
@@ -134,12 +134,18 @@ class Question:
         for start in range(0, len(self.queries), step):
             yield slice(start, min(start + step, len(self.queries))), self.block(start, bar)
 
-    def tiles(self, block: ScoreBlock, bar: Any, rows: Sequence[slice] | None = None) -> Iterator[tuple[slice, Tile]]:
-        """Yield the scores of one block with their rows, a range of instances at a time; None: all, in ranges."""
-        if rows is None:
+    def tiles(
+        self, block: ScoreBlock, finish: Finish, bar: Any, numbered: Sequence[tuple[int, slice]] | None = None
+    ) -> Iterator[tuple[Part, Any]]:
+        """Yield ranges of instances and what `finish` makes of their scores on one block.
+
+        `numbered` are the ranges, each with the number of its tile; None: all instances.
+        """
+        if numbered is None:
             count = len(self.ids)
-            rows = [slice(start, min(start + _IDS_PER_TILE, count)) for start in range(0, count, _IDS_PER_TILE)]
-        tiles = block.tiles([self.ids[part] for part in rows], self.executor)
-        for part, tile in zip(rows, tiles, strict=True):
-            yield part, tile
-            bar.update(tile.size)
+            starts = range(0, count, _IDS_PER_TILE)
+            numbered = [(place, slice(at, min(at + _IDS_PER_TILE, count))) for place, at in enumerate(starts)]
+        parts = [Part(number, rows, self.ids[rows]) for number, rows in numbered]
+        for part, finished in zip(parts, block.tiles(parts, self.executor, finish), strict=True):
+            yield part, finished
+            bar.update(len(part.ids) * len(block.offset))

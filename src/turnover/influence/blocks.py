@@ -3,7 +3,7 @@
 A tile is a range of instances on a block of queries; its scores are a pure function of (models, queries, ids).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,19 @@ class Tile:
         return average(self.members, self.errors)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some instances of a question, the item of a task: which tile they are, their rows and ids."""
+
+    number: int
+    rows: slice
+    ids: Tensor
+
+
+Finish = Callable[[Part, Tile], Any]
+"""What becomes of a tile at the place where it was computed; serializable, as tasks are."""
+
+
 class ScoreBlock(Protocol):
     """A block of queries, ready to score instances: raw, or by an estimator on top of raw scores."""
 
@@ -48,8 +61,8 @@ class ScoreBlock(Protocol):
         """Return the scores of null ids in each model, [members, nulls, queries]; None: there are none."""
         ...
 
-    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
-        """Yield the scores of each part of the instances, in their order."""
+    def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterable[Any]:
+        """Yield what `finish` makes of the scores of each part of the instances, in their order."""
         ...
 
     def mean_noise(self) -> np.ndarray | None:
@@ -85,9 +98,9 @@ class RawBlock:
         self.offset = self._offsets.mean(0)
         self.member_nulls = nulls - self._offsets[:, None, :]
 
-    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
-        """Yield the scores of each part of the instances, in their order."""
-        return iter(executor.map(lambda ids: Tile(self.members(ids)), parts))
+    def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
+        """Yield what `finish` makes of the scores of each part of the instances, in their order."""
+        return executor.map(_FinishedTile(self, finish), parts)
 
     @property
     def null(self) -> np.ndarray:
@@ -105,6 +118,15 @@ class RawBlock:
         for control, scores in zip(self._controls, members, strict=False):
             scores -= control.prediction(ids)
         return members
+
+
+@dataclass(frozen=True)
+class _FinishedTile:
+    block: RawBlock
+    finish: Finish
+
+    def __call__(self, part: Part) -> Any:
+        return self.finish(part, Tile(self.block.members(part.ids)))
 
 
 def null_of(block: ScoreBlock) -> np.ndarray | None:

@@ -1,7 +1,8 @@
 """`Influence`: what the training instances do to predictions, with forward passes only."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -33,10 +34,11 @@ from .estimate import (
     check_references,
     check_renamed,
 )
-from .execution import Executor, LocalExecutor, progress_bar
+from .execution import Executor, LocalExecutor, RemoteExecutor, as_workers, progress_bar
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating, open_members
+from .packing import Shared
 from .paths import Forward, Routes, with_predicted_target
 
 _AtLabel = Literal["given", "predicted"]
@@ -66,7 +68,8 @@ class Influence:
         dtype: run under autocast in this type, torch.bfloat16 for example.
         memory: bytes that a chunk of work may take; None: 256 MiB.
         compile: run the model through torch.compile.
-        executor: computes the tiles; None: this process.
+        executor: computes the tiles; None: this process. `turnover.influence.ProcessExecutor(2)`: worker processes;
+            `turnover.integrations.RayExecutor(address=...)`: a cluster. See docs/scale.md.
 
     Example:
         >>> import torch, turnover
@@ -230,7 +233,7 @@ class Influence:
             out: a folder; scores are written there tile by tile, and an interrupted run is resumed.
             progress: show a bar; None: on a terminal.
         """
-        with evaluating(self._members):
+        with self._computing():
             question = self._open(queries, at_label, self._ids(ids), out=out)
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
@@ -248,7 +251,7 @@ class Influence:
             at_label: as for `pairwise`.
             progress: as for `pairwise`.
         """
-        with evaluating(self._members):
+        with self._computing():
             question = self._open(queries, at_label, self._ids(ids))
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
@@ -287,7 +290,7 @@ class Influence:
             included = ~torch.isin(unique_ids, as_ids(exclude))
             unique_ids = unique_ids[included]
             id_labels = id_labels if label is None else id_labels[included.numpy()]
-        with evaluating(self._members):
+        with self._computing():
             question = self._open(queries, at_label, unique_ids)
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 only = self._only(label, id_labels, question)
@@ -307,7 +310,7 @@ class Influence:
                 f"estimator={estimator.name!r} has no null distribution: a row without training gets a score, too. "
                 "Give estimator='tod' or 'ridge'; intervals come from replicas (Scores.interval)."
             )
-        with evaluating(self._members):
+        with self._computing():
             if estimator.needs_train and n > 0:
                 return null_of_rows(self._open(queries, at_label, self._ids(None), nulls=n), n)
             question = self._open(queries, at_label, null_ids(n))
@@ -409,6 +412,20 @@ class Influence:
 
     # Inside
 
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Let this process compute as the workers of the executor do, with models in eval mode."""
+        with evaluating(self._members), as_workers(self._executor):
+            yield
+
+    def _workers(self, members: Sequence[Member], weights: list[str]) -> Executor:
+        """Return the executor; one of other processes knows what all tasks hold, and has checked that it can work."""
+        executor = self._executor
+        if not isinstance(executor, RemoteExecutor):
+            return executor
+        models = Shared(f"models {fingerprint_of(weights)}", [member.model for member in members])
+        return executor.sharing([models], memory=self._options.memory)
+
     def _need_masks(self, what: str) -> None:
         if not self._members.have_masks:
             raise NotWrappedError(
@@ -496,7 +513,7 @@ class Influence:
             routes=routes,
             ids=ids,
             options=self._options,
-            executor=self._executor,
+            executor=self._workers(members, weights),
             unit=self._measure.unit,
             provenance=provenance,
             estimate=self._fitted(forwards, weights, kept).question(nulls),

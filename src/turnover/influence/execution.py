@@ -1,28 +1,122 @@
-"""Who computes the tiles of a question, and the progress bar that counts them."""
+"""Who computes the tiles of a question, and the progress bar that counts them.
+
+A task is a serializable function (a dataclass with `__call__`), an item is what one call needs of its own: a range of
+instances, some rows. Results come back in the order of the items, so that sums over them are the same whoever made
+them.
+"""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
 from tqdm import tqdm
 
+from turnover.errors import InfluenceError
+
+from .packing import Shared
+
+_MOST_LOSSES = 3
 T = TypeVar("T")
 
 
 class Executor(Protocol):
-    """Runs a function on many tiles and yields the results in the order of the tiles."""
+    """Runs a task on many items and yields the results in the order of the items; a pool of threads is one."""
 
-    def map(self, function: Callable[[T], Any], tiles: Iterable[T]) -> Iterator[Any]:
-        """Yield `function(tile)` for every tile, in order."""
+    def map(self, task: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
+        """Yield `task(item)` for every item, in order."""
+        ...
+
+
+@runtime_checkable
+class RemoteExecutor(Executor, Protocol):
+    """An executor whose tasks run in other processes, on this machine or on others."""
+
+    @property
+    def threads(self) -> int:
+        """Return how many threads of torch a task has."""
+        ...
+
+    def sharing(self, objects: Sequence[Shared], *, memory: int) -> "RemoteExecutor":
+        """Return the same executor with objects that many tasks hold, or raise where its workers cannot work.
+
+        `memory` is what a task may take beside them, in bytes.
+        """
+        ...
+
+    def check_folder(self, folder: str) -> None:
+        """Raise where a worker cannot write to a folder, or sees another one under its name."""
         ...
 
 
 class LocalExecutor:
-    """Works in this process, one tile after the other: a tile already uses all threads of torch."""
+    """Works in this process, one item after the other: a tile already uses all threads of torch."""
 
-    def map(self, function: Callable[[T], Any], tiles: Iterable[T]) -> Iterator[Any]:
-        """Yield `function(tile)` for every tile, in order."""
-        return map(function, tiles)
+    def map(self, task: Callable[[T], Any], items: Iterable[T]) -> Iterator[Any]:
+        """Yield `task(item)` for every item, in order."""
+        return map(task, items)
+
+
+def threads_of(executor: Executor) -> int:
+    """Return how many threads of torch each task has; the last bits of scores depend on it."""
+    return executor.threads if isinstance(executor, RemoteExecutor) else torch.get_num_threads()
+
+
+@contextmanager
+def as_workers(executor: Executor) -> Iterator[None]:
+    """Let this process compute what is its own part with as many threads as the tasks have."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads_of(executor))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def in_order(
+    items: Iterable[T],
+    submit: Callable[[T], "Future[Any]"],
+    *,
+    window: int,
+    lost: type[Exception] | tuple[()] = (),
+    restart: Callable[[], None] | None = None,
+) -> Iterator[Any]:
+    """Yield the results of items that are submitted a few ahead, in their order.
+
+    `lost` is what a future raises when its worker has ended: then, after `restart`, what was not finished is submitted
+    again. What is still to be computed when nobody asks any more is canceled.
+    """
+    waiting: deque[tuple[T, Future[Any]]] = deque()
+    losses, rest = 0, iter(items)
+    try:
+        while True:
+            while len(waiting) < window and (item := next(rest, waiting)) is not waiting:
+                waiting.append((item, submit(item)))  # pyright: ignore[reportArgumentType]
+            if not waiting:
+                return
+            try:
+                result = waiting[0][1].result()
+            except lost as error:
+                losses += 1
+                if losses > _MOST_LOSSES or restart is None:
+                    raise InfluenceError(
+                        f"workers end before their task does, {losses} times in a row ({error}). Where the system "
+                        "kills them for lack of memory, give fewer workers or less memory=. What is finished is kept."
+                    ) from error
+                restart()
+                for place, (item, future) in enumerate(waiting):
+                    if not future.done() or future.cancelled() or future.exception() is not None:
+                        waiting[place] = item, submit(item)
+                continue
+            waiting.popleft()
+            losses = 0
+            yield result
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 def progress_bar(total: int | None, show: bool | None, unit: str) -> "tqdm[Any]":

@@ -58,7 +58,7 @@ from .files import atomic_file, digest_of, holds, sha256_of, write_atomically
 from .json_values import Json, from_record, plain, to_record
 from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
-from .store import StoredArrays, TileStore
+from .store import StoredArrays, TileStore, TileWriter
 
 __all__ = [
     "LOCK_FILES",
@@ -68,6 +68,7 @@ __all__ = [
     "KeptArrays",
     "StoredArrays",
     "TileStore",
+    "TileWriter",
     "atomic_file",
     "digest_of",
     "from_record",

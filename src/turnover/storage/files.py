@@ -3,7 +3,7 @@
 import errno
 import hashlib
 import os
-import threading
+import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,8 +24,8 @@ def atomic_file(path: str | os.PathLike[str], *, sync: bool = False) -> Generato
     """
     target = Path(path)
     make_folder(target.parent, sync=sync)
-    # Of its own for every thread and process, so that none writes into another one's file.
-    part = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
+    # Of its own for every thread, process and machine, so that none writes into another one's file.
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("wb") as file:
             yield file

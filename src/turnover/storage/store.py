@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,6 +35,7 @@ from .arrays import (
     open_array,
     require_zarr,
     tile_bytes,
+    tiles_of,
 )
 from .files import (
     disk_errors,
@@ -148,6 +150,45 @@ class StoredArrays:
         return StoreDamagedError(f"in {str(self.folder)!r} these files are missing or damaged: {shown}", cure=_AGAIN)
 
 
+@dataclass(frozen=True)
+class TileWriter:
+    """Writes tiles of a store that another process has opened: serializable, and without a right to anything else.
+
+    Tiles are written whole or not at all, so that several processes may write the same one, if with the same content.
+    """
+
+    folder: Path
+    arrays: Mapping[str, ArraySpec]
+
+    def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> dict[str, str]:
+        """Write one tile of every array, and return the checksums with which the store marks it done."""
+        self._check_parts(tile, parts)
+        place = self.folder / ARRAYS_NAME
+        with disk_errors(self.folder, needs=self._needs):
+            return {name: _write_tile(place / name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
+
+    def _needs(self) -> str:
+        return _needs(self.folder, self.arrays, len(read_marks(self.folder)))
+
+    def _check_parts(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
+        if parts.keys() != self.arrays.keys():
+            raise StoreError(f"tile {tile} must have parts of {sorted(self.arrays)}, got {sorted(parts)}.")
+        for name, spec in self.arrays.items():
+            needed, part = spec.part_shape(tile), parts[name]
+            if part.shape != needed or part.dtype != np.dtype(spec.dtype):
+                raise StoreError(
+                    f"tile {tile} of {name!r} must be {spec.dtype} of shape {needed}, "
+                    f"got {part.dtype} of shape {part.shape}."
+                )
+
+
+def _write_tile(place: Path, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
+    data = tile_bytes(spec, part)
+    write_atomically(place / spec.key(tile), data, sync=True)
+    # Of the bytes that were meant, not of those that are found on the disk.
+    return sha256_of(data)
+
+
 class TileStore:
     """A folder of named arrays, open for one writer; see `open_for_writing`."""
 
@@ -221,6 +262,11 @@ class TileStore:
         """Return where a tile lies in an array."""
         return self.arrays[name].region(tile)
 
+    @property
+    def writer(self) -> TileWriter:
+        """What writes tiles in other processes, too; what it has written is marked here."""
+        return TileWriter(self.folder, self.arrays)
+
     def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
         """Write one tile of every array, then mark it done; both are on the disk on return.
 
@@ -228,16 +274,18 @@ class TileStore:
         """
         with self._one_at_a_time:
             self._check_open()
-            if self._complete:
-                raise StoreError(f"{str(self.folder)!r} is complete; no tile of it can be written.")
-            self._check_parts(tile, parts)
+            self._check_incomplete()
             self._marks.pop(tile, None)
-            checksums: dict[str, str] = {}
+            self.mark(tile, self.writer.write(tile, parts))
+
+    def mark(self, tile: int, checksums: Mapping[str, str]) -> None:
+        """Mark a tile done whose files a `TileWriter` wrote, with the checksums that it returned."""
+        with self._one_at_a_time:
+            self._check_open()
+            self._check_incomplete()
             with disk_errors(self.folder, needs=self._needs):
-                for name, spec in self.arrays.items():
-                    checksums[name] = self._write_tile(name, spec, tile, parts[name])
                 add_mark(self.folder, tile, checksums)
-            self._marks[tile] = checksums
+            self._marks[tile] = dict(checksums)
 
     def finish(self, attributes: Mapping[str, Json], *, whole: Mapping[str, np.ndarray] | None = None) -> None:
         """Add attributes and small whole arrays, which are known only at the end, and mark the store complete."""
@@ -257,7 +305,7 @@ class TileStore:
                 for name, spec in specs.items():
                     write_atomically(self._place / name / METADATA_NAME, array_metadata(spec), sync=True)
                     if spec.tiles:
-                        checksums[name] = self._write_tile(name, spec, 0, extra[name])
+                        checksums[name] = _write_tile(self._place / name, spec, 0, extra[name])
                 Complete(content, self._marks, specs, checksums).write(self.folder)
                 self._complete = True
                 remove_marks(self.folder)
@@ -271,12 +319,6 @@ class TileStore:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _write_tile(self, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
-        data = tile_bytes(spec, part)
-        write_atomically(self._place / name / spec.key(tile), data, sync=True)
-        # Of the bytes that were meant, not of those that are found on the disk.
-        return sha256_of(data)
 
     def _tile_holds(self, tile: int, checksums: Mapping[str, str]) -> bool:
         files = [(self._place / name / spec.key(tile), checksums.get(name)) for name, spec in self.arrays.items()]
@@ -315,16 +357,9 @@ class TileStore:
                 "Write within `with TileStore.open_for_writing(...)`, in the process that opened it."
             )
 
-    def _check_parts(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
-        if parts.keys() != self.arrays.keys():
-            raise StoreError(f"tile {tile} must have parts of {sorted(self.arrays)}, got {sorted(parts)}.")
-        for name, spec in self.arrays.items():
-            needed, part = spec.part_shape(tile), parts[name]
-            if part.shape != needed or part.dtype != np.dtype(spec.dtype):
-                raise StoreError(
-                    f"tile {tile} of {name!r} must be {spec.dtype} of shape {needed}, "
-                    f"got {part.dtype} of shape {part.shape}."
-                )
+    def _check_incomplete(self) -> None:
+        if self._complete:
+            raise StoreError(f"{str(self.folder)!r} is complete; no tile of it can be written.")
 
     def _whole_spec(self, name: str, array: np.ndarray) -> ArraySpec:
         check_name(name)
@@ -334,22 +369,29 @@ class TileStore:
             raise StoreError(f"array {name!r} must have native byte order, got {array.dtype.str}. Use .astype first.")
         return ArraySpec.whole(array)
 
-    def _room(self) -> int:
-        return len(self.pending()) * sum(spec.file_bytes for spec in self.arrays.values())
-
     def _needs(self) -> str:
-        free = shutil.disk_usage(self.folder).free
-        room = f"{readable(self._room())} are still to be written and " if self.pending() else ""
-        return f": {room}{readable(free)} are free; the {len(self._marks)} tiles that are done are kept"
+        return _needs(self.folder, self.arrays, len(self._marks))
 
     def _check_room(self) -> None:
         """Raise now if the disk cannot hold what is pending, and not after hours of work."""
         usage = shutil.disk_usage(self.folder)
         # Some network drives report nothing.
-        if usage.total > 0 and self._room() > usage.free:
+        if usage.total > 0 and _room(self.arrays, len(self._marks)) > usage.free:
             raise StoreError(
                 f"there is no room for {str(self.folder)!r}{self._needs()}. Make room and run the same call again."
             )
+
+
+def _room(arrays: Mapping[str, ArraySpec], done: int) -> int:
+    """Return how many bytes are still to be written."""
+    return (tiles_of(arrays) - done) * sum(spec.file_bytes for spec in arrays.values())
+
+
+def _needs(folder: Path, arrays: Mapping[str, ArraySpec], done: int) -> str:
+    """Return how much room is missing on a full disk, and what is kept, in words."""
+    free, room = shutil.disk_usage(folder).free, _room(arrays, done)
+    rest = f"{readable(room)} are still to be written and " if room else ""
+    return f": {rest}{readable(free)} are free; the {done} tiles that are done are kept"
 
 
 def _exists(folder: Path, given: Manifest, former: Mapping[str, str]) -> bool:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.influence._data import TrainRows
-from turnover.influence.blocks import FEWEST_MEMBERS, NULL_IDS, RawBlock, Tile, spread_of
+from turnover.influence.blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, Tile, spread_of
 from turnover.influence.execution import Executor
 from turnover.influence.paths import Forward
 
@@ -220,12 +220,12 @@ class _DenoisedBlock:
         """Return what the fits make of every null id's summed scores, along each eigenvector [k, nulls]."""
         return (self.shrinking * self._factor) @ np.nan_to_num(self._raw.null.T.astype(np.float64))
 
-    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
-        """Yield the denoised scores of each part of the instances, in their order.
+    def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
+        """Yield what `finish` makes of the denoised scores of each part of the instances, in their order.
 
         These are small products, made here: features that are computed again need their order.
         """
-        return map(self._tile_of, parts)
+        return (finish(part, self._tile_of(part.ids)) for part in parts)
 
     def _tile_of(self, ids: Tensor) -> Tile:
         """Return the denoised scores of instances, and their standard errors where members show none."""
@@ -256,7 +256,7 @@ class _DenoisedBlock:
         noise = np.nan_to_num(raw.member_nulls, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
         parts = _split(np.arange(basis.count), self._rows_at_once(1 + len(draws)))
         sums, total, failed = 0.0, np.zeros((1 + len(draws), noise.shape[2])), []
-        scored = executor.map(lambda places: raw.members(self._fit.stream.ids[places]), parts)
+        scored = executor.map(raw.members, [self._fit.stream.ids[places] for places in parts])
         for places, members in zip(parts, scored, strict=True):
             wrong = np.argwhere(~np.isfinite(members))
             if len(wrong):

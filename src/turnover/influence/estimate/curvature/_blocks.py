@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from turnover.errors import InfluenceError
-from turnover.influence.blocks import Tile
+from turnover.influence.blocks import Finish, Part, Tile
 from turnover.influence.execution import Executor
 
 from ._gradients import LayerRun
@@ -40,10 +41,10 @@ class Block:
     def mean_noise(self) -> None:
         """Return None: there are no null ids."""
 
-    def tiles(self, parts: Sequence[Tensor], executor: Executor) -> Iterator[Tile]:
-        """Yield the scores of each part of the instances, in their order, from one pass over the training rows."""
+    def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
+        """Yield what `finish` makes of each part of the instances, in their order: one pass over the training rows."""
         shape = len(self._queries), len(self.offset)
-        waiting = [_Waiting(self._instances, ids, *shape) for ids in parts]
+        waiting = [_Waiting(self._instances, part.ids, *shape) for part in parts]
         places = np.unique(np.concatenate([tile.places for tile in waiting]))
         done = 0
         for at, members in self._instances.stream(places):
@@ -51,7 +52,7 @@ class Block:
             for tile in waiting[done:]:
                 tile.add(at, scores)
             while done < len(waiting) and waiting[done].missing == 0:
-                yield waiting[done].tile()
+                yield finish(parts[done], waiting[done].tile())
                 done += 1
         if done < len(parts):
             raise InfluenceError(

@@ -1,0 +1,179 @@
+"""Executors: the same bytes from worker processes as from this one; what cannot leave a process is named."""
+
+import os
+import signal
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import turnover
+from tests.influence.models import mlp, trained
+from turnover.errors import InfluenceError
+from turnover.influence import Curvature, ProcessExecutor, Ridge, in_order
+
+IDS = range(96)
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with ProcessExecutor(2) as executor:
+        yield executor
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 32)
+    monkeypatch.setattr("turnover.influence._question._IDS_PER_TILE", 32)
+
+
+def margin(outputs, targets):
+    return -functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def rows(count: int = 4, seed: int = 5):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 6, generator=generator), torch.arange(count) % 3
+
+
+def train_rows(count: int = 96):
+    return (*rows(count, seed=7), torch.arange(count))
+
+
+def last_layer() -> nn.Module:
+    return trained(mlp(), at=["3"], replicas=2)
+
+
+def shared_product() -> nn.Module:
+    return trained(mlp(), at=["1", "3"])
+
+
+CASES = {
+    "last layer": (last_layer, {}),
+    "first product shared": (shared_product, {}),
+    "control variate": (shared_product, {"control": "linear"}),
+    "a measure of one's own": (shared_product, {"measure": margin, "against": "full"}),
+    "ridge": (shared_product, {"train": True, "estimator": Ridge(projection=16, form="primal")}),
+    "curvature": (shared_product, {"train": True, "estimator": Curvature(temperature=2.0)}),
+}
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("case", CASES)
+def test_processes_give_the_bytes_of_one_process(case, workers, tmp_path):
+    make, options = CASES[case]
+    options = {**options, **({"train": train_rows()} if "train" in options else {})}
+    model = make()
+    alone, together = (turnover.Influence(model, executor=one, **options) for one in (None, workers))
+    ids = {} if "train" in options else {"ids": IDS}
+    for inf, name in ((alone, "alone"), (together, "together")):
+        inf.pairwise(rows(), **ids, out=tmp_path / name)
+    assert content(tmp_path / "together") == content(tmp_path / "alone")
+    assert np.array_equal(together.mean(rows(), **ids).values, alone.mean(rows(), **ids).values)
+    assert together.top(rows(), k=3, **ids).equals(alone.top(rows(), k=3, **ids))
+    assert np.array_equal(together.pairwise(rows(), **ids).values, alone.pairwise(rows(), **ids).values)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+@dataclass(frozen=True)
+class KillsItsWorkerOnce:
+    marker: Path
+
+    def __call__(self, item: int) -> int:
+        if item == 5 and not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item * item
+
+
+@dataclass(frozen=True)
+class KillsItsWorker:
+    def __call__(self, item: int) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+
+@pytest.mark.slow  # workers start anew
+def test_a_killed_worker_costs_its_running_items_only(tmp_path):
+    with ProcessExecutor(2) as executor:
+        assert list(executor.map(KillsItsWorkerOnce(tmp_path / "killed"), range(12))) == [n * n for n in range(12)]
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.slow  # they do so four times
+def test_workers_that_always_end_are_an_error():
+    with ProcessExecutor(1) as executor, pytest.raises(InfluenceError, match="workers end before their task does"):
+        list(executor.map(KillsItsWorker(), [1]))
+
+
+class LostError(Exception):
+    """What a future raises whose worker has ended."""
+
+
+def finished(item: int, *, losses: dict[int, int]) -> Future:
+    future: Future = Future()
+    if losses.get(item, 0) > 0:
+        losses[item] -= 1
+        future.set_exception(LostError(f"worker of {item}"))
+    else:
+        future.set_result(item)
+    return future
+
+
+def test_items_of_a_lost_worker_are_submitted_again_in_their_order():
+    losses, restarts = {2: 1, 3: 2, 7: 3}, []
+    found = in_order(
+        range(9), partial(finished, losses=losses), window=3, lost=LostError, restart=lambda: restarts.append(1)
+    )
+    assert list(found) == list(range(9))
+    assert 3 <= len(restarts) <= 6
+    with pytest.raises(InfluenceError, match=r"workers end before their task does, 4 times in a row"):
+        list(in_order([1], partial(finished, losses={1: 9}), window=1, lost=LostError, restart=lambda: None))
+
+
+def test_no_more_items_are_taken_than_fit_into_the_window():
+    taken = []
+    found = in_order((taken.append(n) or n for n in range(100)), partial(finished, losses={}), window=4)
+    assert next(found) == 0
+    assert len(taken) <= 5
+
+
+def test_what_cannot_leave_the_process_is_named(workers):
+    inf = turnover.Influence(shared_product(), measure=lambda outputs, targets: outputs[:, 0], executor=workers)
+    with pytest.raises(InfluenceError, match=r"cannot be sent to another process: .*lambda"):
+        inf.pairwise(rows(), ids=IDS)
+
+
+def test_an_error_in_a_worker_arrives_as_it_is(workers):
+    with pytest.raises(ZeroDivisionError):
+        list(workers.map(reciprocal, [1, 0, 2]))
+
+
+def reciprocal(item: int) -> float:
+    return 1 / item
+
+
+@pytest.mark.parametrize(("option", "value"), [("workers", 0), ("threads", 0), ("workers", 1.5), ("threads", True)])
+def test_a_number_of_workers_is_an_integer(option, value):
+    with pytest.raises(InfluenceError, match=rf"ProcessExecutor\({option}=\) must be an integer >= 1"):
+        ProcessExecutor(**{option: value})
+
+
+def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
+    model, before = shared_product(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        scores = turnover.Influence(model, executor=workers).pairwise(rows(), ids=range(8))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(scores.values, turnover.Influence(model).pairwise(rows(), ids=range(8)).values)
