@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-distributed test-browser check bench bench-faithfulness repro clean
+.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,11 @@ check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladde
 	@$(BIN)/pyright
 	@$(BIN)/mypy tests/user_project
 	@$(BIN)/lint-imports --no-logo
+
+# Material for MkDocs says on every build that its successor is coming.
+docs: .venv/.stamp-docs ## the site, into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@echo "site/index.html; with search: $(BIN)/python -m http.server -d site --bind 127.0.0.1"
 
 bench: .venv/.stamp-test ## speed and memory, as ratios
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m benchmarks
