@@ -36,7 +36,6 @@ class TrainRows:
         """Keep the data; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
         self._data, self._targets, self._numbered = _in_order(data), targets, numbered
         self._ids: Tensor | None = None
-        self._labels: dict[int, Any] | None = None
 
     @property
     def length(self) -> int | None:
@@ -139,28 +138,37 @@ class TrainRows:
 
     def labels_of(self, ids: Tensor) -> np.ndarray:
         """Return the label of each instance."""
-        if self._labels is None:
-            self._labels = self._read_labels()
-        missing = [i for i in ids.tolist() if i not in self._labels]
-        if missing:
+        labels, is_known = self._labels
+        places = self.positions(ids)
+        missing = ids.cpu().numpy()[(places < 0) | ~is_known[places]]
+        if len(missing):
             raise InfluenceError(
-                f"train gave no label for {len(missing)} instances, {missing[0]} for one: a loader with drop_last or a "
-                "sampler skips rows. Give train= the data set itself, or labels=[...], one for each instance."
+                f"train gave no label for {len(missing)} instances, {int(missing[0])} for one: a loader with drop_last "
+                "or a sampler skips rows. Give train= the data set itself, or labels=[...], one for each instance."
             )
-        return np.array([self._labels[i] for i in ids.tolist()])
+        return labels[places]
 
-    def _read_labels(self) -> dict[int, Any]:
-        labels: dict[int, Any] = {}
+    @cached_property
+    def _labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the label of every instance, in the order of `ids`, and whether a row showed it."""
+        labels, is_known = np.zeros(0), np.zeros(len(self.ids), bool)
         for batch in self.batches():
-            if batch.ids is None or not isinstance(batch.target, Tensor):
+            if batch.ids is None or not isinstance(batch.target, Tensor) or batch.target.dim() != 1:
                 raise InfluenceError("train has no labels. Give labels=[...], one for each instance.")
-            for number, label in zip(batch.ids.tolist(), batch.target.tolist(), strict=True):
-                if labels.setdefault(number, label) != label:
-                    raise InfluenceError(
-                        f"rows of instance {number} have different labels, {labels[number]!r} and {label!r}, so a "
-                        "group has no label of its own. Give labels=[...], one for each instance."
-                    )
-        return labels
+            if not len(labels):
+                labels = np.zeros(len(self.ids), batch.target.cpu().numpy().dtype)
+            places, given = self.positions(batch.ids), batch.target.cpu().numpy()
+            places, given = places[places >= 0], given[places >= 0]
+            new = np.flatnonzero(~is_known[places])[::-1]  # of several rows the first is written last, and stays
+            labels[places[new]], is_known[places[new]] = given[new], True
+            differs = np.flatnonzero(labels[places] != given)
+            if len(differs):
+                place, other = places[differs[0]], given[differs[0]].item()
+                raise InfluenceError(
+                    f"rows of instance {int(self.ids[place])} have different labels, {labels[place].item()!r} and "
+                    f"{other!r}, so a group has no label of its own. Give labels=[...], one for each instance."
+                )
+        return labels, is_known
 
 
 def _numbered(batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -184,5 +192,8 @@ def _in_order(data: Any) -> Any:
 
 def first_of_each(ids: Tensor) -> Tensor:
     """Return ids without repetitions, in the order of their first appearance."""
+    given = ids.cpu()
+    if bool((given[1:] > given[:-1]).all()):  # as most are; a sorted copy of 10^9 ids would take their memory thrice
+        return given
     values, first = np.unique(ids.cpu().numpy(), return_index=True)
     return torch.from_numpy(values[np.argsort(first)])
