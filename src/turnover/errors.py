@@ -168,6 +168,10 @@ class StoreDamagedError(_CurableError, StoreError):
     """A folder or file of results is damaged or half written and cannot be read; has `problem` and `cure`."""
 
 
+class TooLargeError(TurnOverError, ValueError):
+    """What a file or setting asks for needs more memory than is free."""
+
+
 class ScoresError(TurnOverError, ValueError):
     """Scores cannot be made, combined or read as asked."""
 

@@ -62,7 +62,7 @@ def test_a_folder_in_place_of_a_config_is_refused(tmp_path):
         ({"seed": -1}, "seed must be an integer from 0 to 2147483647, got -1"),
         ({"seed": 2**64}, "seed must be"),
         ({"hidden": 10**9}, "hidden must be at most 1,000,000"),
-        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0, got inf"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0, at most 1,000,000, got inf"),
         ({"learning_rate": float("nan")}, "learning_rate must be"),
         ({"weight_decay": float("inf")}, "weight_decay must be"),
     ],

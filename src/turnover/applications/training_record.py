@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
 from turnover.layers import Replicated, eval_mode, no_instances
-from turnover.storage import atomic_file
+from turnover.storage import atomic_file, open_arrays
 
 from ._noise import centered, fit_weights
 
@@ -59,7 +59,7 @@ class RowRecord:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RowRecord":
         """Return what `save` wrote."""
-        with np.load(path) as kept:
+        with open_arrays(path) as kept:
             values = {name: kept[name] for name in kept.files}
         return cls(**{"left_out": None, "validation_left_out": None, **values})
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from turnover.errors import RecipeMismatchError
 from turnover.masks import MaskSource, source_from
+from turnover.storage import wrong_types
 
 RECIPE_KEY = "turnover_recipe"
 RECIPE_FORMAT = 1
@@ -106,7 +107,7 @@ class Recipe:
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
         """Return the recipe of a JSON text."""
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = dict(json.loads(text))
         version = content.pop("format", None)
         if version != RECIPE_FORMAT:
             raise RecipeMismatchError(
@@ -116,7 +117,11 @@ class Recipe:
         content["sites"] = [SiteRecipe(**site) for site in content["sites"]]
         if "adapters" in content:
             content["adapters"] = AdapterRecipe(**_with_tuples(content["adapters"]))
-        return cls(**_with_tuples(content))
+        recipe = cls(**_with_tuples(content))
+        parts = (recipe, *recipe.sites, *(() if recipe.adapters is None else (recipe.adapters,)))
+        if wrong := [problem for part in parts for problem in wrong_types(part)]:
+            raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+        return recipe
 
     def __str__(self) -> str:
         """Return a line that a person can compare with another."""

@@ -32,7 +32,7 @@ from .cleansing import (
     run_cleansing,
     write_cleansing,
 )
-from .config import Kind, RunConfig, Watch
+from .config import PATHS, Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
 from .folder import RunFolder, changed_data
 from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
@@ -66,6 +66,7 @@ from .training import Curves
 
 __all__ = [
     "END",
+    "PATHS",
     "REMOVED",
     "REPLICAS",
     "SPLITS",

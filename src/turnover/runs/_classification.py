@@ -14,7 +14,7 @@ from turnover.errors import RunError
 from turnover.influence import EstimatorOption, Ridge
 from turnover.integrations import TextEncoder
 from turnover.scores import Scores
-from turnover.storage import atomic_file
+from turnover.storage import atomic_file, read_array
 from turnover.wrapping import only_at, top_sites
 
 from ._splits import split_rows
@@ -101,7 +101,7 @@ class Classification:
     def splits(self) -> np.ndarray:
         """Return the split of each row, as index into SPLITS."""
         with self._folder.reading(self._folder.splits):
-            return np.load(self._folder.splits)
+            return read_array(self._folder.splits)
 
     @cached_property
     def preparation(self) -> Inputs:

@@ -1,16 +1,14 @@
 """Settings of a run: everything that decides its result, as a dataclass and as a TOML file."""
 
 import json
-import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Protocol, get_args
 
 from turnover.errors import RunError
+from turnover.storage import wrong_types
 
 Kind = Literal["text", "image", "table", "lm"]
 
@@ -27,6 +25,10 @@ def unwatched(stage: str, done: int, total: int, note: str = "") -> None:
     """Take no note of anything."""
 
 
+PATHS = ("data", "validation_data", "test_data", "model")
+"""Settings that name a file or folder."""
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
 _AT_LEAST_ONE = ("batch_size", "image_size", "context", "vocabulary")
 _OPEN = ("hidden", "replicas", "epochs")
 # A width, a number of epochs or words above this is a slip of the finger, and would end without memory.
@@ -99,17 +101,18 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Reject settings that cannot be run, all problems at once."""
-        if wrong := [name for name, kinds in _types().items() if not _is_one_of(getattr(self, name), kinds)]:
-            of_types = ", ".join(f"{name} ({type(getattr(self, name)).__name__})" for name in wrong)
-            raise RunError(f"these settings cannot be run: values of the wrong type: {of_types}.")
+        if wrong := wrong_types(self):
+            raise RunError(f"these settings cannot be run: values of the wrong type: {', '.join(wrong)}.")
+        if unusable := [f"{name} {problem}" for name in PATHS if (problem := unusable_path(getattr(self, name)))]:
+            raise RunError(f"these settings cannot be run: {'; '.join(unusable)}. Give another name.")
         checks = [
             ("task", self.task is None or self.task in get_args(Kind), "one of text, image, table and lm"),
             ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
             ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
             ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),
             ("keep", 0 < self.keep < 1, "a share between 0 and 1, such as 0.5"),
-            ("learning_rate", 0 <= self.learning_rate < math.inf, "a number above 0"),
-            ("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0"),
+            ("learning_rate", 0 <= self.learning_rate <= _MOST, f"a number above 0, at most {_MOST:,}"),
+            ("weight_decay", 0 <= self.weight_decay <= _MOST, f"a number from 0 to {_MOST:,}"),
             ("adapters", 0 <= self.adapters <= _MOST, "a width, such as 64, or 0 for none"),
             ("seed", 0 <= self.seed < 2**31, "an integer from 0 to 2147483647"),
             *((name, getattr(self, name) >= 1, "an integer >= 1") for name in _AT_LEAST_ONE),
@@ -146,6 +149,8 @@ class RunConfig:
     def read(cls, file: Path | str) -> "RunConfig":
         """Return the config of a TOML file, as a run folder holds it."""
         try:
+            if Path(file).exists() and not (Path(file).is_file() or Path(file).is_dir()):
+                raise OSError(None, "it is a pipe or device")
             values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RunError(f"there is no file {str(file)!r}. A run keeps its settings in RUN/config.toml.") from error
@@ -153,7 +158,7 @@ class RunConfig:
             raise RunError(
                 f"{str(file)!r} cannot be read: {error.strerror or error}. Give a file, such as RUN/config.toml."
             ) from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # of TOML, UTF-8, or numbers and lists beyond all measure
             raise RunError(f"{str(file)!r} is not TOML: {error}.") from error
         return cls.from_values(values, source=repr(str(file)))
 
@@ -176,17 +181,14 @@ class RunConfig:
         )
 
 
-@cache
-def _types() -> dict[str, tuple[type, ...]]:
-    """Return the types that the value of each setting may have."""
-    hints = get_type_hints(RunConfig)
-    flat = {name: get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,) for name, hint in hints.items()}
-    plain = {name: tuple(get_origin(kind) or kind for kind in kinds) for name, kinds in flat.items()}
-    return {name: tuple(str if kind is Literal else kind for kind in kinds) for name, kinds in plain.items()}
-
-
-def _is_one_of(value: object, kinds: tuple[type, ...]) -> bool:
-    """Tell whether a value is of one of these types; a whole number may stand for a float, True for no number."""
-    if isinstance(value, bool):
-        return bool in kinds
-    return isinstance(value, kinds) or (isinstance(value, int) and float in kinds)
+def unusable_path(path: str | None) -> str | None:
+    """Return why no file or folder can have this path; None: it can."""
+    try:
+        parts = [part.encode() for part in (path or "").split("/")]
+    except UnicodeEncodeError:
+        return f"{path!a} is not valid UTF-8"
+    if any(b"\0" in part for part in parts):
+        return f"{path!r} has a zero byte in it"
+    if max(map(len, parts)) > _LONGEST_NAME or sum(map(len, parts)) + len(parts) > _LONGEST_PATH:
+        return f"'{path[:40]}...' is too long for a file name" if path else None
+    return None

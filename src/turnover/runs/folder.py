@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from turnover._version import __version__
-from turnover.errors import RunError, StoreLockedError, TurnOverError
+from turnover.errors import DataFileError, RunError, StoreLockedError, TurnOverError
 from turnover.storage import (
     LOCK_FILES,
     FolderLock,
@@ -32,6 +32,7 @@ from turnover.storage import (
     sha256_of,
     to_record,
     write_atomically,
+    wrong_types,
 )
 
 _FORMAT = 2
@@ -44,6 +45,10 @@ _SCORES = ("scores",)
 _KEPT = (*_ROWS, *_INPUTS, *_TRAINED)
 _OUTPUTS = ("run.json", "report.html", "report.json", *LOCK_FILES)
 _NAMED = 5
+_DAMAGED = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError, EOFError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _WAIT = 10.0
 State = Literal["begun", "trained", "complete"]
 
@@ -155,7 +160,7 @@ class RunFolder:
             yield
         except TurnOverError:
             raise
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except _DAMAGED as error:
             raise RunError(
                 f"{str(file)!r} is missing or damaged ({type(error).__name__}: {error}). Run it again: {self.again}"
             ) from error
@@ -262,7 +267,8 @@ class RunFolder:
             values: dict[str, Any] = dict(json.loads(content))
         known = values.get("format")
         if known not in (_UNCHECKED_FORMAT, _FORMAT):
-            made_by = values.get("versions", {}).get("turnover", "another version")
+            versions = values.get("versions")
+            made_by = versions.get("turnover", "another version") if isinstance(versions, dict) else "another version"
             raise RunError(
                 f"{str(self.path)!r} was made by turnover {made_by} in a format that this version "
                 f"({__version__}) does not read. Run it again: {self.again}"
@@ -273,12 +279,24 @@ class RunFolder:
                 if not values:
                     raise ValueError("its checksum is that of another content")
             del values["format"]
-            return About(**values)
+            about = About(**values)
+            if wrong := wrong_types(about):
+                raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+            return about
 
 
 def digests_of(paths: Iterable[str | None]) -> dict[str, str]:
     """Return the SHA-256 of the files and folders among paths that are there, by path."""
-    return {path: digest_of(Path(path)) for path in paths if path is not None and Path(path).exists()}
+    present = [path for path in paths if path is not None and Path(path).exists()]
+    for path in present:
+        check_regular(Path(path))
+    return {path: digest_of(Path(path)) for path in present}
+
+
+def check_regular(path: Path) -> None:
+    """Raise where a path is a pipe or a device, which cannot be read twice, and perhaps never ends."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataFileError(f"{str(path)!r} is a pipe or device. Write its content to a file, and give that.")
 
 
 def changed_data(about: About) -> list[str]:

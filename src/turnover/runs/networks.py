@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from turnover.storage import check_memory
 from turnover.wrapping import wrap
 
 from .config import RunConfig
@@ -47,13 +48,17 @@ def plain_network(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:
         if inputs.kind == "tokens":
             return inputs.network(classes)
         convolutions = _convolutions(inputs.channels) if inputs.kind == "pixels" else []
-        before = 64 * 16 if convolutions else inputs.width
+        before = _inputs_of_masked(inputs)
+        _check_size(settings.hidden, before + classes, copies=1)
         masked = [nn.Linear(before, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, classes, bias=False)]
         return nn.Sequential(*convolutions, *masked)
 
 
 def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Module:
     """Return the same network with masks: on the ReLU layer before the outputs, or in adapters."""
+    if inputs.kind != "tokens":
+        # Weights and gradients of every replica, and the two means of AdamW.
+        _check_size(settings.hidden, _inputs_of_masked(inputs) + classes, copies=4 * settings.replicas)
     plain = plain_network(settings, inputs, classes)
     if inputs.kind == "tokens":
         return wrap(plain, adapters=settings.adapters, keep=settings.keep, seed=settings.seed)
@@ -62,6 +67,21 @@ def masked_network(settings: RunConfig, inputs: Inputs, classes: int) -> nn.Modu
     with torch.random.fork_rng(devices=[]):  # weights of further replicas are drawn
         torch.manual_seed(settings.seed + 1)
         return wrap(plain, at=[site], keep=settings.keep, seed=settings.seed, replicas=settings.replicas)
+
+
+def _inputs_of_masked(inputs: Any) -> int:
+    """Return the number of inputs of the masked layer: those of the network, or what its convolutions make of them."""
+    return 64 * 16 if inputs.kind == "pixels" else inputs.width
+
+
+def _check_size(hidden: int, weights: int, *, copies: int) -> None:
+    """Raise where a masked layer of so many units, with so many weights each, needs more memory than is free."""
+    size = 4 * hidden * weights * copies
+    check_memory(
+        size,
+        f"a masked layer of {hidden:,} units, with {weights:,} weights each, needs",
+        cure="Give a smaller --hidden or fewer --replicas.",
+    )
 
 
 def _convolutions(channels: int) -> list[nn.Module]:

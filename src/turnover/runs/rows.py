@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from turnover.storage import atomic_file
+from turnover.storage import atomic_file, check_unpacked, open_arrays
 
 from ._pixel_scales import PixelScale, fit_scales, in_bytes, note_on
 from .folder import RunFolder
@@ -145,15 +145,21 @@ class Rows:
         """Return the rows of a run folder."""
         with folder.reading(folder.path / _ROWS):
             about: dict[str, Any] = json.loads((folder.path / _ABOUT).read_text(encoding="utf-8"))
+            lists = {name: about[name] for name in ("label_names", "columns", "fixed", "groups", "notes")}
+            if wrong := [name for name, value in lists.items() if not isinstance(value, list)]:
+                raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+            check_unpacked(folder.path / _ROWS)
             with gzip.open(folder.path / _ROWS, "rt", encoding="utf-8") as file:
                 lines = map(json.loads, file)
                 parts = [_Part.of(part, about) for part in iter(lambda: list(islice(lines, _AT_ONCE)), [])]
             whole = _Part.joined(parts or [_Part.of([], about)])
             if len(whole.labels) != about["rows"]:
                 raise ValueError(f"{len(whole.labels)} of {about['rows']} rows")
+            if len(whole.labels) and not -1 <= whole.labels.min() <= whole.labels.max() < len(about["label_names"]):
+                raise ValueError("labels without a name")
             values = whole.values
             if about["kind"] == "image":
-                with (folder.path / _IMAGES).open("rb") as opened, np.load(opened) as kept:
+                with open_arrays(folder.path / _IMAGES) as kept:
                     values = kept["images"]
             rows = cls(
                 about["kind"],

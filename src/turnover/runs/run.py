@@ -29,7 +29,7 @@ from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load, save
 
 from ._classification import Classification
-from .config import RunConfig, Watch, unwatched
+from .config import RunConfig, Watch, unusable_path, unwatched
 from .folder import About, RunFolder, changed_data, digests_of
 from .inputs import Inputs
 from .language_modeling import LanguageModeling
@@ -160,7 +160,7 @@ class Run(Generic[_TaskT]):
     def curves(self) -> Curves:
         """Return the learning curves, of several models their mean."""
         with self.folder.reading(self.folder.curves):
-            return Curves(**json.loads(self.folder.curves.read_text(encoding="utf-8")))
+            return Curves.read(self.folder.curves)
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -321,6 +321,8 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
 
     A text corpus is learned by a language model, everything else by a classifier.
     """
+    if problem := unusable_path(os.fspath(out)):
+        raise RunError(f"the folder {problem}. Give another: --out NEW.")
     folder = RunFolder(Path(out))
     run = _begun(config, folder)
     if run is not None and run.complete and not folder.damaged(run.about):
@@ -413,7 +415,7 @@ def _train(run: Run[Any], watch: Watch) -> None:
         file = kept / "curves.json"
         if file.exists():
             with folder.reading(file):
-                members.append(Curves(**json.loads(file.read_text(encoding="utf-8"))))
+                members.append(Curves.read(file))
             models.append(run.load_model(kept))
             continue
         seed = task.seed_of(number)

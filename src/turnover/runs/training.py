@@ -1,6 +1,7 @@
 """The training of a run: AdamW over shuffled batches, with the three curves, resumed where it was interrupted."""
 
 import io
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -16,7 +17,7 @@ from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError
 from turnover.integrations import measure_curves
 from turnover.layers import instances
-from turnover.storage import sha256_of, write_atomically
+from turnover.storage import check_stored, sha256_of, write_atomically, wrong_types
 
 from .config import RunConfig, Watch, unwatched
 
@@ -39,6 +40,14 @@ class Curves:
     def as_dict(self) -> dict[str, list[float]]:
         """Return them ready for JSON."""
         return asdict(self)
+
+    @classmethod
+    def read(cls, file: Path) -> "Curves":
+        """Return the curves of a JSON file; TypeError or ValueError where it holds something else."""
+        curves = cls(**json.loads(file.read_text(encoding="utf-8")))
+        if wrong := wrong_types(curves):
+            raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+        return curves
 
     @classmethod
     def mean(cls, members: "Sequence[Curves]") -> "Curves":
@@ -180,6 +189,7 @@ def _resume(
         if checksum != sha256_of(content).encode():
             return 0
     try:
+        check_stored(io.BytesIO(content))
         state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         if state.get("settings", settings.as_dict()) != settings.as_dict():
             return 0

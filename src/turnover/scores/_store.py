@@ -21,8 +21,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.errors import StoreDamagedError, StoreError
-from turnover.storage import ArraySpec, StoredArrays, TileStore, atomic_file
+from turnover.errors import StoreDamagedError, StoreError, TooLargeError
+from turnover.storage import ArraySpec, StoredArrays, TileStore, atomic_file, open_arrays
 
 from ._about import About
 from ._arrays import Floats, Ints, Source, blocks, close, closed
@@ -246,6 +246,8 @@ def _read_file(file: _Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
                 attributes["provenance"] = {"options": options}
     except FileNotFoundError as error:
         raise StoreError(f"there is no file {str(file)!r}. Give a file of saved results.") from error
+    except TooLargeError:
+        raise
     except _DAMAGED as error:
         raise StoreDamagedError(
             f"{str(file)!r} is damaged ({type(error).__name__}: {error})", cure="Compute its content again."
@@ -255,8 +257,7 @@ def _read_file(file: _Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
 
 
 def _load(file: _Place) -> Arrays:
-    # NumPy leaves a file open that it cannot read.
-    with Path(file).open("rb") as raw, np.load(raw, allow_pickle=False) as opened:
+    with open_arrays(file) as opened:
         return {name: opened[name] for name in opened.files}
 
 
@@ -284,6 +285,8 @@ def _open_tokens(file: Path, rows: int) -> TokenScores | None:
     cure = "Save the scores to another folder."
     try:
         tokens = TokenScores(**close(_load(file)))
+    except TooLargeError:
+        raise
     except _DAMAGED as error:
         raise StoreDamagedError(f"{str(file)!r} is damaged ({error})", cure=cure) from error
     if len(tokens) != rows:

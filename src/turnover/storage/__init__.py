@@ -2,7 +2,7 @@
 
 Owns: stores of arrays, their manifests, tiles, done marks and checksums; files that are written whole or not at all;
 the lock of a folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`;
-checksums of files and folders, and records that carry their own.
+checksums of files and folders, and records that carry their own; readers that check sizes first.
 Must not know: scores, models, torch.
 
 | file | idea |
@@ -11,6 +11,7 @@ Must not know: scores, models, torch.
 | `arrays.py` | arrays cut into tiles, and their zarr format |
 | `_manifest.py` | what a store is, which tiles are done, when it is complete |
 | `files.py`, `lock.py` | files that are there whole or not at all; one writer per folder |
+| `sizes.py` | declared and compressed sizes, checked before memory is taken |
 | `kept_arrays.py` | arrays in one file, read back under the same identity only |
 | `json_values.py` | values that JSON can hold, their differences, records with a checksum |
 
@@ -55,9 +56,10 @@ zarr is in the extra `store` and imported on use.
 
 from .arrays import ArraySpec
 from .files import atomic_file, digest_of, holds, sha256_of, write_atomically
-from .json_values import Json, from_record, plain, to_record
+from .json_values import Json, from_record, plain, to_record, wrong_types
 from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
+from .sizes import check_memory, check_stored, check_unpacked, open_arrays, read_array, read_gzip
 from .store import StoredArrays, TileStore, TileWriter
 
 __all__ = [
@@ -70,11 +72,18 @@ __all__ = [
     "TileStore",
     "TileWriter",
     "atomic_file",
+    "check_memory",
+    "check_stored",
+    "check_unpacked",
     "digest_of",
     "from_record",
     "holds",
+    "open_arrays",
     "plain",
+    "read_array",
+    "read_gzip",
     "sha256_of",
     "to_record",
     "write_atomically",
+    "wrong_types",
 ]

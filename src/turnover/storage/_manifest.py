@@ -19,6 +19,8 @@ _MANIFEST_NAME = "turnover-store.json"
 _MARKS_NAME = "done.jsonl"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LISTED = 20
+# What a manifest of other values than ours fails with, where it is taken apart.
+_WRONG_TYPES = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 _Marks = dict[int, dict[str, str]]
 """Tile -> array -> checksum of the tile's file."""
@@ -93,8 +95,14 @@ def read_manifest(folder: Path) -> Manifest | None:
             f"{_MANIFEST_NAME} in {str(folder)!r} is damaged, so nobody can tell what the folder was made for",
             cure="Give another folder, or delete this one.",
         )
-    arrays = {name: _spec_from_json(spec) for name, spec in content["arrays"].items()}
-    return Manifest(content["identity"], arrays)
+    try:
+        arrays = {name: _spec_from_json(spec) for name, spec in content["arrays"].items()}
+        return Manifest.of(content["identity"], arrays)
+    except (*_WRONG_TYPES, StoreError) as error:
+        raise StoreDamagedError(
+            f"{_MANIFEST_NAME} in {str(folder)!r} describes no arrays ({error})",
+            cure="Give another folder, or delete this one.",
+        ) from error
 
 
 def check_same(folder: Path, stored: Manifest, given: Manifest, former: Mapping[str, str]) -> None:
@@ -133,14 +141,22 @@ def read_complete(folder: Path) -> Complete | None:
             f"{COMPLETE_NAME} in {str(folder)!r} is damaged",
             cure="Run the call that made the folder again with it: it computes everything anew.",
         )
-    tiles: dict[str, list[str]] = content["tiles"]
-    marks: _Marks = {
-        tile: dict(zip(tiles, checksums, strict=True))
-        for tile, checksums in enumerate(zip(*tiles.values(), strict=True))
-    }
-    specs = {name: _spec_from_json(entry) for name, entry in content["whole"].items()}
-    checksums = {name: entry["sha256"] for name, entry in content["whole"].items() if entry["sha256"]}
-    return Complete(content["attributes"], marks, specs, checksums)
+    try:
+        tiles: dict[str, list[str]] = content["tiles"]
+        marks: _Marks = {
+            tile: dict(zip(tiles, checksums, strict=True))
+            for tile, checksums in enumerate(zip(*tiles.values(), strict=True))
+        }
+        for name in content["whole"]:
+            check_name(name)
+        specs = {name: _spec_from_json(entry) for name, entry in content["whole"].items()}
+        checksums = {name: entry["sha256"] for name, entry in content["whole"].items() if specs[name].tiles}
+        return Complete(dict(content["attributes"]), marks, specs, checksums)
+    except (*_WRONG_TYPES, StoreError) as error:
+        raise StoreDamagedError(
+            f"{COMPLETE_NAME} in {str(folder)!r} describes no arrays ({error})",
+            cure="Run the call that made the folder again with it: it computes everything anew.",
+        ) from error
 
 
 def read_marks(folder: Path) -> _Marks:
@@ -148,7 +164,7 @@ def read_marks(folder: Path) -> _Marks:
     marks: _Marks = {}
     for line in (read_bytes(folder / _MARKS_NAME) or b"").splitlines(keepends=True):
         record = from_record(line)
-        if record is not None:
+        if record is not None and isinstance(record.get("tile"), int) and isinstance(record.get("sha256"), dict):
             marks[record["tile"]] = record["sha256"]
     return marks
 

@@ -29,6 +29,8 @@ _DTYPES = frozenset(
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _CRC = {"name": "crc32c"}
 _CRC_BYTES = 4
+# NumPy's arrays have no more.
+_MOST_DIMENSIONS = 32
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,12 @@ class ArraySpec:
         # Plain integers, so that the sizes of a torch.Size or of numpy end up as such in the manifest.
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
         object.__setattr__(self, "tile", tuple(int(size) for size in self.tile))
-        if len(self.tile) != len(self.shape) or min(self.tile, default=1) < 1 or min(self.shape, default=0) < 0:
+        if (
+            len(self.tile) != len(self.shape)
+            or len(self.shape) > _MOST_DIMENSIONS
+            or min(self.tile, default=1) < 1
+            or min(self.shape, default=0) < 0
+        ):
             raise StoreError(
                 f"shape {self.shape} cannot be cut into tiles of {self.tile}. "
                 "Give as many dimensions for both, and tiles of at least 1 in each."
@@ -68,6 +75,11 @@ class ArraySpec:
     def tiles(self) -> int:
         """The number of tiles."""
         return math.prod(self.grid)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the array."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @property
     def file_bytes(self) -> int:

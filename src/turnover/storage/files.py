@@ -97,7 +97,9 @@ def remove_parts(folder: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return a file's content, or None where it is missing."""
+    """Return a file's content, or None where it is missing or a pipe, for which one would wait for ever."""
+    if path.is_fifo():
+        return None
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -111,6 +113,8 @@ def sha256_of(data: bytes) -> str:
 
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and contents of all files below a folder but hidden ones."""
+    if path.is_fifo():
+        raise OSError(errno.EINVAL, f"{str(path)!r} is a pipe, not a file")
     if not path.is_dir():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,7 +4,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from types import UnionType
+from typing import Any, ClassVar, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -69,6 +70,40 @@ def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
     return [f"{where}: stored {old_text}, given {new_text}"]
 
 
+def wrong_types(values: object) -> list[str]:
+    """Return the fields of a dataclass that was made of JSON whose values are not of their types: "seed (str)"."""
+    hints = get_type_hints(type(values))
+    return [
+        f"{name} ({type(value).__name__})"
+        for name, hint in hints.items()
+        if hasattr(values, name) and not _is_of(value := cast("object", getattr(values, name)), hint)
+    ]
+
+
+def _is_of(value: object, hint: Any) -> bool:
+    """Tell whether a value is of a type; a whole number may stand for a float, True for no number."""
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_is_of(value, one) for one in inner)
+    if kind is Literal:
+        return type(value) in map(type, cast("tuple[object, ...]", inner))
+    if kind is ClassVar or hint is Any:
+        return True
+    if kind in (list, tuple):
+        # tuple[int, int] has as many items, tuple[str, ...] and list[str] any number of the same.
+        items = cast("Sequence[object]", value)
+        if not isinstance(value, kind) or (kind is tuple and inner[-1] is not ... and len(items) != len(inner)):
+            return False
+        each = inner if kind is tuple and inner[-1] is not ... else inner[:1] * len(items)
+        return all(_is_of(item, one) for item, one in zip(items, each, strict=True))
+    if kind is dict:
+        pairs = cast("dict[object, object]", value)
+        return isinstance(value, dict) and all(_is_of(k, inner[0]) and _is_of(v, inner[1]) for k, v in pairs.items())
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, kind or hint) or (isinstance(value, int) and hint is float)
+
+
 def to_record(content: Mapping[str, Any], *, indent: int | None = None, allow_nan: bool = False) -> bytes:
     """Return plain content as JSON, with a checksum of itself; equal content gives equal bytes."""
     whole = {**content, _CHECKSUM: _checksum(content)}
@@ -79,7 +114,7 @@ def parse(data: bytes) -> dict[str, Any] | None:
     """Return a JSON object, without a look at its checksum, or None where there is none."""
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
 

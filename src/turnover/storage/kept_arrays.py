@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .files import atomic_file, disk_errors
 from .json_values import Json, plain
+from .sizes import open_arrays
 
 _IDENTITY = "identity"
 
@@ -24,12 +26,11 @@ class KeptArrays:
     def read(self) -> dict[str, np.ndarray] | None:
         """Return the arrays; None: there are none, they are damaged, or they belong to another identity."""
         try:
-            # Opened here: of a damaged file NumPy would leave it open.
-            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+            with open_arrays(self._path) as kept:
                 if str(kept[_IDENTITY]) != self._identity:
                     return None
                 return {name: kept[name] for name in kept.files if name != _IDENTITY}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile):
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error):
             return None
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:

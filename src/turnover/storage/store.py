@@ -50,10 +50,12 @@ from .files import (
 )
 from .json_values import Json, plain
 from .lock import FolderLock
+from .sizes import check_memory
 
 if TYPE_CHECKING:
     import zarr
 
+_PARTS = "Read parts of it: .array(name)[rows]."
 _AGAIN = "Run the call that made it again with this folder: it computes what is missing."
 
 
@@ -109,6 +111,10 @@ class StoredArrays:
                 f"{str(self.folder)!r} is not complete: {len(self.done)} of {self.tiles} tiles are done. {_AGAIN}"
             )
         array = self.array(name)
+        # A tile is read as a whole, which may be larger than the part of it that lies in the array.
+        check_memory(
+            spec.bytes + (spec.file_bytes if spec.tiles else 0), f"{name!r} of {str(self.folder)!r} has", cure=_PARTS
+        )
         result = np.empty(spec.shape, spec.dtype)
         for tile in range(spec.tiles):
             try:
@@ -126,6 +132,11 @@ class StoredArrays:
     def _check_sizes(self, manifest: Manifest) -> None:
         """Find missing and truncated tiles at once: zarr would show a missing one as NaN or 0."""
         bad: list[str] = []
+        if self.complete and len(self._marks) != self.tiles:
+            raise StoreDamagedError(
+                f"in {str(self.folder)!r} {len(self._marks)} of {self.tiles} tiles have a checksum", cure=_AGAIN
+            )
+        self._marks = {tile: marks for tile, marks in self._marks.items() if 0 <= tile < self.tiles}
         for tile in sorted(self._marks):
             wrong = [self._tile(name, tile) for name in manifest.arrays if not self._has_size(name, tile)]
             if wrong:
@@ -204,7 +215,9 @@ class TileStore:
         except StoreDamagedError:
             end = None
         marks = read_marks(folder) if end is None else end.marks
-        self._marks = {tile: sums for tile, sums in marks.items() if self._tile_holds(tile, sums)}
+        self._marks = {
+            tile: sums for tile, sums in marks.items() if 0 <= tile < self.tiles and self._tile_holds(tile, sums)
+        }
         self._complete = end is not None and not self.pending() and self._rest_holds(end)
         self._tidy()
 

@@ -9,6 +9,8 @@ not trained with.
 import hashlib
 import json
 import os
+import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -32,7 +34,7 @@ from turnover.layers import (
     whole_model,
     whole_tensor,
 )
-from turnover.storage import atomic_file, write_atomically
+from turnover.storage import atomic_file, check_stored, write_atomically
 
 from ._modules import is_norm, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
@@ -128,10 +130,17 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     """
     source = Path(folder)
     manifest = _manifest(source)
-    recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
-    weights = source / _names(recipe)[0]
-    _check_file(weights, manifest["weights_sha256"])
+    try:
+        recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
+        weights = source / _names(recipe)[0]
+        _check_file(weights, manifest["weights_sha256"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SavedModelError(
+            f"{_MANIFEST} in {str(source)!r} describes no model ({type(error).__name__}: {error})",
+            cure="Save the model again.",
+        ) from error
     root = find_root(model)
+    _check_declared(recipe, model, weights)
     if root is None:
         result = _with_recipe(model, recipe)
     elif masking_of(root).recipe != recipe:
@@ -143,7 +152,7 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     else:
         result = cast("Model", copy_of(root))
     if recipe.adapters is None:
-        result.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        result.load_state_dict(_read_weights(weights))
         if recipe.mode == "mixout":
             _load_start(result, source, manifest)
         return result
@@ -155,6 +164,21 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     _check_base(result, base, str(source))
     _load_adapters(result, read_tensors(weights), base, source)
     return result
+
+
+def _check_declared(recipe: Recipe, model: nn.Module, weights: Path) -> None:
+    """Raise where replicas and adapters would be more weights than the file has bytes, before any is made."""
+    own = sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if name.startswith(tuple(f"{path}." for path in recipe.replicated))
+    )
+    adapters = 0 if recipe.adapters is None else recipe.adapters.size * len(recipe.adapters.after)
+    if (recipe.replicas - 1) * own + adapters > weights.stat().st_size:
+        raise SavedModelError(
+            f"{_MANIFEST} in {str(weights.parent)!r} declares more weights than {weights.name} has",
+            cure="Save the model again.",
+        )
 
 
 def _names(recipe: Recipe) -> tuple[str, str]:
@@ -181,7 +205,7 @@ def _load_start(root: nn.Module, source: Path, manifest: dict[str, Any]) -> None
     """Bring back the weights that the model had when it was wrapped; its own are those of the model given."""
     file = source / _START
     _check_file(file, manifest.get("start_sha256"))
-    saved = torch.load(file, map_location="cpu", weights_only=True)
+    saved = _read_weights(file)
     for name, buffer in start_state(root).items():
         buffer.copy_(saved[name])
 
@@ -239,9 +263,11 @@ def _base(root: nn.Module, recipe: AdapterRecipe) -> dict[str, nn.Parameter]:
 
 def _manifest(source: Path) -> dict[str, Any]:
     try:
+        if not (source / _MANIFEST).is_file():
+            raise FileNotFoundError(_MANIFEST)
         manifest = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
         version = manifest["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedModelError(
             f"{str(source)!r} must be a folder written by turnover.save, but there is no readable {_MANIFEST} in it."
         ) from error
@@ -259,6 +285,17 @@ def _check_file(path: Path, checksum: str | None) -> None:
             f"{str(path)!r} is missing or damaged (its checksum is not that in {_MANIFEST})",
             cure="Save the model again.",
         )
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file that torch wrote, without running anything in it or unpacking more than it holds."""
+    try:
+        check_stored(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, ValueError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise SavedModelError(
+            f"{str(path)!r} cannot be read as weights ({type(error).__name__}: {error})", cure="Save the model again."
+        ) from error
 
 
 def _checksum(path: Path) -> str:

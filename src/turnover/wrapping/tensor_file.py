@@ -60,6 +60,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         header: dict[str, Any] = json.loads(content[_LENGTH.size : _LENGTH.size + length])
         data = content[_LENGTH.size + length :]
         header.pop("__metadata__", None)
+        ends = [entry["data_offsets"] for entry in header.values()]
+        if sum(min(end, len(data)) - start for start, end in ends) > len(data):
+            raise ValueError("tensors share bytes, and would take more memory than the file has")
         return {name: _tensor(data, entry) for name, entry in header.items()}
     except (struct.error, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} is not a file of tensors") from error

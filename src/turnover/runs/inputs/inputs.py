@@ -13,7 +13,7 @@ from turnover.integrations import TextEncoder
 from turnover.runs.config import RunConfig, Watch
 from turnover.runs.folder import RunFolder
 from turnover.runs.rows import Rows
-from turnover.storage import atomic_file
+from turnover.storage import atomic_file, read_array, wrong_types
 
 from ._texts import EncodedInputs, NgramInputs, TokenInputs
 from .columns import ColumnInputs, with_tuples
@@ -49,7 +49,7 @@ def inputs_of_rows(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
     """Return the inputs of all rows of a run."""
     if isinstance(inputs, EncodedInputs) and folder.features.exists():
         with folder.reading(folder.features):
-            return inputs.standardized(torch.from_numpy(np.load(folder.features)))
+            return inputs.standardized(torch.from_numpy(read_array(folder.features)))
     return inputs(rows.values)
 
 
@@ -62,7 +62,10 @@ def read_inputs(folder: RunFolder) -> Inputs:
     """Return how values become inputs in a run."""
     with folder.reading(folder.inputs):
         state: dict[str, Any] = json.loads(folder.inputs.read_text(encoding="utf-8"))
-        return _READERS[state.pop("kind")](**with_tuples(state))
+        inputs = _READERS[state.pop("kind")](**with_tuples(state))
+        if wrong := wrong_types(inputs):
+            raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+        return inputs
 
 
 def _fitted(config: RunConfig, rows: Rows, train: np.ndarray, watch: Watch) -> Inputs:

@@ -17,7 +17,9 @@ from .columns import (
     MISSING,
     BadRows,
     Chosen,
+    check_cells,
     check_column,
+    check_no_bytes,
     choose_columns,
     label_text,
     looks_like_text,
@@ -49,11 +51,17 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
     import pandas as pd
 
     first = parts[0].table
+    for part in parts:
+        check_no_bytes(part.table)
     chosen = choose_columns(first, config)
     for part in parts[1:]:
         for column, option in ((chosen.label, "--label"), (chosen.text, "--text")):
             if column is not None:
                 check_column(part.table, column, option=option)
+    for part in parts:
+        for column, option in ((chosen.label, "--label"), (chosen.text, "--text"), (chosen.group, "--group")):
+            if column is not None and column in part.table.frame:
+                check_cells(part.table, column, option=option)
     frame = pd.concat([part.table.frame for part in parts], ignore_index=True) if len(parts) > 1 else first.frame
     names, origins = first.names, first.numbers
     for part in parts[1:]:
@@ -128,17 +136,20 @@ def _columns(
     useless: dict[str, list[str]] = {}
     filled_in: list[str] = []
     for name in asked or [str(name) for name in frame.columns if name not in (chosen.label, chosen.group)]:
+        for part in parts:
+            if name in part.table.frame:
+                check_cells(part.table, name, option="--columns")
         values = _numbers_or_categories(column_of(frame, name))
         notes += _words_among_numbers(name, values)
         reason = _useless(name, values, asked=bool(asked))
         if reason:
             useless.setdefault(reason, []).append(name)
             continue
-        if values.isna().any():
-            filled_in.append(f"{name!r} ({int(values.isna().sum()):,})")
+        if lacking := int(_missing(values).sum()):
+            filled_in.append(f"{name!r} ({lacking:,})")
         for part in parts[1:]:
             check_column(part.table, name, option="--columns")
-        columns[name] = values
+        columns[name] = pd.Series(values, frame.index, dtype="str" if values.dtype == object else "float64")
     for reason, names in useless.items():
         notes.append(f"Skipped, {reason}: {', '.join(map(repr, names))}.")
     if filled_in:
@@ -153,31 +164,39 @@ def _columns(
     return pd.DataFrame(columns)
 
 
-def _numbers_or_categories(values: "pd.Series") -> "pd.Series":
+def _numbers_or_categories(values: "pd.Series") -> np.ndarray:
+    """Return a column as float64, NaN where a number is missing, or as objects: strings, None where one is missing.
+
+    By NumPy and not by pandas, whose calls cost more than the work where a table has thousands of columns.
+    """
     import pandas as pd
 
     if pd.api.types.is_bool_dtype(values):
-        return values.astype(str).where(values.notna(), None).astype(object)
+        return np.array([None if pd.isna(value) else str(value) for value in values.tolist()], object)
     if pd.api.types.is_numeric_dtype(values):
-        numbers = values.astype("float64")
-        return numbers.where(np.isfinite(numbers))
-    texts = values.map(label_text)
-    shown = texts.where(~texts.str.lower().isin(MISSING), "")
-    numbers = pd.Series(pd.to_numeric(shown.where(shown != "", None), errors="coerce"), dtype="float64")
-    if bool((numbers.notna() | (shown == "")).all()):
-        return numbers.where(np.isfinite(numbers))
-    return texts.where(texts != "", None)
+        return _finite(values.to_numpy(np.float64, na_value=np.nan))
+    texts = [label_text(value) for value in values.to_numpy(dtype=object).tolist()]
+    missing = np.array([text.lower() in MISSING for text in texts])
+    shown = np.array([None if lacks else text for text, lacks in zip(texts, missing, strict=True)], object)
+    numbers = np.asarray(pd.to_numeric(shown, errors="coerce"), np.float64)
+    if not (np.isnan(numbers) & ~missing).any():
+        return _finite(numbers)
+    return np.array([text or None for text in texts], object)
 
 
-def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
+def _finite(numbers: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _words_among_numbers(name: str, values: np.ndarray) -> list[str]:
     """Return a note on a column that would be one of numbers but for a few cells: categories are rarely meant."""
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(values):
+    if values.dtype != object:
         return []
-    known = values.dropna()
-    numbers = pd.Series(pd.to_numeric(known, errors="coerce"))
-    words = [word for word, number in zip(known.tolist(), numbers.tolist(), strict=True) if np.isnan(number)]
+    known = values[values != None]  # noqa: E711 - for every cell
+    numbers = np.asarray(pd.to_numeric(known, errors="coerce"), np.float64)
+    words = known[np.isnan(numbers)].tolist()
     if not 0 < len(words) <= _FEW_WORDS * len(known):
         return []
     some = ", ".join(map(repr, dict.fromkeys(words[:3])))
@@ -187,21 +206,25 @@ def _words_among_numbers(name: str, values: "pd.Series") -> list[str]:
     ]
 
 
-def _useless(name: str, values: "pd.Series", *, asked: bool) -> str | None:
-    """Return why nothing can be learned from a column, or None."""
-    import pandas as pd
+def _missing(values: np.ndarray) -> np.ndarray:
+    """Tell which cells of a column are missing."""
+    return values == None if values.dtype == object else np.isnan(values)  # noqa: E711 - for every cell
 
-    different = values.nunique()
+
+def _useless(name: str, values: np.ndarray, *, asked: bool) -> str | None:
+    """Return why nothing can be learned from a column, or None."""
+    known = values[~_missing(values)]
+    different = len(set(known.tolist()))
     if different == 0:
         return "no value in any row"
-    if different == 1 and not values.isna().any():
+    if different == 1 and len(known) == len(values):
         return "the same value in every row"
     if asked:
         return None
     lower = name.lower()
     is_id = lower in _NAMES_OF_IDS or lower.endswith(("_id", " id")) or name.endswith("Id")
-    if is_id and different == values.notna().sum():
+    if is_id and different == len(known):
         return "a number or name of the row"
-    if not pd.api.types.is_numeric_dtype(values) and different > max(20, len(values) / 2):
+    if values.dtype == object and different > max(20, len(values) / 2):
         return "nearly every row has another value"
     return None

@@ -4,19 +4,20 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from turnover.errors import DataFileError
+from turnover.errors import DataFileError, TurnOverError
 from turnover.runs._pixel_scales import BYTES, FLOATS, INTEGERS
 from turnover.runs.config import RunConfig, Watch, unwatched
 from turnover.runs.rows import SPLITS, TO_BE_SPLIT, Rows
+from turnover.storage import open_arrays
 
 from .columns import BadRows, label_text, natural_order, nearest, number_labels
-from .images import SPLIT_NAMES, gray_if_all_are, need_pillow, resized, scaled
+from .images import SPLIT_NAMES, check_pixels, gray_if_all_are, need_pillow, resized, scaled
 
 _IMAGES = {"images", "image", "x", "data", "pixels", "imgs"}
 _LABELS = {"labels", "label", "y", "targets", "target"}
@@ -56,6 +57,7 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     total = sum(len(part.labels) for part in parts)
     size = config.image_size
     depths = np.repeat(np.array([part.depth for part in parts], np.int8), [len(part.labels) for part in parts])
+    check_pixels(total, size, bytes_each=4 if depths.any() else 1)
     pixels = np.empty((total, size, size, 3), np.float32 if depths.any() else np.uint8)
     done = 0
     for part in parts:
@@ -98,12 +100,11 @@ def rows_of_arrays(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
     """Return the arrays of a file, one part for each split it has, or all as one split."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            _check_memory(file.zip.infolist(), path)
+        with open_arrays(path, cure="Give fewer or smaller images.") as file:
             _need_array(file.files, config.label, path)
             arrays = {name: file[name] for name in file.files if _role(name, config.label)}
             shapes = {name: file[name].shape for name in file.files} if len(arrays) < 2 else {}
-    except DataFileError:
+    except TurnOverError:
         raise
     except FileNotFoundError as error:
         raise DataFileError(f"there is no file {str(path)!r}.") from error
@@ -130,25 +131,6 @@ def _read(path: Path, config: RunConfig, split: int | None) -> list[_Part]:
     return [_part(arrays, found, place, split, classes, path, only=len(pairs) == 1) for place, found in pairs.items()]
 
 
-def _check_memory(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
-    """Raise where a file would unpack to more than the memory that is free, before anything is unpacked."""
-    size, free = sum(entry.file_size for entry in entries), _free_memory()
-    if free is not None and size > free:
-        raise DataFileError(
-            f"{str(path)!r} unpacks to {size / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB of memory are free. Give fewer "
-            "or smaller images."
-        )
-
-
-def _free_memory() -> int | None:
-    """Return the bytes of memory that can be had; None where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        return None
-
-
 def _need_array(names: list[str], label: str | None, path: Path) -> None:
     if label is None or label in names:
         return
@@ -171,7 +153,7 @@ def _part(
 ) -> _Part:
     images, labels = arrays[found["images"]], arrays[found["labels"]]
     where = f"{found['images']!r} of {str(path)!r}"
-    if labels.ndim == 2 and labels.shape[1] > 1 and np.issubdtype(labels.dtype, np.number):
+    if labels.ndim == 2 and labels.shape[1] > 1 and (labels.dtype == bool or np.issubdtype(labels.dtype, np.number)):
         labels = _of_one_hot(labels, f"{found['labels']!r} of {str(path)!r}")
     labels = labels.reshape(-1)
     if images.ndim not in (3, 4) or len(images) != len(labels):
@@ -213,7 +195,7 @@ def _of_one_hot(labels: np.ndarray, where: str) -> np.ndarray:
 
 def _finite(images: np.ndarray, where: str) -> np.ndarray:
     """Tell which images [n] have only pixels that are finite numbers; raise where there is no such image."""
-    numbers = images.dtype == bool or np.issubdtype(images.dtype, np.number)
+    numbers = images.dtype == bool or images.dtype.kind in "iuf"
     finite = np.zeros(len(images), bool)
     if numbers:
         finite[:] = np.isfinite(images).reshape(len(images), -1).all(1)
@@ -279,7 +261,7 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def arrays_without(path: Path, places: Collection[int]) -> dict[str, np.ndarray]:
     """Return the arrays of an npz file of images without some of those that are not for validation or test."""
-    with np.load(path, allow_pickle=False) as file:
+    with open_arrays(path) as file:
         arrays = {name: file[name] for name in file.files}
     images = [name for name in arrays if _role(name, None) == "images"]
     own = [name for name in images if _split_of(name) <= 0] or images

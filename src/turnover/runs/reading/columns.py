@@ -27,6 +27,12 @@ _LABEL_NAMES = (
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", "<na>")
 """What stands for a missing number."""
 
+_BYTES = "bytes"
+_NESTED = {
+    **dict.fromkeys((bytes, bytearray, memoryview), _BYTES),
+    **dict.fromkeys((list, tuple, set, np.ndarray), "lists"),
+    dict: "objects",
+}
 _MOST_CLASSES = 1000
 _FEWEST_ROWS = 4
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?|[-+]?\.\d+")
@@ -103,6 +109,33 @@ def check_column(table: Table, name: str, *, option: str) -> None:
         f"{table.source!r} has no column {name!r}.{suggestion} Its columns are {_listed(columns)}."
         + (_maybe_no_header(columns) if not near else "")
     )
+
+
+def check_cells(table: Table, name: str, *, option: str) -> None:
+    """Raise where a column that is learned from holds lists or objects, which are neither numbers nor texts."""
+    found = _kinds_of(column_of(table.frame, name)) - {_BYTES}
+    if found:
+        raise DataFileError(
+            f"column {name!r} of {table.source!r} holds {' and '.join(sorted(found))}. A run learns from one number or "
+            f"text per cell: write it so, or name another column: {option} NAME."
+        )
+
+
+def check_no_bytes(table: Table) -> None:
+    """Raise where a table has a column of bytes, which are neither numbers nor texts."""
+    for name in table.frame.columns:
+        if _BYTES in _kinds_of(column_of(table.frame, name)):
+            raise DataFileError(
+                f"column {str(name)!r} of {table.source!r} holds {_BYTES}. Write them as texts or numbers, or "
+                "remove the column."
+            )
+
+
+def _kinds_of(values: "pd.Series") -> set[str]:
+    """Return what a column holds beside numbers, texts and dates."""
+    if values.dtype != object:
+        return set()
+    return {_NESTED[kind] for kind in set(map(type, values.to_numpy())) & _NESTED.keys()}
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
@@ -215,11 +248,12 @@ def _text_column(table: Table, config: RunConfig, label: str) -> str | None:
     # Of a column that is called text, short texts are enough; but Mr and Mrs in "title" are categories.
     if obvious is not None and config.label is None and looks_like_text(column_of(table.frame, obvious), words=0.5):
         return obvious
+    # One column of something else is enough to know: there may be thousands.
+    if config.task != "text" and not all(looks_like_text(column_of(table.frame, name)) for name in others):
+        return None
     texts = [name for name in others if looks_like_text(column_of(table.frame, name))]
-    if config.task == "text" or len(texts) == len(others):
-        # Several columns of texts and no obvious name: an honest question is better than a guess.
-        return obvious if obvious in texts else texts[0] if len(texts) == 1 else None
-    return None
+    # Several columns of texts and no obvious name: an honest question is better than a guess.
+    return obvious if obvious in texts else texts[0] if len(texts) == 1 else None
 
 
 def _only_other(columns: list[str], config: RunConfig) -> str | None:

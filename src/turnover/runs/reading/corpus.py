@@ -17,6 +17,7 @@ from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.runs.language_models import Vocabulary
 from turnover.runs.rows import SPLITS, Split
+from turnover.storage import read_gzip
 
 from .columns import choose_text
 from .encoding import text_encoding
@@ -70,7 +71,7 @@ class Corpus:
     def open(cls, folder: RunFolder) -> "Corpus":
         """Return the text of a run folder."""
         with folder.reading(folder.path / _FILE):
-            about: dict[str, Any] = json.loads(gzip.decompress((folder.path / _FILE).read_bytes()))
+            about: dict[str, Any] = json.loads(read_gzip(folder.path / _FILE))
             vocabulary, splits = Vocabulary(tuple(about["words"])), np.array(about["splits"], np.int8)
             return cls(tuple(about["lines"]), splits, vocabulary, about["name"], tuple(about["notes"]))
 

@@ -1,5 +1,6 @@
 """Images: pixels of a fixed size, and folders as rows by a sub-folder for each class or a file of labels."""
 
+import os
 import struct
 import zlib
 from collections import Counter
@@ -13,8 +14,10 @@ import numpy as np
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs._pixel_scales import BYTES, FLOATS, INTEGERS, PixelScale, in_bytes
 from turnover.runs._splits import draw_rows
-from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.config import RunConfig, Watch, unusable_path, unwatched
+from turnover.runs.folder import check_regular
 from turnover.runs.rows import TO_BE_SPLIT, Rows
+from turnover.storage import check_memory
 
 from .columns import BadRows, check_column, check_labels, choose_label, label_text, number_labels
 from .tables import TABLE_ENDINGS, Table, read_table, values_of
@@ -96,6 +99,15 @@ def gray_if_all_are(pixels: np.ndarray) -> np.ndarray:
         if (part != part[..., :1]).any():
             return pixels
     return np.ascontiguousarray(pixels[..., :1])
+
+
+def check_pixels(images: int, size: int, *, bytes_each: int = 1) -> None:
+    """Raise where so many images of `size` pixels need more memory than is free."""
+    check_memory(
+        images * size * size * 3 * bytes_each,
+        f"{images:,} images of {size} x {size} pixels need",
+        cure="Give a smaller --image-size, or fewer images.",
+    )
 
 
 def need_pillow() -> Any:
@@ -181,11 +193,20 @@ def _find(folder: Path, config: RunConfig) -> Images:
         raise DataFileError(
             f"{str(folder)!r} must be a folder. Give validation and test images as the images are given."
         )
+    entries = sorted(folder.rglob("*"))
+    for path in entries:
+        check_regular(path)
     labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_hidden(path, folder)]
+    files = [path for path in entries if path.is_file() and not _is_hidden(path, folder)]
     images = [path for path in files if path.suffix.lower() in _IMAGE_ENDINGS]
     if not images:
         raise _no_images(folder, files)
+    unusable = [ascii(name) for path in images if unusable_path(name := path.relative_to(folder).as_posix())]
+    if unusable:
+        raise DataFileError(
+            f"{str(folder)!r} has {len(unusable):,} images whose names are not valid UTF-8: {', '.join(unusable[:5])}. "
+            "Rename them and the folders they are in."
+        )
     if labels is not None:
         return _by_file(folder, labels, config)
     if config.group is not None:
@@ -274,7 +295,7 @@ def _with_ending(folder: Path, name: str) -> Path | None:
     if Path(name).is_absolute() or ".." in Path(name).parts:
         return None
     tried = [folder / name, *(folder / f"{name}{ending}" for ending in _IMAGE_ENDINGS)]
-    return next((path for path in tried if path.is_file()), None)
+    return next((path for path in tried if os.path.isfile(path)), None)
 
 
 def _joined(one: Images, more: Images, split: int, name: str) -> Images:
@@ -295,6 +316,7 @@ def _open_images(
     files: Sequence[Path | BinaryIO], names: Sequence[str], config: RunConfig, notes: list[str], watch: Watch
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the pixels of all images that open, what kind they are, and their places; `notes` says what is skipped."""
+    check_pixels(len(files), config.image_size)
     pixels = np.empty((len(files), config.image_size, config.image_size, 3), np.uint8)
     depths = np.full(len(files), BYTES, np.int8)
     damaged: dict[int, str] = {}

@@ -8,6 +8,7 @@ import numpy as np
 from turnover.errors import DataFileError
 from turnover.runs._splits import copies_of, draw_rows
 from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.folder import check_regular
 from turnover.runs.rows import SPLITS, Rows
 
 from ._hub import could_be_name, is_saved, rows_of_hub
@@ -53,6 +54,7 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 def _read(config: RunConfig, watch: Watch) -> Rows:
     path = Path(config.data)
     ending = path.suffix.lower()
+    check_regular(path)
     if path.is_dir():
         return (rows_of_hub if is_saved(path) else rows_of_folder)(config, watch=watch)
     if not path.exists():
@@ -83,6 +85,7 @@ def existing(file: str) -> Path:
     """Return the path of a file or folder that is there."""
     path = Path(file)
     if path.exists():
+        check_regular(path)
         return path
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     near = nearest(path.name, beside)

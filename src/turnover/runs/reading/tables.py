@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ WRITABLE = (*_WRITTEN_SEPARATORS, ".jsonl", ".ndjson", ".json", ".parquet", ".pq
 _TYPES = {str: "str", int: "int64", float: "float64", bool: "bool"}
 _SAMPLE_LINES = 200
 _CHUNK = 50_000
+_DEEPEST = 100
+_TOO_DEEP = f"lists or objects are nested deeper than {_DEEPEST} levels"
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ def _column_names(header: list[str], path: Path) -> list[str]:
 
 
 def _check_unique(names: list[str], path: Path) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise DataFileError(
             f"{str(path)!r} has several columns of the name {', '.join(map(repr, repeated))}. Rename all but one of "
@@ -275,7 +278,7 @@ def _json_lines(path: Path) -> Table:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = _parsed(line)
             except ValueError as error:
                 raise DataFileError(
                     f"{str(path)!r}, line {number} is not JSON ({error}). Give one object per line: "
@@ -295,10 +298,37 @@ def _json_lines(path: Path) -> Table:
     return Table(_joined(frames), np.frombuffer(numbers, np.int64), str(path), "line")
 
 
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, or raise ValueError: no JSON, nested too deep, or with half a character."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
+        raise ValueError(_TOO_DEEP)
+    # The file is UTF-8, so that only an escape can stand for half a character.
+    if "\\u" in text and "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start]).strip("'")
+            raise ValueError(f"{half} is a lone surrogate, half of a character") from error
+    return value
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects lie within each other."""
+    depth, inner = 0, [value]
+    while inner := [one for one in inner if isinstance(one, list | dict)]:
+        depth += 1
+        inner = [cell for one in inner for cell in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
 def _json_list(path: Path) -> Table:
     with path.open(encoding=text_encoding(path)) as file:
         try:
-            content = json.load(file)
+            content = _parsed(file.read())
         except ValueError as error:
             lines = str(error).startswith("Extra data")
             cure = "It may hold one object per line: give it the ending .jsonl" if lines else "Write it anew"
@@ -356,10 +386,14 @@ def _parquet(path: Path) -> Table:
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(path)
+        from pyarrow.lib import ArrowException
     except ImportError as error:
         raise MissingExtraError("reading parquet needs pyarrow: pip install pyarrow") from error
-    except (OSError, ValueError) as error:
+    try:
+        frame = pd.read_parquet(path)
+        for column in frame.select_dtypes("string"):
+            frame[column].to_numpy(dtype=object)  # strings that are not UTF-8 fail here
+    except (OSError, ValueError, ArrowException) as error:
         raise DataFileError(
             f"{str(path)!r} cannot be read as parquet ({error}). Write it anew, or give a csv."
         ) from error

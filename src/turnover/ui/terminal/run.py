@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import RunConfig, RunFolder, changed_data, start_run
+from turnover.runs import PATHS, RunConfig, RunFolder, changed_data, start_run
 
 from .drawing import visible
 from .finished_run import finish
@@ -23,8 +24,6 @@ from .terminal import Terminal
 _DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
 # Settings for which 0 means the default of the kind of data, which is not what somebody means who types it.
 _OPEN = ("epochs", "hidden", "replicas", "learning_rate")
-# Settings that name a file or folder of this machine.
-_PATHS = ("data", "validation_data", "test_data", "model")
 _RUNS = Path("runs")
 # Every setting as an option, by the panel of the help in which it stands: what it sets, and what its value is called.
 _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
@@ -111,7 +110,7 @@ def run(
     terminal = Terminal(as_json=as_json)
     settings = _settings_of({"data": data, **given}, config)
     folder = _folder_for(settings, config, out)
-    if (folder / "run.json").exists():
+    if os.path.exists(folder / "run.json"):
         terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
     for path in _changed_data(config, folder):
         sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
@@ -170,7 +169,7 @@ def _settled(name: str, value: Any) -> Any:
     if name == "columns":
         return [column.strip() for part in value for column in part.split(",") if column.strip()]
     # What is not a file may be a name on the hub, which stays as it is.
-    return str(Path(value).resolve()) if name in _PATHS and Path(value).exists() else value
+    return str(Path(value).resolve()) if name in PATHS and os.path.exists(value) else value
 
 
 def _folder_for(settings: RunConfig, config: Path | None, out: Path | None) -> Path:

@@ -12,7 +12,8 @@ from turnover.runs import Run
 from .api import make_api
 from .pages import make_pages
 from .responses import handle_problems
-from .security import LOOPBACK_HOSTS, BodyLimits, Guard
+from .schema import describe_run
+from .security import LOOPBACK_HOSTS, BodyLimits, ClientLimits, Guard
 from .site import Site
 
 _ABOUT = (
@@ -29,6 +30,7 @@ def make_app(
     most_waiting: int = 32,
     seconds: float = 30.0,
     body_seconds: float = 15.0,
+    most_per_client: int = 16,
 ) -> FastAPI:
     """Return the live page of a run as an ASGI app; the model is loaded in the background when it starts.
 
@@ -60,7 +62,10 @@ def make_app(
     app.state.site = site
     app.include_router(make_api(site))
     app.include_router(make_pages(site))
+    # Made once, when all routes are there; FastAPI asks for it by this name.
+    app.openapi_schema = describe_run(app.openapi(), site)
     handle_problems(app)
     app.add_middleware(BodyLimits, seconds=body_seconds)
+    app.add_middleware(ClientLimits, most=most_per_client)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app

@@ -185,8 +185,8 @@ async def _answered(site: Site, fields: Fields) -> Answer:
     if isinstance(sent, UploadFile) and (sent.filename or sent.size):
         return await site.answer_image(await sent.read(), examples_of=examples_of, k=10)
     given: dict[str, Any] = {"examples_of": examples_of}
-    if str(fields.get("row", "")).strip():
-        given["row"] = str(fields["row"]).strip()
+    if row := str(fields.get("row", "")).strip():
+        given["row"] = int(row) if _is_row_number(row) else row
     if "text" in fields and "row" not in given:
         given["text"] = str(fields["text"])
     changed = {name.removeprefix(_PREFIX): str(value) for name, value in fields.items() if name.startswith(_PREFIX)}
@@ -201,6 +201,11 @@ async def _answered(site: Site, fields: Fields) -> Answer:
     return await site.answer(question)
 
 
+def _is_row_number(text: str) -> bool:
+    """Tell whether a text is a whole number, of not too many digits: int() rejects thousands of them."""
+    return text.isdecimal() and len(text) < 20
+
+
 def _is_question(fields: Fields) -> bool:
     return any(name in ("text", "row", "image") or name.startswith(_PREFIX) for name in fields)
 
@@ -213,8 +218,7 @@ def _shown_values(site: Site, fields: Fields, answer: Answer | None) -> dict[str
     if answer is not None and answer.text is not None:
         text = answer.text
     if site.run.kind == "table" and not cells:
-        # Few digits: int() rejects thousands of them.
-        known = row.isdecimal() and len(row) < 20 and int(row) < len(site.run.rows)
+        known = _is_row_number(row) and int(row) < len(site.run.rows)
         number = int(row) if known else int(site.run.places("train")[0])
         cells = as_cells(checked_values(site.run, {}, number))
         row = row or str(number)

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
 from turnover.errors import TurnOverError
 from turnover.ui.html import (
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
     import jinja2
 
 _TITLES = {
+    400: "Bad request",
     401: "Token required",
     403: "Forbidden",
     404: "Not found",
+    405: "Method not allowed",
     408: "Timeout",
     413: "Too large",
     421: "Unknown host name",
     422: "Invalid request",
+    429: "Too many requests",
     503: "Busy",
     504: "Timeout",
 }
@@ -74,7 +78,10 @@ def handle_problems(app: FastAPI) -> None:
     def of_http(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is no page at this address.", 405: "this address does not support that method."}
         shown = detail.get(error.status_code, error.detail) if error.detail in _PLAIN else error.detail
-        return problem_response(request, error.status_code, shown, error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(methods_at(app, request.url.path))
+        return problem_response(request, error.status_code, shown, headers)
 
     @app.exception_handler(RequestValidationError)
     def of_request(request: Request, error: RequestValidationError) -> Response:
@@ -92,6 +99,12 @@ def handle_problems(app: FastAPI) -> None:
     def of_our_own(request: Request, error: Exception) -> Response:
         logging.getLogger(__name__).debug("a request failed", exc_info=error)
         return problem_response(request, 500, f"the server failed ({type(error).__name__}). Its terminal shows more.")
+
+
+def methods_at(app: Any, path: str) -> list[str]:
+    """Return the methods of all routes of a path; a route by itself knows its own only."""
+    routes = [route for route in app.routes if isinstance(route, Route) and route.path_regex.match(path)]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 _PLAIN = ("Not Found", "Method Not Allowed")

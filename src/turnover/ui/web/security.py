@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import html
+from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
@@ -13,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .responses import problem_response
+from .connections import is_this_machine
+from .responses import methods_at, problem_response
 
 MEGABYTE = 2**20
 UPLOAD_BYTES = 5 * MEGABYTE
@@ -26,7 +28,7 @@ _LARGER: Mapping[str, int] = {
     "/api/explain/image": UPLOAD_BYTES + _AROUND_UPLOAD,
 }
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_CHANGING_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # Questions are asked by POST where they are too long for an address.
 _CHANGES_NOTHING = frozenset({"/", "/answer", "/api/explain/image"})
 # Scripts and styles come from our own files only, so that nothing in the data can become one of them.
@@ -92,7 +94,9 @@ class Guard:
                 "Authorization: Bearer TOKEN.",
                 {"WWW-Authenticate": "Bearer"},
             )
-        if request.method not in _SAFE_METHODS and not _same_origin(request):
+        # What no route answers changes nothing, and is told so.
+        changes = request.method in _CHANGING_METHODS & set(methods_at(request.scope["app"], request.url.path))
+        if changes and not _same_origin(request):
             return problem_response(
                 request,
                 403,
@@ -201,6 +205,33 @@ class BodyLimits:
             return message
 
         await self._app(scope, bounded, send)
+
+
+class ClientLimits:
+    """Rejects requests (429) of a client that has too many others under way; those of this machine have no limit."""
+
+    def __init__(self, app: ASGIApp, *, most: int = 16) -> None:
+        self._app, self._most = app, most
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        address = (scope.get("client") or ("",))[0]
+        if scope["type"] != "http" or is_this_machine(address):
+            await self._app(scope, receive, send)
+            return
+        if self._under_way[address] >= self._most:
+            sentence = f"{self._most} requests of yours are being answered. Wait for one of them, then try again."
+            answer = problem_response(Request(scope), 429, sentence, {"Retry-After": "2"})
+            await answer(scope, receive, send)
+            return
+        self._under_way[address] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way[address] -= 1
+            if not self._under_way[address]:
+                del self._under_way[address]
 
 
 def _too_large(most: int) -> HTTPException:

@@ -2,12 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MOST_LETTERS = 20_000
 MOST_EXAMPLES = 50
 
-Number = Annotated[int, Field(ge=0, description="number of a row, counted from 0")]
+
+def _whole(value: object) -> object:
+    """Reject what Python takes for a number, and JSON does not."""
+    if isinstance(value, bool | str):
+        raise ValueError("Input should be a valid integer")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[Whole, Field(ge=0, description="number of a row, counted from 0")]
 CellValue = str | float | int | bool | None
 Span = tuple[int, int]
 
@@ -121,7 +130,7 @@ class Question(Shape):
     examples_of: str = Field(
         default="predicted", description="training examples of the predicted label, of all, or of the one named"
     )
-    k: int = Field(default=10, ge=1, le=MOST_EXAMPLES, description="supporting and opposing examples, each")
+    k: Whole = Field(default=10, ge=1, le=MOST_EXAMPLES, description="supporting and opposing examples, each")
 
 
 class NewMark(Shape):
