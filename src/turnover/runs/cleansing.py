@@ -173,7 +173,8 @@ def write_cleansing(run: Run, removed: list[RemovedRow], out: Path, *, raw: bool
     with run.folder.lock(out, wait=True):
         written = write_cleaned(run.rows, run.config.data, numbers, out, digest=run.data_digest)
         listed = pd.concat([said, own], axis=1)
-        _write_output(out.with_name(REMOVED), table_bytes(listed if raw else listed.map(_no_formula), ".csv"))
+        shown = listed if raw else listed.map(_no_formula).rename(columns=_no_formula)
+        _write_output(out.with_name(REMOVED), table_bytes(shown, ".csv"))
     return written
 
 

@@ -22,13 +22,15 @@ import numpy as np
 import torch
 
 from turnover._version import __version__
-from turnover.errors import DataFileError, RunError, StoreLockedError, TurnOverError
+from turnover.errors import DataFileError, RunError, SavedModelError, StoreError, StoreLockedError, TurnOverError
 from turnover.storage import (
     LOCK_FILES,
     FolderLock,
     digest_of,
     from_record,
     holds,
+    is_full,
+    readable,
     sha256_of,
     to_record,
     write_atomically,
@@ -147,11 +149,21 @@ class RunFolder:
         """Turn the disk's errors within the block, on one file or on the folder, into one that says what to do."""
         try:
             yield
-        except OSError as error:
+        except (OSError, SavedModelError, StoreError) as error:
+            failed = error if isinstance(error, OSError) else error.__cause__
+            if not isinstance(failed, OSError):
+                raise
             raise RunError(
-                f"cannot write to {str(file or self.path)!r}: {error.strerror or error}. Give a folder with room "
-                "and write access: --out NEW."
+                f"cannot write to {str(file or self.path)!r}: {failed.strerror or failed}. {self._cure_of(failed)}"
             ) from error
+
+    def _cure_of(self, error: OSError) -> str:
+        """Return what to do where the disk failed; on a full one, how much is free, and how to resume."""
+        if not is_full(error) or not self.path.exists():
+            return "Give a folder with room and write access: --out NEW."
+        free = readable(shutil.disk_usage(self.path).free)
+        again = f"What is finished is kept; resume with: {self.resume}" if self.about.exists() else "Then run it again."
+        return f"{free} are free on that disk: make room there, or give a folder elsewhere: --out NEW. {again}"
 
     @contextmanager
     def reading(self, file: Path) -> Iterator[None]:

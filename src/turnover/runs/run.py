@@ -272,10 +272,12 @@ class Run(Generic[_TaskT]):
                 watch("scoring", done, len(names), name.replace("_", " "))
                 if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
-                    self._scores[name].save(self._file(name))
+                    with self.folder.writing(self._file(name)):
+                        self._scores[name].save(self._file(name))
                     self.folder.write_about(self.about)
             if "mean_influence" in names:
-                self.influence.keep_fit(self.folder.scores)
+                with self.folder.writing(self.folder.scores):
+                    self.influence.keep_fit(self.folder.scores)
                 self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
             watch("scoring", len(names), len(names))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
@@ -426,7 +428,8 @@ def _train(run: Run[Any], watch: Watch) -> None:
             settings = replace(task.settings, seed=seed)
             record = _record(run, model, rows)
             members.append(fit(model, rows, settings, record=record, saved=folder.training, watch=watch_member))
-        save(model, kept)
+        with folder.writing(kept):
+            save(model, kept)
         if record is not None:
             with folder.writing(folder.record):
                 record.finish().save(folder.record)

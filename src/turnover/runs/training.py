@@ -2,7 +2,9 @@
 
 import io
 import json
+import shutil
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -14,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from turnover.applications import TrainingRecord
-from turnover.errors import RunError, TrainingError
+from turnover.errors import RunError, TrainingError, TurnOverWarning
 from turnover.integrations import measure_curves
 from turnover.layers import instances
-from turnover.storage import check_stored, sha256_of, write_atomically, wrong_types
+from turnover.storage import check_stored, readable, sha256_of, write_atomically, wrong_types
 
 from .config import RunConfig, Watch, unwatched
 
@@ -110,7 +112,11 @@ def fit(
                 "smaller one: --learning-rate."
             )
         if saved is not None and time.monotonic() - last_saved > _SAVE_EVERY and epoch + 1 < settings.epochs:
-            _keep(saved, model, optimizer, curves, record, epoch + 1, settings)
+            try:
+                _keep(saved, model, optimizer, curves, record, epoch + 1, settings)
+            except OSError as error:
+                # The weights are in memory, so that the training needs the disk at its end only.
+                warnings.warn(_not_kept(saved, error), TurnOverWarning, stacklevel=2)
             last_saved = time.monotonic()
     model.eval()
     return curves
@@ -169,6 +175,15 @@ def _keep(
     torch.save({**state, "epochs": epochs, "settings": settings.as_dict()}, held)
     # The checksum stands in the file itself: it changes all the time, and a kill must not part the two.
     write_atomically(saved, sha256_of(held.getvalue()).encode() + held.getvalue())
+
+
+def _not_kept(saved: Path, error: OSError) -> str:
+    free = shutil.disk_usage(saved.parent).free
+    return (
+        f"the state of the training could not be kept in {str(saved)!r}: {error.strerror or error}. "
+        f"{readable(free)} are free on that disk: make room. The training goes on; if it is stopped, it resumes at the "
+        "state that was kept last, or begins anew."
+    )
 
 
 def _resume(

@@ -55,7 +55,7 @@ zarr is in the extra `store` and imported on use.
 """
 
 from .arrays import ArraySpec
-from .files import atomic_file, digest_of, holds, sha256_of, write_atomically
+from .files import atomic_file, digest_of, holds, is_full, readable, sha256_of, write_atomically
 from .json_values import Json, from_record, plain, to_record, wrong_types
 from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
@@ -78,10 +78,12 @@ __all__ = [
     "digest_of",
     "from_record",
     "holds",
+    "is_full",
     "open_arrays",
     "plain",
     "read_array",
     "read_gzip",
+    "readable",
     "sha256_of",
     "to_record",
     "write_atomically",

@@ -150,6 +150,8 @@ def read_complete(folder: Path) -> Complete | None:
         for name in content["whole"]:
             check_name(name)
         specs = {name: _spec_from_json(entry) for name, entry in content["whole"].items()}
+        if any(spec.tiles > 1 for spec in specs.values()):
+            raise ValueError("an array in one piece has several")
         checksums = {name: entry["sha256"] for name, entry in content["whole"].items() if specs[name].tiles}
         return Complete(dict(content["attributes"]), marks, specs, checksums)
     except (*_WRONG_TYPES, StoreError) as error:

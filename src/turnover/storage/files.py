@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from turnover.errors import StoreError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -134,6 +134,11 @@ def holds(path: Path, checksum: str | None) -> bool:
         return False
 
 
+def is_full(error: OSError) -> bool:
+    """Tell whether a file could not be written because there is no room for it."""
+    return error.errno in _FULL
+
+
 @contextmanager
 def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] | None = None) -> Generator[None]:
     """Turn the disk's errors within the block into ones that say what to do.
@@ -144,7 +149,7 @@ def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] 
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.errno in _FULL:
+        if is_full(error):
             raise StoreError(
                 f"there is no room left for {str(folder)!r} ({reason}){needs() if needs else ''}. Make room and run "
                 "the same call again with this folder: it resumes there."

@@ -113,11 +113,15 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
                 torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
             manifest["start_sha256"] = _checksum(target / _START)
         write_atomically(target / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        # torch hides the disk's error behind one of its own.
+        failed = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(failed, OSError):
+            raise
         raise SavedModelError(
-            f"cannot write to {str(target)!r}: {error.strerror or error}",
+            f"cannot write to {str(target)!r}: {failed.strerror or failed}",
             cure="Give a folder with room and write access.",
-        ) from error
+        ) from failed
 
 
 def load(folder: str | os.PathLike[str], *, model: Model) -> Model:

@@ -1,16 +1,20 @@
 """Bad input: a message that says what to do, exit code 2, no traceback, and nothing half written."""
 
+import io
 import json
+import os
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.ui.small_runs import image_folder, reviews
 from tests.ui.terminal.conftest import SMALL_OPTIONS, rejected
-from turnover.storage import to_record
+from turnover.storage import digest_of, to_record
 
 FILES = {
     "one class": ("text,label\n" + "a film,good\n" * 30, ["one class only", "--label"]),
@@ -85,6 +89,299 @@ def test_bad_data_and_settings_are_rejected_with_what_to_do_and_no_folder_is_mad
     small = SMALL_OPTIONS if "--batch-size" not in given else []
     rejected(turnover_("run", *given, *small), *parts)
     assert not Path("runs").exists()
+
+
+LABELS = ("good", "bad")
+
+
+def _lines(folder: Path, **cells: Callable[[int], object]) -> None:
+    """Write data.jsonl: forty rows with a text and a label, or other cells of these names."""
+    made = {"text": lambda n: f"a film of {n} scenes", "label": lambda n: LABELS[n % 2]} | cells
+    rows = [{name: cell(n) for name, cell in made.items()} for n in range(40)]
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _columns(folder: Path, **cells: Callable[[int], object]) -> None:
+    """Write data.parquet, with a number, a label and other cells."""
+    import pandas as pd
+
+    made = {"a": lambda n: n % 7, "label": lambda n: LABELS[n % 2]} | cells
+    pd.DataFrame({name: [cell(n) for n in range(40)] for name, cell in made.items()}).to_parquet(
+        folder / "data.parquet"
+    )
+
+
+def _map_column(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    maps = pa.array([[("k", n)] for n in range(40)], pa.map_(pa.string(), pa.int64()))
+    labels = [LABELS[n % 2] for n in range(40)]
+    pq.write_table(pa.table({"a": list(range(40)), "m": maps, "label": labels}), folder / "data.parquet")
+
+
+def _strings_of_other_bytes(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ends = pa.py_buffer(np.arange(0, 82, 2, dtype=np.int32))
+    texts = pa.StringArray.from_buffers(40, ends, pa.py_buffer(b"\xff\xfe" * 40))
+    pq.write_table(pa.table({"text": texts, "label": [LABELS[n % 2] for n in range(40)]}), folder / "data.parquet")
+
+
+def _npz(folder: Path, images: np.ndarray | None = None, labels: np.ndarray | None = None) -> None:
+    images = np.random.default_rng(0).random((40, 8, 8)) if images is None else images
+    labels = np.arange(len(images)) % 2 if labels is None else labels
+    np.savez_compressed(folder / "images.npz", images=images, labels=labels)
+
+
+def _damaged_npz(folder: Path, *, at: int) -> None:
+    _npz(folder)
+    content = bytearray((folder / "images.npz").read_bytes())
+    content[at : at + 200] = bytes(200)
+    (folder / "images.npz").write_bytes(content)
+
+
+def _npz_that_declares_much(folder: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 99, 99)})
+    with zipfile.ZipFile(folder / "images.npz", "w") as packed:
+        packed.writestr("images.npy", header.getvalue())
+        packed.writestr("labels.npy", header.getvalue())
+
+
+def _image_names(folder: Path) -> None:
+    first = min(image_folder(folder / "images").rglob("*.png"))
+    os.rename(first, os.fsencode(first.parent) + b"/\xff\xfe.png")
+
+
+def _pipe_among_images(folder: Path) -> None:
+    image_folder(folder / "images")
+    os.mkfifo(folder / "images" / "labels.csv")
+
+
+def _bad_zlib_stream(folder: Path) -> None:
+    first = min(image_folder(folder / "images").rglob("*.png"))
+    content = first.read_bytes()
+    start = content.index(b"IDAT") + 4
+    first.write_bytes(content[:start] + b"\xff" * 8 + content[start + 8 :])
+
+
+def _settings(content: str | bytes) -> Callable[[Path], None]:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda folder: (folder / "settings.toml").write_bytes(data) and None
+
+
+def _pipe(name: str) -> Callable[[Path], None]:
+    return lambda folder: os.mkfifo(folder / name)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+DEEP_CELL = "[" * 500 + "]" * 500
+ONE_NUMBER = "one number or text per cell"
+ODD: dict[str, tuple[Callable[[Path], object], str, list[str]]] = {
+    "half a character in a text": (
+        lambda folder: _lines(folder, text=lambda n: f"film {n} \ud800"),
+        "data.jsonl",
+        ["line 1", "\\ud800 is a lone surrogate"],
+    ),
+    "half a character in a label": (
+        lambda folder: _lines(folder, label=lambda n: LABELS[n % 2] + "\udfff"),
+        "data.jsonl",
+        ["lone surrogate"],
+    ),
+    "half a character in a name": (
+        lambda folder: _lines(folder, **{"\ud800": lambda n: n}),
+        "data.jsonl",
+        ["lone surrogate"],
+    ),
+    "half a character in a list of rows": (
+        lambda folder: (folder / "data.json").write_text(json.dumps([{"text": "\ud800", "label": "a"}])),
+        "data.json",
+        ["lone surrogate"],
+    ),
+    "strings that are not UTF-8": (_strings_of_other_bytes, "data.parquet", ["cannot be read as parquet"]),
+    "bytes as texts": (
+        lambda folder: _columns(folder, text=lambda n: b"film"),
+        "data.parquet --text text",
+        ["column 'text'", "holds bytes"],
+    ),
+    "bytes as labels": (lambda folder: _columns(folder, label=lambda n: b"ab"), "data.parquet", ["holds bytes"]),
+    "bytes beside what is learned from": (
+        lambda folder: _columns(folder, text=lambda n: f"a film of {n} scenes", b=lambda n: b"\0\xff"),
+        "data.parquet --text text",
+        ["column 'b'", "holds bytes"],
+    ),
+    "maps": (_map_column, "data.parquet", ["column 'm'", "holds lists", ONE_NUMBER, "--columns NAME"]),
+    "objects": (lambda folder: _columns(folder, o=lambda n: {"x": n}), "data.parquet", ["holds objects", ONE_NUMBER]),
+    "lists as labels": (lambda folder: _lines(folder, label=lambda n: ["good"]), "data.jsonl", ["lists", "--label"]),
+    "objects as labels": (
+        lambda folder: _lines(folder, label=lambda n: {"a": n % 2}),
+        "data.jsonl",
+        ["objects", "--label NAME"],
+    ),
+    "lists as texts": (
+        lambda folder: _lines(folder, text=lambda n: ["a", "film"]),
+        "data.jsonl --text text",
+        ["lists", "--text NAME"],
+    ),
+    "objects as groups": (
+        lambda folder: _lines(folder, g=lambda n: {"x": n % 5}),
+        "data.jsonl --group g",
+        ["objects", "--group NAME"],
+    ),
+    "a line nested deep": (lambda folder: (folder / "data.jsonl").write_text(DEEP), "data.jsonl", ["100 levels"]),
+    "a file nested deep": (lambda folder: (folder / "data.json").write_text(DEEP), "data.json", ["100 levels"]),
+    "a cell nested deep": (
+        lambda folder: (folder / "data.jsonl").write_text(f'{{"text": "a", "label": "b", "x": {DEEP_CELL}}}\n' * 9),
+        "data.jsonl",
+        ["line 1", "100 levels"],
+    ),
+    "no arrays": (lambda folder: np.savez(folder / "images.npz"), "images.npz", ["no images with labels"]),
+    "no images": (lambda folder: _npz(folder, np.zeros((0, 8, 8))), "images.npz", ["is empty, [0, 8, 8]"]),
+    "images without pixels": (lambda folder: _npz(folder, np.zeros((40, 0, 8))), "images.npz", ["is empty"]),
+    "only NaN as pixels": (
+        lambda folder: _npz(folder, np.full((40, 8, 8), np.nan)),
+        "images.npz",
+        ["numbers as pixels"],
+    ),
+    "only NaN as labels": (lambda folder: _npz(folder, None, np.full(40, np.nan)), "images.npz", ["has a label"]),
+    "complex pixels": (lambda folder: _npz(folder, np.ones((40, 8, 8), complex)), "images.npz", ["numbers as pixels"]),
+    "several labels per image": (
+        lambda folder: _npz(folder, None, np.tile([1, 1, 0], (40, 1))),
+        "images.npz",
+        ["several labels per image"],
+    ),
+    "several labels per image, as truths": (
+        lambda folder: _npz(folder, None, np.tile([True, True, False], (40, 1))),
+        "images.npz",
+        ["several labels per image"],
+    ),
+    "shares of labels": (
+        lambda folder: _npz(folder, None, np.full((40, 2), 0.5)),
+        "images.npz",
+        ["several labels per image or shares"],
+    ),
+    "a damaged header": (lambda folder: _damaged_npz(folder, at=40), "images.npz", ["cannot be read as npz"]),
+    "a damaged stream": (lambda folder: _damaged_npz(folder, at=400), "images.npz", ["cannot be read as npz"]),
+    "a size that is not there": (_npz_that_declares_much, "images.npz", ["declares 78.4 TB and has 128 bytes"]),
+    "a bad zlib stream": (_bad_zlib_stream, "images --image-size 8", ["1 image of 60", "--skip-bad"]),
+    "images whose names are not UTF-8": (_image_names, "images", ["1 images whose names are not valid UTF-8"]),
+    "a name that is not UTF-8": (_nothing, "data\udcff.csv", ["is not valid UTF-8"]),
+    "a name with a zero": (_nothing, "data\0.csv", ["zero byte"]),
+    "a name that is too long": (_nothing, f"{'x' * 300}.csv", ["too long for a file name"]),
+    "a path that is too long": (_nothing, "x/" * 3000, ["too long for a file name"]),
+    "an encoder's name that is too long": (_nothing, f"data.csv --model {'x' * 5000}", ["model", "too long"]),
+    "an output that is too long": (_nothing, f"data.csv --out {'x' * 300}", ["too long for a file name", "--out NEW"]),
+    "an output that is not UTF-8": (_nothing, "data.csv --out R\udcff", ["is not valid UTF-8", "--out NEW"]),
+    "this folder as output": (_nothing, "data.csv --out .", ["exists and is not a run", "--out NEW"]),
+    "a negative seed": (_nothing, "data.csv --seed -1", ["seed must be an integer from 0 to 2147483647, got -1"]),
+    "a huge seed": (_nothing, f"data.csv --seed {10**30}", ["seed must be an integer from 0"]),
+    "a negative width": (_nothing, "data.csv --hidden -1", ["hidden must be an integer >= 1"]),
+    "a huge width": (_nothing, f"data.csv --hidden {10**12}", ["hidden must be at most 1,000,000"]),
+    "an infinite learning rate": (_nothing, "data.csv --learning-rate inf", ["learning_rate must be a number above 0"]),
+    "a huge learning rate": (_nothing, "data.csv --learning-rate 1e300", ["learning_rate must be", "1,000,000"]),
+    "a NaN as learning rate": (_nothing, "data.csv --learning-rate nan", ["learning_rate must be", "got nan"]),
+    "a folder as settings": (lambda folder: (folder / "s").mkdir(), "--config s", ["cannot be read: Is a directory"]),
+    "a pipe as settings": (_pipe("settings.toml"), "--config settings.toml", ["it is a pipe or device"]),
+    "settings of wrong types": (
+        _settings('data = 3\nseed = "x"\nepochs = [1]\nkeep = true\ncolumns = [1]\n'),
+        "--config settings.toml",
+        ["values of the wrong type: data (int), columns (tuple), keep (bool), epochs (tuple), seed (str)"],
+    ),
+    "settings nested deep": (_settings(f"data = {DEEP}"), "--config settings.toml", ["is not TOML"]),
+    "a number without end": (_settings(f"seed = {'9' * 5000}"), "--config settings.toml", ["is not TOML"]),
+    "settings of bytes": (_settings(b"\xff\xfe"), "--config settings.toml", ["is not TOML"]),
+    **{
+        f"a pipe as {name}": (_pipe(name), name, ["is a pipe or device", "Write its content to a file"])
+        for name in ("rows.csv", "rows.tsv", "rows.jsonl", "rows.json", "rows.parquet", "rows.npz", "rows.txt")
+    },
+    "a pipe as validation data": (_pipe("rows.csv"), "data.csv --validation-data rows.csv", ["is a pipe or device"]),
+    "a pipe as labels of images": (_pipe_among_images, "images", ["is a pipe or device"]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_files_names_and_settings_get_one_sentence_and_leave_no_folder(turnover_, tmp_path, name):
+    make, command, parts = ODD[name]
+    (tmp_path / "data.csv").write_text(reviews())
+    make(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    said = turnover_("run", *SMALL_OPTIONS, *command.split(" "))
+    rejected(said, *parts)
+    assert len(said.err.splitlines()) == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_network_that_does_not_fit_into_memory_is_rejected_before_it_is_made(turnover_, tmp_path):
+    (tmp_path / "data.csv").write_text(reviews())
+    said = turnover_("run", "data.csv", *SMALL_OPTIONS, "--hidden", "1000000", "--replicas", "1000000", "--out", "RUN")
+    rejected(said, "a masked layer of 1,000,000 units", "of memory are free", "--hidden")
+
+
+def _rewritten(file: Path, change: Callable[[Any], object]) -> None:
+    """Change a JSON file of a run, and the checksums of what run.json lists, as somebody would who can write to it."""
+    content = json.loads(file.read_bytes())
+    content.pop("checksum", None)
+    content = change(content)
+    about = file.parent / "run.json" if file.parent.name == "RUN" else file.parent.parent / "run.json"
+    if file == about:
+        file.write_bytes(
+            to_record(content, allow_nan=True) if isinstance(content, dict) else json.dumps(content).encode()
+        )
+        return
+    file.write_text(json.dumps(content))
+    listed = json.loads(about.read_bytes())
+    del listed["checksum"]
+    listed["files"][file.relative_to(about.parent).as_posix()] = digest_of(file)
+    about.write_bytes(to_record(listed, allow_nan=True))
+
+
+WRONG_TYPES: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "run.json a list": ("run.json", lambda about: [about]),
+    "run.json with a number as state": ("run.json", lambda about: {**about, "state": 3}),
+    "run.json with texts as results": ("run.json", lambda about: {**about, "results": {"test_accuracy": "x"}}),
+    "run.json with a list as results": ("run.json", lambda about: {**about, "results": []}),
+    "run.json with a text as notes": ("run.json", lambda about: {**about, "notes": "x"}),
+    "run.json with a number as files": ("run.json", lambda about: {**about, "files": 3}),
+    "run.json with numbers as checksums": ("run.json", lambda about: {**about, "files": {"rows.json": 3}}),
+    "run.json with a list as versions": ("run.json", lambda about: {**about, "versions": [], "format": 99}),
+    "run.json with another entry": ("run.json", lambda about: {**about, "more": 1}),
+    "rows.json a list": ("rows.json", lambda rows: [rows]),
+    "rows.json with a text as names": ("rows.json", lambda rows: {**rows, "label_names": "ab"}),
+    "rows.json without names": ("rows.json", lambda rows: {**rows, "label_names": []}),
+    "rows.json with a number as columns": ("rows.json", lambda rows: {**rows, "columns": 3}),
+    "rows.json with a list as scales": ("rows.json", lambda rows: {**rows, "pixel_scales": [1]}),
+    "rows.json with texts as splits": ("rows.json", lambda rows: {**rows, "fixed": ["x"]}),
+    "rows.json with a text as rows": ("rows.json", lambda rows: {**rows, "rows": "60"}),
+    "inputs.json with another kind": ("inputs.json", lambda inputs: {**inputs, "kind": "x"}),
+    "inputs.json with a list": ("inputs.json", lambda inputs: [inputs]),
+    "curves.json with a number": ("curves.json", lambda curves: {**curves, "keep": 3}),
+    "turnover.json a list": ("model/turnover.json", lambda model: [model]),
+    "turnover.json with a text as seed": (
+        "model/turnover.json",
+        lambda model: {**model, "recipe": {**model["recipe"], "seed": "x"}},
+    ),
+    "turnover.json with a number as sites": (
+        "model/turnover.json",
+        lambda model: {**model, "recipe": {**model["recipe"], "sites": 3}},
+    ),
+    "turnover.json with a number as recipe": ("model/turnover.json", lambda model: {**model, "recipe": 3}),
+    "turnover.json without a checksum": ("model/turnover.json", lambda model: {**model, "weights_sha256": None}),
+    "turnover.json with many replicas": (
+        "model/turnover.json",
+        lambda model: {**model, "recipe": {**model["recipe"], "replicas": 10**9}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TYPES)
+def test_values_of_wrong_types_in_files_of_a_run_get_a_sentence(turnover_, text_run, tmp_path, name):
+    file, change = WRONG_TYPES[name]
+    shutil.copytree(text_run, tmp_path / "RUN")
+    _rewritten(tmp_path / "RUN" / file, change)
+    said = turnover_("explain", "RUN", "--errors") if file != "curves.json" else turnover_("report", "RUN")
+    rejected(said, Path(file).name if file != "run.json" else "RUN")
 
 
 def test_nan_and_missing_values_of_a_table_are_learned_from_and_noted(turnover_, tmp_path):

@@ -207,7 +207,7 @@ def test_many_clients_at_once_get_each_their_own_answer(texts, text_run):
 def test_the_description_names_every_route_with_its_answers_and_comes_without_a_cdn(texts):
     openapi = texts.get("/openapi.json").json()
     assert set(openapi["paths"]) == {
-        "/api/run", "/api/state", "/api/explain", "/api/explain/image", "/api/rows", "/api/rows/{row}", "/api/marks",
+        "/api/run", "/api/state", "/api/explain", "/api/rows", "/api/rows/{row}", "/api/marks",
         "/api/marks/{row}", "/api/corrected",
     }  # fmt: skip
     assert {"200", "422", "503", "504"} <= set(openapi["paths"]["/api/explain"]["post"]["responses"])

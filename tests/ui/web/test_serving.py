@@ -57,6 +57,21 @@ def test_a_token_may_be_given_for_this_machine_too(text_run):
         _asked(server.address.partition("?")[0], "api/run")
 
 
+def test_with_a_token_it_can_stand_behind_a_proxy_with_a_name_and_tls_of_its_own(text_run):
+    forwarded = {"Host": "turnover.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.7"}
+    with open_server(text_run, port=0, token="sixteen-letters-x") as server:
+        here = f"http://127.0.0.1:{server.port}/"
+        signed_in = urllib.request.urlopen(urllib.request.Request(f"{here}?token=sixteen-letters-x", headers=forwarded))
+        cookie = signed_in.headers["set-cookie"]
+        assert "Secure" in cookie
+        mark = {**forwarded, "Cookie": cookie.partition(";")[0], "Origin": "https://turnover.example.org"}
+        form = urllib.request.Request(f"{here}marks", b"row=1&action=unmark&back=/marks", headers=mark)
+        assert urllib.request.urlopen(form).status == 200
+        elsewhere = urllib.request.Request(f"{here}marks", b"row=1", headers={**mark, "Origin": "https://evil.example"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(elsewhere)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -60,8 +60,10 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.site = site
-    app.include_router(make_api(site))
-    app.include_router(make_pages(site))
+    routers = [make_api(site), make_pages(site)]
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
     # Made once, when all routes are there; FastAPI asks for it by this name.
     app.openapi_schema = describe_run(app.openapi(), site)
     handle_problems(app)

@@ -103,7 +103,7 @@ def handle_problems(app: FastAPI) -> None:
 
 def methods_at(app: Any, path: str) -> list[str]:
     """Return the methods of all routes of a path; a route by itself knows its own only."""
-    routes = [route for route in app.routes if isinstance(route, Route) and route.path_regex.match(path)]
+    routes = [route for route in app.state.routes if isinstance(route, Route) and route.path_regex.match(path)]
     return sorted({method for route in routes for method in route.methods or ()})
 
 

@@ -94,8 +94,9 @@ class Guard:
                 "Authorization: Bearer TOKEN.",
                 {"WWW-Authenticate": "Bearer"},
             )
-        # What no route answers changes nothing, and is told so.
-        changes = request.method in _CHANGING_METHODS & set(methods_at(request.scope["app"], request.url.path))
+        known = methods_at(request.scope["app"], request.url.path)
+        # A method that an address does not have changes nothing there, and is told so.
+        changes = request.method in _CHANGING_METHODS and (not known or request.method in known)
         if changes and not _same_origin(request):
             return problem_response(
                 request,

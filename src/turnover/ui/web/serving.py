@@ -111,7 +111,8 @@ def open_server(
         alone = ipaddress.ip_address(bound.getsockname()[0]).is_loopback
         if not alone and token is None:
             token = secrets.token_urlsafe(24)
-        app = make_app(run, token=token, hosts=LOOPBACK_HOSTS if alone else None, **options)
+        # Without a token the name must be ours, so that no page elsewhere reaches it under its own (DNS rebinding).
+        app = make_app(run, token=token, hosts=LOOPBACK_HOSTS if token is None else None, **options)
     except BaseException:
         bound.close()
         raise

@@ -1,0 +1,68 @@
+"""The OpenAPI description of a run is true: generated requests get no answer that it does not name."""
+
+import json
+import time
+import urllib.request
+
+import pytest
+
+schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis, of the extra test")
+
+from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from schemathesis.generation import GenerationMode  # noqa: E402
+
+from turnover.runs import open_run  # noqa: E402
+from turnover.ui.web.serving import open_server  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=["text", "table", "group"])
+def operations(request):
+    """What the description of a real server lists."""
+    with open_server(open_run(request.getfixturevalue(f"{request.param}_run").folder.path), port=0) as server:
+        while json.load(urllib.request.urlopen(f"{server.address}api/state"))["state"] == "warming up":
+            time.sleep(0.05)
+        schema = schemathesis.openapi.from_url(f"{server.address}openapi.json")
+        yield [operation.ok() for operation in schema.get_all_operations()]
+    (request.getfixturevalue(f"{request.param}_run").folder.path / "marks.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
+def test_generated_requests_get_only_answers_that_the_description_names(operations, mode):
+    assert len(operations) == 9
+
+    @settings(
+        max_examples=4 * len(operations),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def check(data):
+        operation = data.draw(st.sampled_from(operations))
+        case = data.draw(operation.as_strategy(generation_mode=mode))
+        case.call_and_validate()
+
+    check()
+
+
+@pytest.mark.parametrize(("method", "allowed"), [("TRACE", 405), ("PATCH", 405), ("OPTIONS", 405)])
+def test_other_methods_are_told_which_ones_there_are(texts, method, allowed):
+    answer = texts.request(method, "/api/marks/0")
+    assert answer.status_code == allowed
+    assert answer.headers["allow"] == "DELETE, PUT"
+    assert texts.request(method, "/api/run").headers["allow"] == "GET"
+
+
+def test_a_description_knows_the_rows_labels_and_columns_of_its_run(tables, table_run):
+    schemas = tables.get("/openapi.json").json()["components"]["schemas"]
+    forms = schemas["Question"]["oneOf"]
+    assert [form["required"] for form in forms] == [["row"], ["values"], ["row", "values"]]
+    assert forms[0]["properties"]["row"]["maximum"] == len(table_run.rows) - 1
+    columns = [column.name for column in table_run.preparation.columns]
+    assert list(forms[1]["properties"]["values"]["properties"]) == columns
+    assert schemas["NewMark"]["properties"]["label"]["anyOf"][0]["enum"] == list(table_run.label_names)
+    assert tables.post("/api/explain", json={"row": True}).status_code == 422
+    assert tables.post("/api/explain", json={"row": "1"}).status_code == 422
