@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro clean
+.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro constraints-hashes clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +81,11 @@ repro: .venv/.stamp-test ## the results of the paper; one of them: make repro-ta
 
 repro-%: .venv/.stamp-test
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m experiments $* --size $(SIZE)
+
+# pip tells which file it would install for every pinned version, and the hash of each; nothing is installed.
+constraints-hashes: .venv/.stamp-venv ## constraints-hashes.txt: the pinned versions with the hashes of their files
+	@$(BIN)/python -m pip install -q --dry-run --ignore-installed --no-deps --report .venv/report.json -r constraints.txt
+	@$(BIN)/python -m tests.hashes .venv/report.json > constraints-hashes.txt
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
