@@ -5,6 +5,7 @@ read, of the data, and of itself. It is written after each of these files: what 
 """
 
 import json
+import os
 import platform
 import shlex
 import shutil
@@ -272,7 +273,7 @@ class RunFolder:
 
     def read_about(self) -> About:
         """Return what run.json says."""
-        if not self.about.is_file():
+        if not os.path.isfile(self.about):  # also where the name is too long for any file
             raise RunError(_no_run(self.path))
         with self.reading(self.about):
             content = self.about.read_bytes()
@@ -323,7 +324,7 @@ def _is_of(name: str, names: tuple[str, ...]) -> bool:
 def _no_run(path: Path) -> str:
     """Return what is wrong with a path that holds no run, and how to make one."""
     make = f"turnover run DATA --out {shlex.quote(str(path))}"
-    if not path.exists():
+    if not os.path.exists(path):
         return f"there is no folder {str(path)!r}. Give that of a run, or make one: {make}"
     if not path.is_dir():
         return f"{str(path)!r} is a file, and the folder of a run is needed. Make one: turnover run DATA --out RUN"

@@ -425,6 +425,12 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "R\udcff"], ids=["long name", "long path", "not UTF-8"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_no_folder_can_have_is_that_of_a_missing_one(turnover_, command, name):
+    rejected(turnover_(*command.replace("RUN", name).split()), "there is no folder", "turnover run DATA --out")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_missing_folder_says_how_to_make_a_run(turnover_, command):
     said = turnover_(*command.split())
