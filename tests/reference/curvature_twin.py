@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-DRAWS = 4
+PARTS = ("leading", "rest")  # of the Fisher matrix, for a single network
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
@@ -97,7 +97,9 @@ def _blocks(values: Tensor, widest: int) -> list[Tensor]:
 
 def _inverses(model, rows, temperature, damping, widest):
     """Return for each layer eigenvectors, damped inverse and spectrum, one per group."""
-    draws = [_noted(model, rows, temperature, torch.Generator().manual_seed(seed)) for seed in range(DRAWS)]
+    draws = [
+        _noted(model, rows, temperature, torch.Generator().manual_seed(seed), part) for seed, part in enumerate(PARTS)
+    ]
     found = {}
     for name, layer in layers_of(model).items():
         parts = [
@@ -118,8 +120,8 @@ def _inverses(model, rows, temperature, damping, widest):
     return found
 
 
-def _noted(model, rows, temperature, generator):
-    """Return inputs and outputs of each layer, the outputs with the gradient of one draw of the Fisher matrix."""
+def _noted(model, rows, temperature, generator, part):
+    """Return inputs and outputs of each layer, the outputs with the gradient of one part of the Fisher matrix."""
     x, y = rows
     noted = {}
 
@@ -139,19 +141,25 @@ def _noted(model, rows, temperature, generator):
         drawn = outputs.detach().reshape(y.shape) + torch.randn(y.shape, generator=generator)
         sum(_loss(outputs[place][None], drawn[place][None], temperature) for place in range(len(x))).backward()
     else:
-        outputs.backward(_signed_residuals(outputs.detach(), y, temperature, generator))
+        outputs.backward(_residuals(outputs.detach(), y, temperature, generator, part))
     return noted
 
 
-def _signed_residuals(outputs: Tensor, y: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
-    """Return gradients of cross-entropy whose squares are, on average, the Fisher matrix diag(p) - p pᵀ."""
+def _residuals(outputs: Tensor, y: Tensor, temperature: float, generator: torch.Generator, part: str) -> Tensor:
+    """Return gradients of cross-entropy whose squares, of both parts, are on average twice diag(p) - p pᵀ."""
     probs = (outputs / temperature).softmax(-1)
-    signs = 2.0 * torch.randint(2, (probs[..., 0].numel(), probs.shape[-1]), generator=generator).view(probs.shape) - 1
-    roots = signs * probs.sqrt()
-    residuals = (probs * roots.sum(-1, keepdim=True) - roots) / temperature
+    flat = probs.flatten(0, -2).double()
+    signs = 2.0 * torch.randint(2, flat.shape, generator=generator) - 1
+    found = torch.zeros_like(flat)
+    for place, (p, sign) in enumerate(zip(flat, signs, strict=True)):
+        by_class = (p[None] - torch.eye(len(p), dtype=p.dtype)) * p.sqrt()[:, None]  # a row for each class
+        left, values, right = torch.linalg.svd(by_class)
+        leading = torch.outer(left[:, 0], values[0] * right[0])
+        whole = values[0] * right[0] if part == "leading" else sign.double() @ (by_class - leading)
+        found[place] = 2**0.5 * whole / temperature
     counted = (y != -100).reshape(len(y), -1)
     shares = counted / counted.sum(1, keepdim=True)
-    return residuals * shares.view(y.shape)[..., None]
+    return found.view(probs.shape).to(probs) * shares.view(y.shape)[..., None]
 
 
 def _positions(layer: nn.Module, inputs: Tensor, gradient: Tensor, widest: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -183,16 +191,17 @@ def _with_one(inputs: Tensor, bias: Tensor | None) -> Tensor:
 def _curvature(parts, vocabulary):
     rows, positions = len(parts), 0
     outer_inputs, outer_gradients = 0.0, 0.0
-    for inputs, gradient in parts:
+    for number, (inputs, gradient) in enumerate(parts):
         for a, g in zip(inputs, gradient, strict=True):
-            if len(gradient) > 1 and not bool(g.abs().max() > 0):
+            outer_gradients = outer_gradients + torch.outer(g, g)
+            # Inputs count once, where the first part of the Fisher matrix has a gradient.
+            if number >= rows // len(PARTS) or (len(gradient) > 1 and not bool(g.abs().max() > 0)):
                 continue
             positions += 1
             if vocabulary is None:
                 outer_inputs = outer_inputs + torch.outer(a, a)
             else:
                 outer_inputs = outer_inputs + torch.eye(vocabulary, dtype=torch.float64)[a]
-            outer_gradients = outer_gradients + torch.outer(g, g)
     sigma, left = torch.linalg.eigh(outer_gradients / rows)
     if vocabulary is None:
         alpha, right = torch.linalg.eigh(outer_inputs / positions)

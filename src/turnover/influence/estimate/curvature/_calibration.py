@@ -6,7 +6,7 @@ predicted best, and somewhat above it, residuals say again what the network know
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from turnover.influence.measures import Measure
 _WARMER = 1.25
 _LOWEST, _HIGHEST, _STEPS = 1 / 16, 16.0, 33
 _CLASSES_AT_ONCE, _DRAWN_CLASSES = 32, 8
+FisherPart = Literal["whole", "leading", "rest"]
 TEMPERATURES = torch.from_numpy(np.geomspace(_LOWEST, _HIGHEST, _STEPS)).float()
 
 
@@ -81,40 +82,57 @@ class Objectives:
             ) from error
         return losses.flatten(1).mean(1) if losses.dim() > 1 else losses
 
-    def fisher(self, outputs: Tensor, targets: Any, generator: torch.Generator) -> Tensor:
+    def fisher(self, outputs: Tensor, targets: Any, generator: torch.Generator, part: FisherPart = "whole") -> Tensor:
         """Return a function of every row whose gradient g has, on average, the Fisher matrix of the row as g gᵀ.
 
         The Fisher matrix is the mean of squared gradients over labels as the network itself predicts them. A label that
         is drawn gives it on average, but a network that is certain hardly ever draws another label than its own. So
         the gradients of all classes (of many classes, some) are added up, each by the root of its probability and
-        with a random sign: products of different classes cancel on average, and no class is missed. Where the form of
-        targets is not known, it is the gradient at the given ones (the empirical Fisher matrix).
+        with a random sign: products of different classes cancel on average, and no class is missed. Where two
+        backward passes are made, and classes are few, one takes the leading direction of these gradients, in which
+        most of them lie, as it is, and the other the rest with random signs: the mean of both squares is the Fisher
+        matrix again. Where the form of targets is not known, it is the gradient at the given ones (the empirical
+        Fisher matrix).
         """
         if is_classification(outputs, targets):
-            return (outputs * self._signed_gradient(outputs.detach(), targets, generator)).flatten(1).sum(1)
+            return (outputs * self._signed_gradient(outputs.detach(), targets, generator, part)).flatten(1).sum(1)
         if isinstance(targets, Tensor) and targets.is_floating_point() and targets.numel() == outputs.numel():
             noise = torch.randn(targets.shape, generator=generator).to(targets)
             return self.rows(outputs, outputs.detach().reshape(targets.shape).to(targets) + noise)
         return self.rows(outputs, targets)
 
-    def _signed_gradient(self, outputs: Tensor, targets: Tensor, generator: torch.Generator) -> Tensor:
+    def _signed_gradient(
+        self, outputs: Tensor, targets: Tensor, generator: torch.Generator, part: FisherPart
+    ) -> Tensor:
         probs = self._cooled(outputs, targets).softmax(-1).flatten(0, -2).cpu()
         count, classes = probs.shape
-        if classes <= _CLASSES_AT_ONCE:
-            labels, weights = torch.arange(classes).expand(count, classes), probs.sqrt()
-        else:  # drawn by the roots of their probabilities, so that unlikely ones come up
+        if classes > _CLASSES_AT_ONCE:  # drawn by the roots of their probabilities, so that unlikely ones come up
             proposals = probs.sqrt() / probs.sqrt().sum(1, keepdim=True)
             labels = torch.multinomial(proposals, _DRAWN_CLASSES, replacement=True, generator=generator)
             weights = (probs.gather(1, labels) / (_DRAWN_CLASSES * proposals.gather(1, labels))).sqrt()
+            part = "whole"
+        else:
+            labels, weights = torch.arange(classes).expand(count, classes), probs.sqrt()
         signs = 2.0 * torch.randint(2, weights.shape, generator=generator) - 1
-        total = torch.zeros_like(outputs)
-        for label, weight in zip(labels.T, (signs * weights).T, strict=True):
-            leaf = outputs.clone().requires_grad_(True)
-            placed = label.view(targets.shape).to(targets)
+        by_label = (
+            weight.view(*targets.shape, 1).to(outputs) * self._gradient_at(label, outputs, targets)
+            for label, weight in zip(labels.T, (signs * weights).T, strict=True)
+        )
+        if part == "whole":
+            return sum(by_label, torch.zeros_like(outputs))
+        signed = torch.stack(list(by_label), -2)
+        # Signs only turn the directions; their sum over labels is the same random one as above.
+        direction = torch.linalg.eigh(signed @ signed.transpose(-1, -2)).eigenvectors[..., -1:]
+        leading = (direction * signed).sum(-2)
+        return 2**0.5 * (leading if part == "leading" else signed.sum(-2) - direction.sum(-2) * leading)
+
+    def _gradient_at(self, label: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the gradient of the loss at outputs if every row had one of these labels."""
+        leaf = outputs.clone().requires_grad_(True)
+        placed = label.view(targets.shape).to(targets)
+        with torch.enable_grad():
             loss = self.rows(leaf, torch.where(targets == IGNORED, targets, placed)).sum()
-            (gradient,) = torch.autograd.grad(loss, leaf)
-            total += weight.view(*targets.shape, 1).to(outputs) * gradient
-        return total
+        return torch.autograd.grad(loss, leaf)[0]
 
     def queries(self, outputs: Tensor, targets: Any) -> Tensor:
         """Return the measure of every query, lower meaning better."""

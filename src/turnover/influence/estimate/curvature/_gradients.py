@@ -8,6 +8,7 @@ batch. A network is what a member is in full view; masks take no part.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -41,6 +42,11 @@ class LayerRun:
         """Return how many positions every row has."""
         return self.gradient.shape[2]
 
+    @property
+    def seen(self) -> Tensor:
+        """Return at which positions rows have a gradient, [groups, rows, positions]: padding has none."""
+        return self.gradient.abs().amax(-1) > 0
+
     def part(self, start: int, stop: int) -> "LayerRun":
         """Return the same of some rows."""
         tokens = self.inputs.dim() == _PLANE
@@ -53,7 +59,7 @@ class LayerRun:
         """
         if self.positions == 1:
             return self
-        seen = (self.gradient != 0).any(-1).flatten(0, 1).any(0)
+        seen = self.seen.flatten(0, 1).any(0)
         if bool(seen.all()):
             return self
         places = seen.nonzero()[:, 0] if bool(seen.any()) else seen.new_zeros(1, dtype=torch.long)
@@ -84,7 +90,7 @@ class Network:
             )
         self._row_dims = self._dims_of_rows(example)
         self.layers = {name: self.layers[name] for name in self.layers if name in self._row_dims}
-        runs = self._run(example, lambda outputs, _: outputs.flatten(1).square().sum(1))[1]
+        _, runs = next(self._runs(example, [lambda outputs, _: outputs.flatten(1).square().sum(1)]))
         self.layers = {name: self.layers[name] for name in runs}
         inside = {id(value) for module in self.layers.values() for value in _parameters_of(module)}
         self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
@@ -118,11 +124,18 @@ class Network:
 
     def gradients(self, batch: Batch, objective: Objective) -> dict[str, LayerRun]:
         """Return what every layer saw of some rows, by its path, for the sum of an objective over them."""
-        runs = self._run(batch, objective)[1]
-        for name, run in runs.items():
-            if not (_all_finite(run.gradient) and _all_finite(run.inputs)):
-                raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}"))
-        return runs
+        return next(self.gradients_of_each(batch, [objective]))
+
+    def gradients_of_each(self, batch: Batch, objectives: Sequence[Objective]) -> Iterator[dict[str, LayerRun]]:
+        """Yield the same for several objectives, one after the other, from one forward pass; inputs are shared."""
+        checked: dict[str, Tensor] = {}
+        for _, runs in self._runs(batch, objectives):
+            for name, run in runs.items():
+                known = checked.get(name) is run.inputs
+                if not (_all_finite(run.gradient) and (known or _all_finite(run.inputs))):
+                    raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}"))
+                checked[name] = run.inputs
+            yield runs
 
     def covered_share(self, batch: Batch, objective: Objective) -> tuple[float, dict[str, float]]:
         """Return the share of the squared gradient that the layers have, and that of every other parameter.
@@ -138,7 +151,7 @@ class Network:
             value.requires_grad_(True)
         try:
             for row in range(min(batch.rows, _COUNTED_ROWS)):
-                total, runs = self._run(batch.row(row), objective, retain=True)
+                total, runs = next(self._runs(batch.row(row), [objective], retain=True))
                 inside += sum(float(_squared_gradient(run)) for run in runs.values())
                 gradients = torch.autograd.grad(total, list(self.uncovered.values()), allow_unused=True)
                 for name, gradient in zip(self.uncovered, gradients, strict=True):
@@ -151,30 +164,42 @@ class Network:
             return 1.0, {}
         return inside / whole, {name: value / whole for name, value in other.items() if value > 0}
 
-    def _run(self, batch: Batch, objective: Objective, *, retain: bool = False) -> tuple[Tensor, dict[str, LayerRun]]:
+    def _runs(
+        self, batch: Batch, objectives: Sequence[Objective], *, retain: bool = False
+    ) -> Iterator[tuple[Tensor, dict[str, LayerRun]]]:
+        """Yield the sum of every objective over the rows, and what each layer saw of them; `retain` the last graph."""
         noted: list[tuple[str, Tensor, Tensor]] = []
         with torch.enable_grad(), _noting(self.layers, noted):
             outputs = self.forward.run(batch.args, batch.kwargs, batch.rows)
-            if not noted:
-                raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
-            if not bool(outputs.isfinite().all()):
-                raise InfluenceError(_NOT_FINITE.format("the model's outputs"))
-            total = _checked(objective, outputs.float(), batch).sum()
-            gradients = torch.autograd.grad(
-                total, [output for *_, output in noted], allow_unused=True, retain_graph=retain
-            )
-        parts: dict[str, list[LayerRun]] = {}
-        for (name, inputs, _), gradient in zip(noted, gradients, strict=True):
-            if gradient is not None:
-                by_rows = _ByRows(batch.rows, self._row_dims[name], name)
-                parts.setdefault(name, []).append(_opened(self.layers[name], inputs, gradient, by_rows))
-        runs = {name: _joined(parts[name]) for name in self.layers if name in parts}
-        if not runs:
-            raise InfluenceError(
-                "the loss does not depend on the outputs of any layer. Give a loss made of torch operations on the "
-                "outputs: loss=lambda outputs, targets: ..."
-            )
-        return total, runs
+        if not noted:
+            raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
+        if not bool(outputs.isfinite().all()):
+            raise InfluenceError(_NOT_FINITE.format("the model's outputs"))
+        passes = [
+            (name, _Pass(self.layers[name], inputs, _ByRows(batch.rows, self._row_dims[name], name)))
+            for name, inputs, _ in noted
+        ]
+        for number, objective in enumerate(objectives, 1):
+            with torch.enable_grad():
+                total = _checked(objective, outputs.float(), batch).sum()
+                gradients = torch.autograd.grad(
+                    total,
+                    [output for *_, output in noted],
+                    allow_unused=True,
+                    retain_graph=retain or number < len(objectives),
+                )
+            parts: dict[str, list[LayerRun]] = {}
+            for (name, one), gradient in zip(passes, gradients, strict=True):
+                if gradient is not None:
+                    parts.setdefault(name, []).append(one.run(gradient))
+            runs = {name: _joined(parts[name]) for name in self.layers if name in parts}
+            if not runs:
+                raise InfluenceError(
+                    "the loss does not depend on the outputs of any layer. Give a loss made of torch operations on the "
+                    "outputs: loss=lambda outputs, targets: ..."
+                )
+            yield total, runs
+            del gradients, parts, runs  # those of two objectives together would take twice the memory
 
 
 def _all_finite(values: Tensor) -> bool:
@@ -234,31 +259,47 @@ def _parameters_of(module: nn.Module) -> list[nn.Parameter]:
     return module.owned if isinstance(module, Projection) else list(module.parameters(recurse=False))
 
 
-def _opened(module: nn.Module, inputs: Tensor, gradient: Tensor, by_rows: "_ByRows") -> LayerRun:
-    """Return inputs and gradient of one run by groups, rows and positions."""
-    if isinstance(module, _ConvNd):
-        return _opened_convolution(module, inputs.float(), gradient.float())
-    gradient = by_rows(gradient.float())[None]
-    if isinstance(module, nn.Embedding):
-        tokens = by_rows(inputs[..., None])[..., 0]
-        if module.padding_idx is not None:
-            gradient = gradient * (tokens[None, ..., None] != module.padding_idx)
-        return LayerRun(tokens, gradient)
-    return _in_blocks(LayerRun(_with_one(by_rows(inputs.float()), getattr(module, "bias", None))[None], gradient))
+@dataclass(frozen=True)
+class _Pass:
+    """One pass through a layer, whose inputs are laid out once for all gradients at its outputs."""
 
+    module: nn.Module
+    seen: Tensor
+    by_rows: "_ByRows"
 
-def _in_blocks(run: LayerRun) -> LayerRun:
-    """Return a wide layer as blocks of inputs and outputs, each pair of them a group: curvature between blocks is 0."""
-    inputs, gradient = _blocks(run.inputs[0]), _blocks(run.gradient[0])
-    if len(inputs) == len(gradient) == 1:
-        return run
-    return LayerRun(inputs.repeat(len(gradient), 1, 1, 1), gradient.repeat_interleave(len(inputs), 0))
+    def run(self, gradient: Tensor) -> LayerRun:
+        """Return inputs and gradient by groups, rows and positions."""
+        gradient = gradient.float()
+        if isinstance(self.module, _ConvNd):
+            by_group = gradient.flatten(2).unflatten(1, (self.module.groups, -1)).permute(1, 0, 3, 2)
+            return LayerRun(self._inputs, by_group)
+        gradient = self.by_rows(gradient)
+        if isinstance(self.module, nn.Embedding):
+            padding = self.module.padding_idx
+            return LayerRun(
+                self._inputs, (gradient if padding is None else gradient * (self._inputs[..., None] != padding))[None]
+            )
+        # Of a wide layer every pair of a block of inputs and one of outputs is a group: curvature between blocks is 0.
+        blocks = _blocks(gradient)
+        if len(blocks) == 1:
+            return LayerRun(self._inputs, blocks)
+        return LayerRun(self._inputs.repeat(len(blocks), 1, 1, 1), blocks.repeat_interleave(len(self._inputs), 0))
+
+    @cached_property
+    def _inputs(self) -> Tensor:
+        if isinstance(self.module, _ConvNd):
+            return _patches(self.module, self.seen.float())
+        if isinstance(self.module, nn.Embedding):
+            return self.by_rows(self.seen[..., None])[..., 0]
+        return _blocks(_with_one(self.by_rows(self.seen.float()), getattr(self.module, "bias", None)))
 
 
 def _blocks(values: Tensor) -> Tensor:
     """Return values [rows, positions, width] as [blocks, rows, positions, width of a block], filled up with zeros."""
     width = values.shape[-1]
     count = -(-width // _WIDEST)
+    if count == 1:
+        return values[None]
     size = -(-width // count)
     padded = functional.pad(values, (0, count * size - width))
     return padded.unflatten(-1, (count, size)).permute(2, 0, 1, 3)
@@ -282,7 +323,8 @@ class _ByRows:
         return values.movedim(self.dim, 0).reshape(self.rows, -1, values.shape[-1])
 
 
-def _opened_convolution(module: _ConvNd, inputs: Tensor, gradient: Tensor) -> LayerRun:
+def _patches(module: _ConvNd, inputs: Tensor) -> Tensor:
+    """Return what a convolution sees at every position, [groups, rows, positions, width]."""
     kernel, stride, dilation = (tuple(value) for value in (module.kernel_size, module.stride, module.dilation))
     # As `_reversed_padding_repeated_twice`: "same" and numbers alike, and the sides of "same" may differ.
     inputs = functional.pad(inputs, module._reversed_padding_repeated_twice)
@@ -291,10 +333,7 @@ def _opened_convolution(module: _ConvNd, inputs: Tensor, gradient: Tensor) -> La
     patches = functional.unfold(
         inputs, kernel, dilation=dilation, stride=stride
     )  # [rows, channels * kernel, positions]
-    groups = module.groups
-    by_group = patches.unflatten(1, (groups, -1)).permute(1, 0, 3, 2)
-    gradient = gradient.flatten(2).unflatten(1, (groups, -1)).permute(1, 0, 3, 2)
-    return LayerRun(_with_one(by_group, module.bias), gradient)
+    return _with_one(patches.unflatten(1, (module.groups, -1)).permute(1, 0, 3, 2), module.bias)
 
 
 def _with_one(inputs: Tensor, bias: Any) -> Tensor:

@@ -33,9 +33,9 @@ def _sum_dtype(device: torch.device) -> torch.dtype:
 class BatchSums:
     """What a batch adds to the sums of a layer, and of what: members that see the same inputs add the same."""
 
-    run: LayerRun
-    seen: Tensor
     inputs: Tensor
+    seen: Tensor
+    products: Tensor
     positions: Tensor  # of each group
 
 
@@ -53,28 +53,31 @@ class LayerSums:
     def add(self, run: LayerRun, other: BatchSums | None = None) -> BatchSums:
         """Add some rows, differentiated for the Fisher matrix; `other` are the same rows in another member."""
         gradient, dtype = run.gradient, _sum_dtype(run.gradient.device)
-        rows, positions = gradient.shape[1:3]
-        # Padding has no gradient; it is not among what the weights see.
-        seen = gradient.abs().amax(-1) > 0 if positions > 1 else torch.ones_like(gradient[..., 0], dtype=torch.bool)
+        # What has no gradient, padding for example, is not among what the weights see.
+        seen = run.seen if run.positions > 1 else torch.ones_like(gradient[..., 0], dtype=torch.bool)
         added = self._added(run, seen, other, dtype)
-        flat = _where_seen(gradient, seen)
-        gradients = (flat.transpose(1, 2) @ flat).to(dtype)
-        self._inputs = added.inputs if self._inputs is None else self._inputs + added.inputs
-        self._gradients = gradients if self._gradients is None else self._gradients + gradients
+        self._inputs = added.products if self._inputs is None else self._inputs + added.products
         self._positions = added.positions if self._positions is None else self._positions + added.positions
-        self._rows += rows
+        self.add_gradients(run, added)
         return added
+
+    def add_gradients(self, run: LayerRun, added: BatchSums) -> None:
+        """Add the gradients of rows whose inputs were added: another part of their Fisher matrix."""
+        flat = _where_seen(run.gradient, added.seen)
+        gradients = (flat.transpose(1, 2) @ flat).to(_sum_dtype(flat.device))
+        self._gradients = gradients if self._gradients is None else self._gradients + gradients
+        self._rows += run.gradient.shape[1]
 
     def _added(self, run: LayerRun, seen: Tensor, other: BatchSums | None, dtype: torch.dtype) -> BatchSums:
         # A look at all values costs far less than their product.
-        if other is not None and torch.equal(run.inputs, other.run.inputs) and torch.equal(seen, other.seen):
+        if other is not None and torch.equal(seen, other.seen) and _same(run.inputs, other.inputs):
             return other
         if self._vocabulary is not None:
-            inputs = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary).to(dtype)[None]
+            products = torch.bincount(run.inputs[seen[0]], minlength=self._vocabulary)[None]
         else:
             flat = _where_seen(run.inputs, seen)
-            inputs = (flat.transpose(1, 2) @ flat).to(dtype)
-        return BatchSums(run, seen, inputs, seen.sum((1, 2)).to(dtype))
+            products = flat.transpose(1, 2) @ flat
+        return BatchSums(run.inputs, seen, products.to(dtype), seen.sum((1, 2)).to(dtype))
 
     def curvature(self, name: str, first: "tuple[LayerSums, LayerCurvature] | None" = None) -> "LayerCurvature":
         """Return the curvature of all rows that were added; `name` is the layer's path, for errors.
@@ -103,6 +106,10 @@ class LayerSums:
     def _saw_the_same(self, other: "LayerSums") -> bool:
         pairs = ((self._inputs, other._inputs), (self._positions, other._positions))
         return all(one is not None and two is not None and torch.equal(one, two) for one, two in pairs)
+
+
+def _same(one: Tensor, two: Tensor) -> bool:
+    return one is two or torch.equal(one, two)
 
 
 def _where_seen(values: Tensor, seen: Tensor) -> Tensor:

@@ -50,7 +50,8 @@ class FittedMember:
         found = []
         for rotated in self._rotated(queries):
             factors = _factors(self.inverses, rotated)
-            found.append({name: self.inverses[name].applied(part, factors) for name, part in rotated.items()})
+            # What a layer was made of goes at once: with positions it is as large as what it is made into.
+            found.append({name: self.inverses[name].applied(rotated.pop(name), factors) for name in list(rotated)})
         return found
 
     def applied_to_mean(self, queries: Sequence[Batch]) -> AtLayers:

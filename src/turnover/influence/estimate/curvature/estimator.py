@@ -18,7 +18,7 @@ from turnover.influence.paths import Forward
 from turnover.layers import map_tensors
 
 from ._blocks import Block, Instances
-from ._calibration import TEMPERATURES, Objectives, best_temperature, losses_by_temperature
+from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature, losses_by_temperature
 from ._gradients import LayerRun, Network
 from ._kronecker import BatchSums, LayerCurvature, LayerSums
 from ._members import FittedMember
@@ -26,7 +26,7 @@ from ._members import FittedMember
 _MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
 _EXAMPLE_ROWS = 2
-_DRAWS = 4  # of signs for the Fisher matrix, at least so many over all members
+_ENOUGH_MEMBERS = 4  # for one backward pass each: fewer make two, of the Fisher matrix in two parts
 _COVERED_ENOUGH = 0.9
 _SHOWN = 4
 
@@ -214,8 +214,9 @@ class CurvatureFit:
         rows = min(example.rows, _EXAMPLE_ROWS)
         runs = network.gradients(example.part(0, rows).to(device), Objectives(network.forward.measure).rows)
         per_row = 4 * sum(run.inputs.numel() + 2 * run.gradient.numel() for run in runs.values()) / rows
-        # What lies between the layers is kept for the gradient, too: about as much again, and twice for a moment.
-        return int(np.clip(self._memory // (4 * per_row), _FEWEST_ROWS, _MOST_ROWS))
+        # What lies between the layers is kept for the gradient, too, about as much again, and all of it twice for a
+        # moment; queries need their part.
+        return int(np.clip(self._memory // (6 * per_row), _FEWEST_ROWS, _MOST_ROWS))
 
     def _batches(self, rows: TrainRows | None = None) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yield rows, by default the training rows, with the place of each among the instances."""
@@ -265,21 +266,29 @@ class CurvatureFit:
         self, networks: Sequence[Network], objectives: Sequence[Objectives]
     ) -> list[dict[str, LayerCurvature]]:
         sums: list[dict[str, LayerSums]] = [{} for _ in networks]
-        draws = -(-_DRAWS // len(networks))
-        # One for every draw: what is drawn for a row must not depend on how rows are cut into batches.
-        generators = [
-            [torch.Generator().manual_seed(self.options.seed + draws * number + draw) for draw in range(draws)]
-            for number in range(len(networks))
+        parts: tuple[FisherPart, ...] = ("whole",) if len(networks) >= _ENOUGH_MEMBERS else ("leading", "rest")
+        # A generator for each: what is drawn for a row must not depend on how rows are cut into batches.
+        drawn = [
+            [
+                partial(objective.fisher, part=part, generator=torch.Generator().manual_seed(self.options.seed + seed))
+                for seed, part in enumerate(parts, len(parts) * number)
+            ]
+            for number, objective in enumerate(objectives)
         ]
         for batch, _ in self._batches():
             first: dict[str, BatchSums] = {}
-            for network, objective, of_draws, kept in zip(networks, objectives, generators, sums, strict=True):
+            for network, of_member, kept in zip(networks, drawn, sums, strict=True):
                 moved = batch.to(network.forward.member.device)
-                for generator in of_draws:
-                    for name, run in network.gradients(moved, partial(objective.fisher, generator=generator)).items():
+                added: dict[str, BatchSums] = {}
+                for runs in network.gradients_of_each(moved, of_member):
+                    for name, run in runs.items():
                         if name not in kept:
                             kept[name] = LayerSums(_vocabulary(network.layers[name]))
-                        first.setdefault(name, kept[name].add(run, first.get(name)))
+                        if name in added:
+                            kept[name].add_gradients(run, added[name])
+                        else:
+                            added[name] = kept[name].add(run, first.get(name))
+                first = first or added
         of_first = {name: part.curvature(name) for name, part in sums[0].items()}
         others = [
             {
