@@ -431,3 +431,28 @@ def test_provenance_says_what_the_scores_came_from():
     assert one["options"] != other["options"]
     assert one["queries"] != turnover.Influence(model).pairwise(queries(), ids=range(4)).provenance["queries"]
     assert '"sites"' in one["recipes"][0]
+
+
+def test_labels_in_the_place_of_ids_are_suspected():
+    x, y = queries(40)
+    engine = turnover.Influence(trained(mlp(), at=["3"]), train=(x, y), estimator="tod")
+    with pytest.warns(TurnOverWarning, match="40 rows have 3 different ids.*If it is the label"):
+        engine.pairwise(queries())
+
+
+def test_training_tensors_that_change_between_questions_are_named():
+    x, y = queries(40)
+    engine = turnover.Influence(trained(mlp(), at=["3"]), train=(x, y, torch.arange(40)), estimator="ridge")
+    engine.mean(queries())
+    x += 1
+    with pytest.raises(InfluenceError, match=r"changed since the first question.*Make a new engine"):
+        engine.mean(queries())
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "message"),
+    [("model.pt", None, "must be a torch.nn.Module, got 'model.pt'"), (mlp(), "gpu", "device='gpu' is unknown")],
+)
+def test_what_is_not_a_model_or_a_device_is_named(model, device, message):
+    with pytest.raises(InfluenceError, match=message):
+        turnover.Influence(model, device=device)

@@ -78,6 +78,7 @@ def test_ids_of_the_null_serve():
         ({"unit": ""}, "unit must name what scores are differences of.*got ''"),
         ({"path": None}, "path must be a string .*got None"),
         ({"replicas": 0}, "replicas must be an integer >= 1, got 0"),
+        ({"stderr": [[1.0, 2.0], [1.0, -0.5]]}, r"stderr must be >= 0 everywhere, got -0\.5"),
         ({"stderr": [1.0, 2.0]}, r"stderr must have the shape of values, \[2, 2\], got \[2\]"),
         ({"offset": [1.0, 2.0, 3.0]}, r"offset must have shape \[2\], one per query, got \[3\]"),
         ({"values": [1.0, 2.0], "offset": [1.0]}, r"offset must have shape .*or \[2\], one per row, got \[1\]"),

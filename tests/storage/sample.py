@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,8 @@ def fill_slowly(folder: Path, progress: Connection) -> None:
         fill(store, before=pause)
 
 
-def fill_and_die(folder: Path, last: int) -> None:
-    """Run in a process of its own, which kills itself before the change on the disk that has this number."""
+def die_before(last: int, folder: Path) -> Callable[[], int]:
+    """Let this process kill itself before the change within a folder that has this number; return what counts them."""
     count = 0
 
     def watch(event: str, args: tuple[Any, ...]) -> None:
@@ -91,6 +92,12 @@ def fill_and_die(folder: Path, last: int) -> None:
             count += 1
 
     sys.addaudithook(watch)
+    return lambda: count
+
+
+def fill_and_die(folder: Path, last: int) -> None:
+    """Run in a process of its own, which kills itself before the change on the disk that has this number."""
+    die_before(last, folder)
     with open_store(folder, SHORT) as store:
         fill(store)
 

@@ -111,3 +111,11 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SavedModelError, match="cannot write to"):
         turnover.save(turnover.wrap(base(), at=["1"]), tmp_path / "file")
+
+
+def test_a_wider_network_is_rejected_with_the_weights_that_do_not_fit(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    turnover.save(turnover.wrap(net, at=["1"]), tmp_path)
+    wider = nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 2))
+    with pytest.raises(SavedModelError, match=r"do not fit the model.*0\.weight.*Give the architecture that was saved"):
+        turnover.load(tmp_path, model=wider)

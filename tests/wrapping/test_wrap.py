@@ -234,3 +234,8 @@ def test_a_model_that_cannot_be_copied_can_be_wrapped_in_place():
         turnover.wrap(model, at=["1"])
     turnover.wrap(model, at=["1"], in_place=True)
     model.handle.close()
+
+
+def test_a_number_for_a_module_is_named():
+    with pytest.raises(PlanError, match="`at` must hold module paths, got 3"):
+        turnover.wrap(mlp(), at=3)

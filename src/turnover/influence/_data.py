@@ -1,5 +1,6 @@
 """What a user gives, as the engine reads it: single queries, and the training rows with their ids and labels."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subset
 
 from turnover.batches import Batch, batches_of, ids_of
-from turnover.errors import InfluenceError
+from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import map_tensors, tensors_in
 
 from .fingerprint import fingerprint_of
@@ -36,6 +37,7 @@ class TrainRows:
         """Keep the data; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
         self._data, self._targets, self._numbered = _in_order(data), targets, numbered
         self._ids: Tensor | None = None
+        self._versions: list[int | None] | None = None
 
     @property
     def length(self) -> int | None:
@@ -84,8 +86,33 @@ class TrainRows:
                 if not parts or any(part is None for part in parts):
                     raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
                 ids = torch.cat([part for part in parts if part is not None])
+                self._warn_of_labels_as_ids(ids)
             self._ids = first_of_each(ids)
         return self._ids
+
+    def _warn_of_labels_as_ids(self, ids: Tensor) -> None:
+        """Warn where rows without a target share ids: (x, y) was given, and the labels are taken for ids."""
+        different = len(torch.unique(ids))
+        if different < len(ids) and next(self.batches()).target is None:
+            warnings.warn(
+                TurnOverWarning(
+                    f"train has rows without a target, and {len(ids):,} rows have {different:,} different ids: the "
+                    "last item of a row is its id. If it is the label, give ids too: "
+                    "train=turnover.with_instance_ids(dataset), or (x, y, ids)."
+                ),
+                stacklevel=2,
+            )
+
+    def check_unchanged(self) -> None:
+        """Raise where tensors given by hand were changed in place since the estimator was fitted on them."""
+        tensors = list(tensors_in(self._data)) if isinstance(self._data, Mapping | tuple) else []
+        versions = [None if tensor.is_inference() else tensor._version for tensor in tensors]
+        if self._versions not in (None, versions):
+            raise InfluenceError(
+                "the tensors of train were changed since the first question, and former values are in use. Make a new "
+                "engine: Influence(model, train=data)."
+            )
+        self._versions = versions
 
     @cached_property
     def digest(self) -> str:

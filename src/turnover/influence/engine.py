@@ -522,6 +522,8 @@ class Influence:
 
     def _fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Fit:
         """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
+        if self._train is not None:
+            self._train.check_unchanged()
         if self._fit is None or self._fit[0] != weights:
             estimator, arrays = self._options.estimator, None if kept is None else kept.read()
             self._fit = weights, estimator.fit(forwards, self._train, self._options.memory, arrays)

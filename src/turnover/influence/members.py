@@ -124,7 +124,13 @@ def _members_of(model: nn.Module) -> list[Member]:
 
 def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | str | None) -> Members:
     """Return the models of an ensemble, moved to `device`, or raise where they do not fit together."""
-    models = [model] if isinstance(model, nn.Module) else list(model)
+    models: list[Any] = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
+    if wrong := [one for one in models if not isinstance(one, nn.Module)]:
+        raise InfluenceError(f"a model must be a torch.nn.Module, got {wrong[0]!r}. Load it first, and give it.")
+    try:
+        device = None if device is None else torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InfluenceError(f"device={device!r} is unknown. Give one such as 'cpu' or 'cuda:0'.") from error
     if not models:
         raise InfluenceError(
             "an empty list of models was given. Give a wrapped model, or several with different seeds."

@@ -55,6 +55,8 @@ class Content:
         self._stderr = None if stderr is None else source_of(stderr, "stderr")
         if self._stderr is not None and self._stderr.shape != shape:
             raise ScoresError(f"stderr must have the shape of values, {list(shape)}, got {list(self._stderr.shape)}.")
+        if self._stderr is not None and self._stderr.folder is None and (self._stderr.whole < 0).any():
+            raise ScoresError(f"stderr must be >= 0 everywhere, got {float(np.nanmin(self._stderr.whole)):g}.")
 
     @property
     def values(self) -> Floats:

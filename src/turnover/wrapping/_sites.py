@@ -2,8 +2,9 @@
 
 import difflib
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -54,7 +55,8 @@ def _match(model: nn.Module, at: At, chosen: dict[str, Dim | None], problems: li
     if isinstance(at, Mapping):
         patterns = list(at.items())
     else:
-        patterns = [(pattern, None) for pattern in ([at] if isinstance(at, str) else list(at or ()))]
+        given: list[Any] = list(at or ()) if isinstance(at, Iterable) and not isinstance(at, str) else [at]
+        patterns = [(pattern, None) for pattern in given]
     if not patterns:
         problems.append(
             "`at` is empty. Name the modules to mask, or leave `at` out to replace every nn.Dropout. "

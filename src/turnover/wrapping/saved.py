@@ -156,7 +156,15 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     else:
         result = cast("Model", copy_of(root))
     if recipe.adapters is None:
-        result.load_state_dict(_read_weights(weights))
+        try:
+            result.load_state_dict(_read_weights(weights))
+        except RuntimeError as error:
+            if isinstance(error, TurnOverError):
+                raise
+            raise SavedModelError(
+                f"the weights in {str(source)!r} do not fit the model: {' '.join(str(error).split())}",
+                cure="Give the architecture that was saved.",
+            ) from error
         if recipe.mode == "mixout":
             _load_start(result, source, manifest)
         return result
