@@ -6,6 +6,7 @@ TURNOVER_CHROMIUM and TURNOVER_CHROMEDRIVER say where the two programs are, if n
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,16 +112,16 @@ class Browser:
                     self.requests.append(address)
 
 
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One Chromium for all tests of a process: its start takes seconds."""
+@contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    """Run a Chromium with a new profile; pytest skips where it or selenium is missing."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is missing: make test-browser")
     for program in (CHROMIUM, CHROMEDRIVER):
         if not Path(program).is_file():
             pytest.skip(f"{program} is missing: make test-browser installs it")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=CHROMEDRIVER))
@@ -129,6 +130,13 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests of a process: its start takes seconds."""
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture

@@ -331,3 +331,15 @@ def test_the_list_of_removed_rows_holds_no_formula_unless_it_is_to_be_raw(tmp_pa
             texts = [line["text"] for line in csv.DictReader(file)]
         assert all(text.startswith(begins) for text in texts)
         assert (tmp_path / "clean.csv").read_text().splitlines()[1].startswith('"=')
+
+
+def test_integers_of_a_parquet_file_with_gaps_keep_their_type_and_digits(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    numbers = [None, 2**60 + 1, 3, 4, 5, 6]
+    file = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"x": numbers, "y": ["a", "b"] * 3}), file)
+    rows = read_rows(RunConfig(str(file), label="y"))
+    write_cleaned(rows, str(file), [2, 4], tmp_path / "out.parquet", digest=digest_of(file))
+    cleaned = pq.read_table(tmp_path / "out.parquet")
+    assert cleaned.schema.field("x").type == pa.int64()
+    assert cleaned.column("x").to_pylist() == [None, 2**60 + 1, 4, 6]

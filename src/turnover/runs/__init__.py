@@ -40,11 +40,13 @@ from .language_modeling import LanguageModeling
 from .language_models import END, ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
 from .networks import REPLICAS
 from .reading import (
+    PARQUET,
     WRITABLE,
     Table,
     label_text,
     nearest,
     need_pillow,
+    parquet_rows,
     quotes_are_text,
     read_image,
     same_table,
@@ -66,6 +68,7 @@ from .training import Curves
 
 __all__ = [
     "END",
+    "PARQUET",
     "PATHS",
     "REMOVED",
     "REPLICAS",
@@ -105,6 +108,7 @@ __all__ = [
     "nearest",
     "need_pillow",
     "open_run",
+    "parquet_rows",
     "quotes_are_text",
     "read_image",
     "removed_rows",

@@ -25,12 +25,14 @@ from turnover.storage import digest_of, from_record, holds, to_record, write_ato
 
 from .reading import (
     LABEL_FILES,
+    PARQUET,
     WRITABLE,
     Table,
     arrays_without,
     images_named_by,
     is_saved,
     npz_bytes,
+    parquet_rows,
     read_table,
     same_table,
     table_bytes,
@@ -243,6 +245,8 @@ def _shortened(path: Path, table: Table, stays: np.ndarray, ending: str) -> byte
     ending = ending.lower()
     if path.suffix.lower() == ending and ending in _LINES and text_encoding(path) != "utf-16":
         return _without_lines(path.read_bytes(), table, stays)
+    if path.suffix.lower() in PARQUET and ending in PARQUET:
+        return parquet_rows(path, stays)
     return table_bytes(table.frame.loc[stays], ending)
 
 

@@ -132,3 +132,21 @@ def test_the_file_is_downloaded_and_never_shown(texts):
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.text.count("\n") == 160
+
+
+@pytest.mark.parametrize("ending", [".json", ".parquet"])
+def test_cells_that_were_not_marked_keep_their_type_and_digits(tmp_path, ending):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    numbers = [None, 2**60 + 1, 3, 4, 5, 6]
+    rows = [{"x": x if ending != ".json" or x != 5 else 0.5, "y": place % 2} for place, x in enumerate(numbers)]
+    file = tmp_path / f"data{ending}"
+    if ending == ".json":
+        file.write_text(json.dumps(rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    _, corrected = _corrected(file, {2: "1", 3: None}, label="y")
+    expected = [{**row, "y": 1} if place == 2 else row for place, row in enumerate(rows) if place != 3]
+    written = (
+        json.loads(corrected.content) if ending == ".json" else pq.read_table(io.BytesIO(corrected.content)).to_pylist()
+    )
+    assert repr(written) == repr(expected)

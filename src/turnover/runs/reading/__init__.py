@@ -22,11 +22,22 @@ from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
 from .images import LABEL_FILES, images_named_by, need_pillow, read_image
 from .rows import is_corpus, read_rows
-from .tables import WRITABLE, Table, quotes_are_text, read_table, same_table, separator_of, table_bytes
+from .tables import (
+    PARQUET,
+    WRITABLE,
+    Table,
+    parquet_rows,
+    quotes_are_text,
+    read_table,
+    same_table,
+    separator_of,
+    table_bytes,
+)
 
 __all__ = [
     "LABEL_FILES",
     "MISSING",
+    "PARQUET",
     "WRITABLE",
     "Corpus",
     "Table",
@@ -38,6 +49,7 @@ __all__ = [
     "nearest",
     "need_pillow",
     "npz_bytes",
+    "parquet_rows",
     "quotes_are_text",
     "read_corpus",
     "read_image",

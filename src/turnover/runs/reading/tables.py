@@ -6,7 +6,7 @@ import io
 import json
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Sized
+from collections.abc import Collection, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from .encoding import text_encoding
 if TYPE_CHECKING:
     import pandas as pd
 
+PARQUET = (".parquet", ".pq")
 TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 _WRITTEN_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -85,7 +86,7 @@ def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
     """Return the rows of a file, by the ending of its name."""
     _check_pandas()
     ending = path.suffix.lower()
-    if ending in (".parquet", ".pq"):
+    if ending in PARQUET:
         table = _parquet(path)
     elif ending in (".jsonl", ".ndjson"):
         table = _json_lines(path)
@@ -140,7 +141,7 @@ def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
         return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in records(frame)).encode()
     if ending == ".json":
         return json.dumps(records(frame), ensure_ascii=False, indent=1).encode()
-    if ending in (".parquet", ".pq"):
+    if ending in PARQUET:
         held = io.BytesIO()
         try:
             frame.to_parquet(held, index=False)
@@ -148,6 +149,26 @@ def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
             raise MissingExtraError("writing parquet needs pyarrow: pip install pyarrow") from error
         return held.getvalue()
     raise DataFileError(f"a file ending with {ending!r} cannot be written. Give one of {', '.join(WRITABLE)}.")
+
+
+def parquet_rows(path: Path, stays: np.ndarray, column: str = "", values: Mapping[int, Any] | None = None) -> bytes:
+    """Return a parquet file with the rows that stay, bool [rows], and other values of a column at some places.
+
+    All types stay: by way of pandas, integers with gaps would become floats, and large ones lose digits.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    if values:
+        place = [str(name) for name in table.column_names].index(column)
+        cells, kind = table.column(place).to_pylist(), table.schema.field(place)
+        for row, value in values.items():
+            cells[row] = value
+        table = table.set_column(place, kind, pa.array(cells, kind.type))
+    held = io.BytesIO()
+    pq.write_table(table.filter(pa.array(stays)), held)
+    return held.getvalue()
 
 
 def _check_pandas() -> None:

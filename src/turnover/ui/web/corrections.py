@@ -16,10 +16,12 @@ import numpy as np
 
 from turnover.errors import RunError
 from turnover.runs import (
+    PARQUET,
     WRITABLE,
     Rows,
     Run,
     Table,
+    parquet_rows,
     quotes_are_text,
     same_table,
     separator_of,
@@ -142,12 +144,15 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
     values = {places[row]: value for row, value in labels.items()}
     if table is not None and ending in (*_SEPARATED, *_JSON_LINES) and text_encoding(Path(source)) != "utf-16":
         content = _corrected_lines(Path(source), table, column, values, stays)
+    elif table is not None and ending in PARQUET:
+        content = parquet_rows(Path(source), stays, column, values)
     else:
         frame = frame.astype({column: object})
         for place, value in values.items():
             frame.loc[place, column] = value
-        # A column whose values are all numbers is one of numbers again.
-        content = table_bytes(frame.iloc[np.flatnonzero(stays)].infer_objects(), written)
+        if written in PARQUET:  # a column whose values are all numbers is one of numbers again
+            frame = frame.assign(**{column: frame[column].infer_objects()})
+        content = table_bytes(frame.iloc[np.flatnonzero(stays)], written)
     name = f"{Path(source).stem or 'data'}-corrected{written}"
     return CorrectedFile(name, content, len(labels), len(removed), len(marks) - len(own), note)
 
