@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro constraints-hashes clean
+.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro constraints-hashes campaign soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,13 @@ $(CHROMIUM) $(CHROMEDRIVER):
 	@root=; [ "$$(id -u)" -eq 0 ] || root=sudo; \
 	  $$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends \
 	    chromium chromium-driver fonts-dejavu-core >/dev/null
+
+# It needs no Chromium and no schemathesis: what is missing is said, and skipped.
+campaign: .venv/.stamp-test ## bad files, damages, kills, full disks, odd requests, misuse: half an hour; writes docs/reliability.md
+	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign
+
+soak: .venv/.stamp-test ## the live page under load for 20 minutes: memory, time, edits
+	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign --soak 20
 
 # pyright reads the types of what the code imports, hence the test stamp.
 check: .venv/.stamp-test .venv/.stamp-check ## style, types and the import ladder

@@ -1,0 +1,103 @@
+"""All trials of the campaign, and how they are run: some at a time, each in a process of its own, until time is up."""
+
+import multiprocessing
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+
+from tests.campaign import page
+from tests.campaign.cleaned import try_cleaned
+from tests.campaign.damages import DAMAGES
+from tests.campaign.files import READERS
+from tests.campaign.interruptions import JOBS, try_edits, try_full_disks, try_kills, try_two_writers
+from tests.campaign.misuse import try_misuse
+from tests.campaign.trial import Budget, Outcome, Tally, Trial
+
+_WRITTEN, _BEFORE = "what was written, or what another library reads", "the answers before the damage, to the last bit"
+_UNDISTURBED = "what an undisturbed writer leaves, to the last bit"
+# The longest first, so that no core waits for another at the end.
+TRIALS: tuple[Trial, ...] = (
+    Trial("readers: csv and tsv", "generated files", _WRITTEN, READERS["csv and tsv"]),
+    *(
+        Trial(f"kills: {name}", "SIGKILL before a change on the disk", _UNDISTURBED, partial(try_kills, name, most))
+        for name, most in {
+            "table run": 16,
+            "image run": 10,
+            "lm run": 10,
+            "score folder": 20,
+            "saved model": 10,
+        }.items()
+    ),
+    *(
+        Trial(f"damages: {name}", "files that are cut, emptied, deleted, flipped, swapped", _BEFORE, run)
+        for name, run in DAMAGES.items()
+    ),
+    *(
+        Trial(f"readers: {name}", "generated files", _WRITTEN, reader)
+        for name, reader in READERS.items()
+        if name != "csv and tsv"
+    ),
+    Trial(
+        "cleaned and corrected files",
+        "rows taken out, labels changed",
+        "the rows that stay, as another library reads them",
+        partial(try_cleaned, 800),
+    ),
+    Trial("two writers", "two runs into one folder", _UNDISTURBED, partial(try_two_writers, 8)),
+    Trial("edits", "two servers, one of which is killed", "marks that were acknowledged", partial(try_edits, 8)),
+    *(
+        Trial(f"full disks: {name}", "no room left at some size", _UNDISTURBED, partial(try_full_disks, name, 12))
+        for name in JOBS
+    ),
+    Trial(
+        "page: odd requests", "generated requests", "statuses of the OpenAPI schema", partial(page.try_requests, 2000)
+    ),
+    Trial("page: schemathesis", "requests by the schema", "the OpenAPI schema", partial(page.try_schema, 600)),
+    Trial(
+        "page: 32 clients",
+        "questions and edits",
+        "the library's answers, acknowledged marks",
+        partial(page.try_crowd, 960),
+    ),
+    Trial("page: markup", "data and questions that look like HTML", "a browser", partial(page.try_markup, 80)),
+    Trial("misuse of the library", "a table of cases", "right answer, error or warning", try_misuse),
+)
+
+
+def run_trial(trial: Trial, budget: Budget) -> Tally:
+    """Return the outcomes of one trial; where it breaks by itself, that is a traceback."""
+    tally, began = Tally(), time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if not budget.over:
+                trial.run(budget, tally)
+        except Exception as error:  # noqa: BLE001 - one broken trial must not hide the others
+            tally.add(Outcome.TRACEBACK, f"the trial itself: {type(error).__name__}: {error}")
+    if budget.over:
+        tally.notes.append("stopped: the time was up")
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def run_all(trials: Sequence[Trial], *, seed: int, share: float, seconds: float, jobs: int) -> dict[str, Tally]:
+    """Return the outcomes of all trials by name, in their order; progress goes to standard error."""
+    budget = Budget(seed, share, time.monotonic() + seconds)
+    # Not forked: some trials mount disks, fork or serve themselves.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.campaign.interruptions"])
+    tallies: dict[str, Tally] = {}
+    with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
+        under_way = {pool.submit(run_trial, trial, budget): trial for trial in trials}
+        for done in as_completed(under_way):
+            trial, tally = under_way[done], done.result()
+            tallies[trial.name] = tally
+            print(
+                f"{trial.name}: {tally.tried} in {tally.seconds:.0f} s, {tally.failed} failed",
+                file=sys.stderr,
+                flush=True,
+            )
+    return {trial.name: tallies[trial.name] for trial in trials}
