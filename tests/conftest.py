@@ -4,7 +4,7 @@ import gc
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # The models of the tests are tiny: a second thread costs more than it brings, above all one that spins while it waits.
@@ -41,6 +41,14 @@ def fixed_seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests leave the user's cache alone, and find nothing in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNOVER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Rows that are the same or nearly the same."""
 
 import json
+import sys
 import tracemalloc
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnover.applications import near_duplicates
+from turnover.applications import _similarity, near_duplicates
 from turnover.applications._similarity import Components, normalized
 from turnover.errors import ApplicationError
 
@@ -88,6 +89,20 @@ def test_blocks_meet_each_other():
     x = np.random.default_rng(0).normal(size=(4200, 16)).astype(np.float32)
     x[4199] = 2 * x[0] + 0.01
     assert near_duplicates(features=x, threshold=0.999).groups == ((0, 4199),)
+
+
+@pytest.mark.parametrize("width", [6, 64])
+def test_of_many_rows_hashing_finds_the_pairs_that_all_comparisons_find(width, monkeypatch):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(3000, width)).astype(np.float32)
+    x[2000:2400] = x[:400] * 3 + 0.005 * draw.normal(size=(400, width)).astype(np.float32)
+    compared = near_duplicates(features=x, threshold=0.999)
+    monkeypatch.setattr(sys.modules[near_duplicates.__module__], "ALL_PAIRS", 100)
+    monkeypatch.setattr(_similarity, "ALL_PAIRS", 100)
+    hashed = near_duplicates(features=x, threshold=0.999)
+    assert (compared.hashed, hashed.hashed) == (False, True)
+    assert len(compared.groups) >= 400
+    assert set(hashed.groups) == set(compared.groups)
 
 
 def test_rows_of_zeros_are_like_nothing_but_each_other():

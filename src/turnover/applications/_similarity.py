@@ -2,7 +2,9 @@
 
 Two texts agree in one minimum of hashed n-grams with the probability of their Jaccard similarity. Texts that agree in
 all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with the rows
-and not with their pairs. Features are compared pair by pair, a block at a time.
+and not with their pairs. Features of up to 20,000 rows are compared pair by pair, a block at a time. Of more,
+candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands, as many as a pair at the threshold
+agrees in half of the time: two rows at an angle agree in one with the probability 1 − angle / π (Charikar 2002).
 """
 
 import re
@@ -16,6 +18,10 @@ from numpy.typing import NDArray
 _LENGTH, _BANDS, _MINIMA = 4, 24, 4
 _AT_ONCE = 4096
 _BLOCK = 2048
+ALL_PAIRS = 20_000
+"""Of more rows than this, features are not compared pair by pair."""
+
+_MOST_PLANES = 62
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -73,6 +79,9 @@ def join_near_features(rows: NDArray[np.float32], threshold: float, components: 
     whole = torch.from_numpy(rows)
     norms = whole.norm(dim=1, keepdim=True)
     unit = whole / norms.clamp(min=1e-30)
+    if len(unit) > ALL_PAIRS:
+        _join_by_hyperplanes(unit, threshold, components)
+        return
     for start in range(0, len(unit), _BLOCK):
         block = unit[start : start + _BLOCK]
         for other in range(start, len(unit), _BLOCK):
@@ -82,6 +91,24 @@ def join_near_features(rows: NDArray[np.float32], threshold: float, components: 
             one, two = (part.numpy() for part in near.nonzero(as_tuple=True))
             if len(one):
                 components.join(one + start, two + other)
+
+
+def _join_by_hyperplanes(unit: torch.Tensor, threshold: float, components: Components) -> None:
+    """Join rows of length 1 whose cosine is at least the threshold, among candidates by random hyperplanes."""
+    agreeing = 1 - np.arccos(threshold) / np.pi
+    planes = int(np.clip(np.log(0.5) / np.log(agreeing), 1, _MOST_PLANES))
+    powers = 2 ** torch.arange(planes)
+    for band in range(_BANDS):
+        normals = torch.randn(unit.shape[1], planes, generator=torch.Generator().manual_seed(band))
+        sides = [((part @ normals > 0) * powers).sum(1) for part in unit.split(_AT_ONCE)]
+        one, other = _candidates(torch.cat(sides).numpy().astype(np.uint64))
+        parts = components.of_each
+        apart = parts[one] != parts[other]
+        one, other = one[apart], other[apart]
+        for start in range(0, len(one), _AT_ONCE):
+            first, second = one[start : start + _AT_ONCE], other[start : start + _AT_ONCE]
+            near = ((unit[first] * unit[second]).sum(1) >= threshold).numpy()
+            components.join(first[near], second[near])
 
 
 def _candidates(band: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

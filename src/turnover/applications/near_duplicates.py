@@ -16,7 +16,7 @@ from turnover.errors import ApplicationError
 from turnover.scores import load_pandas
 
 from ._results import Result
-from ._similarity import Components, join_near_features, join_near_texts, normalized
+from ._similarity import ALL_PAIRS, Components, join_near_features, join_near_texts, normalized
 from .examples import Examples
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # Pixels and cells of different rows are alike by nature: only what is practically the same counts.
 _SAME_FEATURES = 0.999
-# All pairs of features are compared, so that time grows with the square of the rows; of more, only the same count.
-_MOST_COMPARED = 20_000
 _SHOWN_OF_A_GROUP = 4
 
 
@@ -38,12 +36,14 @@ class Duplicates:
         exact: for each group, whether all its rows are the same after normalization.
         group_of: the group of every row [n]; −1: it has no duplicate.
         threshold: similarity from which rows count as nearly the same.
+        hashed: whether the pairs to compare were found by hashing, which may miss some; else all were compared.
     """
 
     groups: tuple[tuple[int, ...], ...]
     exact: tuple[bool, ...]
     group_of: NDArray[np.int64]
     threshold: float
+    hashed: bool = False
 
     def __len__(self) -> int:
         """Return the number of rows that were looked at."""
@@ -57,7 +57,7 @@ class Duplicates:
     def as_dict(self) -> dict[str, Any]:
         """Return the groups as JSON could hold them."""
         groups = [{"rows": list(rows), "exact": exact} for rows, exact in self._groups()]
-        return {"threshold": self.threshold, "rows": len(self), "groups": groups}
+        return {"threshold": self.threshold, "hashed": self.hashed, "rows": len(self), "groups": groups}
 
     def table(self) -> "pandas.DataFrame":
         """Return one line per row that has a duplicate: group, row and whether the whole group is exactly the same."""
@@ -73,7 +73,7 @@ class Duplicates:
         for number, (group, _) in enumerate(kept):
             group_of[list(group)] = number
         return Duplicates(
-            tuple(group for group, _ in kept), tuple(exact for _, exact in kept), group_of, self.threshold
+            tuple(group for group, _ in kept), tuple(exact for _, exact in kept), group_of, self.threshold, self.hashed
         )
 
     def _groups(self) -> "zip[tuple[tuple[int, ...], bool]]":
@@ -105,12 +105,18 @@ class NearDuplicates(Result):
     Attributes:
         contradictions: groups whose labels disagree.
         across_splits: groups with training rows and validation or test rows.
+        rows: how many rows were compared.
+        threshold: as of `Duplicates`.
+        hashed: as of `Duplicates`.
     """
 
     count: int
     contradictions: int
     across_splits: int
     items: tuple[DuplicateGroup, ...]
+    rows: int = 0
+    threshold: float = 1.0
+    hashed: bool = False
 
 
 def near_duplicates(
@@ -121,8 +127,10 @@ def near_duplicates(
     Texts are the same if they are after Unicode normalization, without case, punctuation and runs of spaces; how near
     they are is the cosine of their sets of character 4-grams. Candidates are found by hashing (MinHash), which misses a
     pair of similarity 0.9 about once in a hundred thousand and one of 0.8 once in a hundred. Features are compared by
-    cosine, block by block, all pairs. Groups are joined through common members, so that the ends of a long chain may
-    be less alike than the threshold says. Memory grows with the rows, never with the pairs.
+    cosine: all pairs of up to 20,000 rows; of more, candidates are found by random hyperplanes, so that time grows with
+    the rows, and low thresholds miss pairs where many rows are alike (`hashed` says so). Groups are joined through
+    common members, so that the ends of a long chain may be less alike than the threshold says. Memory grows with the
+    rows, never with the pairs.
 
     Args:
         texts: the rows as texts; or
@@ -156,7 +164,8 @@ def near_duplicates(
         components = Components(len(first))
         if threshold < 1:
             join_near_features(rows[first], threshold, components)
-    return _duplicates(np.asarray(same, np.int64).reshape(-1), components, threshold)
+    hashed = threshold < 1 and (texts is not None or len(first) > ALL_PAIRS)
+    return _duplicates(np.asarray(same, np.int64).reshape(-1), components, threshold, hashed)
 
 
 def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
@@ -168,8 +177,7 @@ def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
     """
     if examples.kind == "text":
         return near_duplicates(list(examples.values))
-    threshold = _SAME_FEATURES if len(examples) <= _MOST_COMPARED else 1.0
-    return near_duplicates(features=features.flatten(1), threshold=threshold)
+    return near_duplicates(features=features.flatten(1), threshold=_SAME_FEATURES)
 
 
 def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: int = 100) -> NearDuplicates:
@@ -190,6 +198,9 @@ def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: in
         contradictions=sum(not group.labels_agree for group in groups),
         across_splits=sum(group.across_splits for group in groups),
         items=tuple(groups[:most]),
+        rows=len(duplicates),
+        threshold=duplicates.threshold,
+        hashed=duplicates.hashed,
     )
 
 
@@ -210,7 +221,7 @@ def _same_rows(rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np
     return first, same.reshape(-1)
 
 
-def _duplicates(same: NDArray[np.int64], components: Components, threshold: float) -> Duplicates:
+def _duplicates(same: NDArray[np.int64], components: Components, threshold: float, hashed: bool) -> Duplicates:
     """Return the groups of rows: `same` is each row's set of equal rows, components join these sets."""
     whole = components.of_each[same] if len(same) else same
     order = np.argsort(whole, kind="stable")
@@ -221,4 +232,4 @@ def _duplicates(same: NDArray[np.int64], components: Components, threshold: floa
     for number, group in enumerate(groups):
         group_of[list(group)] = number
     exact = tuple(len(set(same[list(group)].tolist())) == 1 for group in groups)
-    return Duplicates(tuple(groups), exact, group_of, threshold)
+    return Duplicates(tuple(groups), exact, group_of, threshold, hashed)

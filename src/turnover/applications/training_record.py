@@ -25,7 +25,7 @@ from ._noise import centered, fit_weights
 
 _AT_ONCE = 256
 # Heads are fitted on at most so many rows, replicas and features; further ones cost time and memory and change little.
-_MOST_FITTED, _MOST_REPLICAS, _MOST_FEATURES = 30_000, 4, 2048
+_MOST_FITTED, _MOST_REPLICAS, _MOST_FEATURES = 20_000, 4, 2048
 STRENGTHS = np.geomspace(1e-3, 1e3, 7)
 """Strengths of ridge that are tried, as shares of the mean eigenvalue of the features."""
 
@@ -102,11 +102,11 @@ class TrainingRecord:
         self.left_out: NDArray[np.float32] | None = None
         self.validation_left_out: NDArray[np.float32] | None = None
         fitted = _spread([len(part) for part in labels], _MOST_FITTED)
-        features = [_last_inputs(model, batch) for batch in compress(_batches(train, targets), fitted)]
-        if any(part is None for part in features):
+        features = _all_last_inputs(model, compress(_batches(train, targets), fitted))
+        if features is None:
             return
-        joined = np.concatenate([part for part in features if part is not None], 1)
-        heads, of_fitted = fit_heads(joined, np.concatenate(list(compress(labels, fitted))), classes=classes)
+        heads, of_fitted = fit_heads(features, np.concatenate(list(compress(labels, fitted))), classes=classes)
+        del features
         places = np.repeat(fitted, [len(part) for part in labels])
         self.left_out = np.empty((len(places), classes), np.float32)
         self.left_out[places] = of_fitted
@@ -217,6 +217,17 @@ def _last_inputs(model: nn.Module, batch: Batch) -> NDArray[np.float32] | None:
     return inputs[-1].unflatten(0, (-1, rows))[:_MOST_REPLICAS].float().cpu().numpy()
 
 
+def _all_last_inputs(model: nn.Module, batches: Iterable[Batch]) -> NDArray[np.float32] | None:
+    """Return `_last_inputs` of all batches; None: one of them has none."""
+    parts = []
+    for batch in batches:
+        inputs = _last_inputs(model, batch)
+        if inputs is None:
+            return None
+        parts.append(inputs)
+    return np.concatenate(parts, 1)
+
+
 def _tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(values)
 
@@ -281,6 +292,7 @@ def ridge_heads(
     centered_rows = features - center
     values, vectors = np.linalg.eigh(centered_rows.T @ centered_rows)
     rotated = centered_rows @ vectors
+    del centered_rows
     products, squares = rotated.T @ (targets - mean), np.square(rotated)
     left_out, weights = [], []
     for strength in strengths:

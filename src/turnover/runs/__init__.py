@@ -14,6 +14,7 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | `_classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
 | `run.py` | `Run`, `start_run`, `open_run` |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
+| `stages.py` | how long each stage should take, for an estimate of the whole |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
 | `cleansing.py` | harmful rows of a run; its data without some rows |
 | `digits.py` | the demo's run, on digits with changed labels |

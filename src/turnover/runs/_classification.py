@@ -20,14 +20,16 @@ from turnover.wrapping import only_at, top_sites
 from ._splits import split_rows
 from .config import RunConfig, Watch
 from .folder import RunFolder
-from .inputs import Inputs, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
-from .networks import masked_network, plain_network, settings_for
+from .inputs import Inputs, expected_width, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
+from .networks import forward_products, kind_of_inputs, masked_network, plain_network, settings_for
 from .reading import read_rows
 from .rows import SPLITS, Rows
+from .stages import Sizes
 from .training import class_weights, loss_and_accuracy
 
 # The mask bias is measured on so many reference examples, in runs of at most so many training rows.
 _REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
+_BYTES_OF_A_TOKEN = 4
 
 
 class Classification:
@@ -96,6 +98,26 @@ class Classification:
         fewer single scores would be significant.
         """
         return Ridge(gradients=1, scale="query") if self.preparation.kind == "tokens" else "auto"
+
+    @property
+    def sizes(self) -> Sizes:
+        """Return what decides how long the run takes, as far as that is known before inputs are."""
+        rows, kind, data = self.rows, kind_of_inputs(self._config, self.rows.kind), Path(self._config.data)
+        train = int((self.splits == SPLITS.index("train")).sum())
+        settings = settings_for(self._config, kind, train)
+        text = int(rows.values.lengths.sum()) if rows.kind == "text" else 0
+        width, tokens = expected_width(self._config, rows), text / max(len(rows), 1) / _BYTES_OF_A_TOKEN
+        return Sizes(
+            rows=train,
+            products=forward_products(settings, kind, width, len(rows.label_names), tokens=tokens),
+            units=settings.replicas * settings.hidden,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+            read=data.stat().st_size if rows.kind != "image" and data.is_file() else 0,
+            text=text,
+            encoded=kind == "encoder",
+            references=kind != "tokens" and train <= _MOST_WITH_REFERENCES,
+        )
 
     @cached_property
     def splits(self) -> np.ndarray:

@@ -21,6 +21,7 @@ from .inputs import Inputs
 from .language_models import END, FeedForwardLM, language_model_sites
 from .reading import Corpus, read_corpus
 from .rows import SPLITS, Rows
+from .stages import Sizes
 from .training import loss_and_accuracy
 
 _DEFAULTS = {"hidden": 128, "epochs": 3, "learning_rate": 1e-3, "replicas": 3}
@@ -138,6 +139,19 @@ class LanguageModeling:
     def seed_of(self, number: int) -> int:
         """Return the seed of a model's weights, masks and batches."""
         return self._config.seed * 1000 + number
+
+    @property
+    def sizes(self) -> Sizes:
+        """Return what decides how long the run takes."""
+        settings, train = self.settings, int((self.splits == SPLITS.index("train")).sum())
+        products = settings.hidden * (settings.context * settings.hidden + len(self.words))
+        return Sizes(
+            rows=train * settings.replicas,
+            products=products,
+            units=2 * settings.hidden,
+            epochs=settings.epochs,
+            batch_size=settings.batch_size,
+        )
 
     def plain_network(self) -> nn.Module:
         """Return the untrained model without masks."""

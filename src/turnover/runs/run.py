@@ -35,6 +35,7 @@ from .inputs import Inputs
 from .language_modeling import LanguageModeling
 from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
+from .stages import Expect, expected_seconds, unexpected
 from .training import Curves, TrainingRows, fit
 
 _MOST_VALIDATION = 500
@@ -47,7 +48,7 @@ _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
 Task = Classification | LanguageModeling
 """What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
 `ids`, `_splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
-(`results`); `score_names` is what `Run.score` computes."""
+(`results`); `score_names` is what `Run.score` computes, `sizes` decides how long a run takes."""
 
 _TaskT = TypeVar("_TaskT", bound=Task)
 
@@ -258,6 +259,13 @@ class Run(Generic[_TaskT]):
         """Return the held-out prediction of each training row."""
         return self._kept("out_of_sample")
 
+    def expected_seconds(self) -> dict[str, float]:
+        """Return about how long the stages take, in their order, by their names in a watch."""
+        seconds = expected_seconds(self.task.sizes)
+        of_scores = {name: seconds.pop(name) for name in _SCORE_TYPES}
+        report = seconds.pop("report")
+        return {**seconds, "scoring": sum(of_scores[name] for name in self.task.score_names), "report": report}
+
     def score(self, *, watch: Watch = unwatched) -> None:
         """Compute all scores that are missing and keep them, then write the results: the run is finished."""
         with self.folder.lock():
@@ -268,8 +276,12 @@ class Run(Generic[_TaskT]):
         names = self.task.score_names
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
-            for done, name in enumerate(names):
-                watch("scoring", done, len(names), name.replace("_", " "))
+            expected = expected_seconds(self.task.sizes)
+            # Steps are hundredths of what all scores should take together.
+            done = np.cumsum([0.0, *(expected[name] for name in names)])
+            done = (100 * done / done[-1]).round().astype(int).tolist()
+            for before, name in zip(done, names, strict=False):
+                watch("scoring", before, 100, name.replace("_", " "))
                 if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
                     with self.folder.writing(self._file(name)):
@@ -279,7 +291,7 @@ class Run(Generic[_TaskT]):
                 with self.folder.writing(self.folder.scores):
                     self.influence.keep_fit(self.folder.scores)
                 self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
-            watch("scoring", len(names), len(names))
+            watch("scoring", 100, 100)
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(
                 "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
@@ -318,10 +330,13 @@ class Run(Generic[_TaskT]):
         return self._scores[name]
 
 
-def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = unwatched) -> Run[Any]:
+def start_run(
+    config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = unwatched, expect: Expect = unexpected
+) -> Run[Any]:
     """Read, train and score; resume what an earlier call with the same settings left.
 
-    A text corpus is learned by a language model, everything else by a classifier.
+    A text corpus is learned by a language model, everything else by a classifier. `watch` is called as a stage makes
+    progress, `expect` with the seconds that all stages should take, as soon as the rows are known.
     """
     if problem := unusable_path(os.fspath(out)):
         raise RunError(f"the folder {problem}. Give another: --out NEW.")
@@ -343,6 +358,7 @@ def start_run(config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = 
             folder.write_about(run.about)
         else:
             folder.repair(run.about, settings=config.as_toml())
+        expect(run.expected_seconds())
         with run.about.timed("features"):
             run.task.prepare(watch)
         if run.about.state == "begun":
@@ -411,6 +427,7 @@ def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
 def _train(run: Run[Any], watch: Watch) -> None:
     """Train the models one after the other and keep them; those that are finished are not trained again."""
     task, folder = run.task, run.folder
+    watch("preparing the training", 0, 1)
     rows = TrainingRows(*run.train_data, *run.data("validation"), task.loss_weights)
     models, members = [], []
     for number, kept in enumerate(task.model_folders):

@@ -22,6 +22,7 @@ from turnover.layers import instances
 from turnover.storage import check_stored, readable, sha256_of, write_atomically, wrong_types
 
 from .config import RunConfig, Watch, unwatched
+from .stages import LOOK
 
 # Curves are measured on at most so many training rows.
 _CURVE_ROWS = 2000
@@ -90,6 +91,7 @@ def fit(
     if saved is not None and saved.exists():
         first = _resume(saved, model, optimizer, curves, record, settings)
     batches = -(-len(rows.y) // settings.batch_size)
+    steps = batches + round(LOOK * batches)  # of an epoch, with the look at all rows after it
     last_saved = time.monotonic()
     for epoch in range(first, settings.epochs):
         # The order depends on the epoch alone, so that a resumed training ends with the same weights.
@@ -102,10 +104,11 @@ def fit(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            watch("training", epoch * batches + number + 1, settings.epochs * batches, _progress_note(curves))
+            watch("training", epoch * steps + number + 1, settings.epochs * steps, _progress_note(curves))
         _add(curves, model, rows)
         if record is not None:
             record(model)
+        watch("training", (epoch + 1) * steps, settings.epochs * steps, _progress_note(curves))
         if not torch.isfinite(torch.tensor([curves.keep[-1], curves.validation[-1]])).all():
             raise TrainingError(
                 f"the training diverged in epoch {epoch + 1} with learning rate {settings.learning_rate:g}. Give a "

@@ -13,6 +13,7 @@ Must not know: scores, models, torch.
 | `files.py`, `lock.py` | files that are there whole or not at all; one writer per folder |
 | `sizes.py` | declared and compressed sizes, checked before memory is taken |
 | `kept_arrays.py` | arrays in one file, read back under the same identity only |
+| `vector_cache.py` | vectors by content, kept across runs in the user's cache |
 | `json_values.py` | values that JSON can hold, their differences, records with a checksum |
 
     >>> import tempfile
@@ -61,6 +62,7 @@ from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
 from .sizes import check_memory, check_stored, check_unpacked, open_arrays, read_array, read_gzip
 from .store import StoredArrays, TileStore, TileWriter
+from .vector_cache import VectorCache, cache_folder, content_keys
 
 __all__ = [
     "LOCK_FILES",
@@ -71,10 +73,13 @@ __all__ = [
     "StoredArrays",
     "TileStore",
     "TileWriter",
+    "VectorCache",
     "atomic_file",
+    "cache_folder",
     "check_memory",
     "check_stored",
     "check_unpacked",
+    "content_keys",
     "digest_of",
     "from_record",
     "holds",

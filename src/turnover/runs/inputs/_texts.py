@@ -6,7 +6,7 @@ an accuracy of .79 on held-out ones with 4,096 buckets, with words and pairs of 
 there are words).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,14 @@ from turnover.runs.config import Watch, unwatched
 _MOST_NUMBERS = 2**29
 
 
+def buckets_for(rows: int, most: int = 4096) -> int:
+    """Return how many numbers a text becomes, so that those of all rows fit into memory; at least 512."""
+    buckets = most
+    while buckets > 512 and buckets * rows > _MOST_NUMBERS:
+        buckets //= 2
+    return buckets
+
+
 @dataclass(frozen=True)
 class NgramInputs:
     """Turns texts into vectors of hashed pieces of words, each of length 1."""
@@ -35,15 +43,12 @@ class NgramInputs:
         cls, texts: Sequence[str], *, rows: int | None = None, most: int = 4096, watch: Watch = unwatched
     ) -> "NgramInputs":
         """Return inputs fitted on training texts; many `rows`, of all splits, get fewer buckets to fit into memory."""
-        buckets = most
-        while buckets > 512 and buckets * (rows or len(texts)) > _MOST_NUMBERS:
-            buckets //= 2
+        buckets = buckets_for(rows or len(texts), most)
         counts = np.zeros(buckets)
         _hashed(["a"], buckets)  # loads its library first, or that time would count in the estimate of the rest
         for start in range(0, len(texts), 4096):
-            watch("counting pieces of words", start, len(texts))
+            watch("features", start, len(texts) + (rows or 0), "counting pieces of words")
             counts += (_hashed(texts[start : start + 4096], buckets) != 0).sum(axis=0).A1
-        watch("counting pieces of words", len(texts), len(texts))
         return cls(tuple((np.log((1 + len(texts)) / (1 + counts)) + 1).round(6).tolist()))
 
     @property
@@ -51,11 +56,13 @@ class NgramInputs:
         """Return how many numbers a text becomes."""
         return len(self.rarity)
 
-    def __call__(self, texts: Sequence[str]) -> Tensor:
-        """Return float32 [texts, width]."""
+    def __call__(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> Tensor:
+        """Return float32 [texts, width]; `progress` is called with the number of texts that are done."""
         vectors = torch.empty(len(texts), self.width)
         weights = torch.tensor(self.rarity)
         for start in range(0, len(texts), 4096):
+            if progress is not None:
+                progress(start)
             part = torch.from_numpy(_hashed(texts[start : start + 4096], self.width).toarray())
             vectors[start : start + 4096] = torch.nn.functional.normalize(part * weights, dim=1)
         return vectors

@@ -12,10 +12,11 @@ from torch import Tensor
 from turnover.integrations import TextEncoder
 from turnover.runs.config import RunConfig, Watch
 from turnover.runs.folder import RunFolder
+from turnover.runs.packed import PackedTexts
 from turnover.runs.rows import Rows
-from turnover.storage import atomic_file, read_array, wrong_types
+from turnover.storage import VectorCache, atomic_file, cache_folder, content_keys, read_array, wrong_types
 
-from ._texts import EncodedInputs, NgramInputs, TokenInputs
+from ._texts import EncodedInputs, NgramInputs, TokenInputs, buckets_for
 from .columns import ColumnInputs, with_tuples
 from .pixels import PixelInputs
 
@@ -26,8 +27,10 @@ _READERS: dict[str, Callable[..., Inputs]] = {
     **{known.kind: known for known in (NgramInputs, EncodedInputs, TokenInputs, PixelInputs)},
     ColumnInputs.kind: ColumnInputs.of_json,
 }
-# Texts that are encoded between two calls of a watch.
-_BLOCK = 256
+# Usual numbers of categories of a column, and of features of an encoder.
+_CATEGORIES, _ENCODED = 12, 384
+# Texts that are encoded between two calls of a watch, and between two additions to the cache.
+_BLOCK, _KEPT_AT_ONCE = 256, 4096
 
 
 def fit_inputs(
@@ -36,13 +39,28 @@ def fit_inputs(
     """Return how values become inputs, fitted on the training rows alone, and the inputs of all rows."""
     if rows.kind == "text" and config.model is not None and not config.adapters:
         encoder = TextEncoder(config.model)
-        features = _encoded(encoder, rows.values, watch)
+        features = encoded_texts(encoder, rows.values, watch)
         with folder.writing(), atomic_file(folder.features) as file:
             np.save(file, features.numpy())
         encoded = EncodedInputs.fit(encoder, features[torch.from_numpy(train)])
         return encoded, encoded.standardized(features)
     inputs = _fitted(config, rows, train, watch)
-    return inputs, inputs(rows.values)
+    if not isinstance(inputs, NgramInputs):
+        return inputs, inputs(rows.values)
+    count = len(train) + len(rows)
+    x = inputs(rows.values, lambda done: watch("features", len(train) + done, count, "weighing pieces of words"))
+    watch("features", count, count)
+    return inputs, x
+
+
+def expected_width(config: RunConfig, rows: Rows) -> int:
+    """Return about how many numbers a row becomes, before inputs are fitted."""
+    if rows.kind == "image":
+        return int(np.prod(rows.values.shape[1:]))
+    if rows.kind == "table":
+        numbers = rows.values.select_dtypes("number").shape[1]
+        return 2 * numbers + _CATEGORIES * (rows.values.shape[1] - numbers)
+    return buckets_for(len(rows)) if config.model is None else _ENCODED
 
 
 def inputs_of_rows(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:
@@ -75,15 +93,31 @@ def _fitted(config: RunConfig, rows: Rows, train: np.ndarray, watch: Watch) -> I
         return ColumnInputs.fit(rows.values.iloc[train])
     if config.model is not None:
         return TokenInputs.fit(TextEncoder(config.model))
-    return NgramInputs.fit([rows.values[place] for place in train], rows=len(rows), watch=watch)
+    return NgramInputs.fit(PackedTexts(rows.values[place] for place in train.tolist()), rows=len(rows), watch=watch)
 
 
-def _encoded(encoder: TextEncoder, texts: list[str], watch: Watch) -> Tensor:
+def encoded_texts(encoder: TextEncoder, texts: PackedTexts, watch: Watch) -> Tensor:
+    """Return the features of texts, each different one computed once; what an earlier run computed is taken from it."""
+    keys, first, same = np.unique(
+        content_keys(text.encode("utf-8", "surrogatepass") for text in texts), return_index=True, return_inverse=True
+    )
+    folder = cache_folder()
+    cache = None if folder is None else VectorCache(folder / "features", {"encoder": encoder.digest(), "format": 1})
+    features = np.empty((len(keys), encoder.width), np.float32)
+    known = np.zeros(len(keys), bool)
+    if cache is not None:
+        known, features = cache.find(keys, encoder.width)
     # Neighbors have similar lengths, so that little padding is computed.
-    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-    parts = []
-    for start in range(0, len(order), _BLOCK):
-        watch("encoding texts", start, len(order))
-        parts.append(encoder.features([texts[place] for place in order[start : start + _BLOCK]], progress=False))
-    watch("encoding texts", len(order), len(order))
-    return torch.cat(parts)[torch.argsort(torch.tensor(order))]
+    missing = np.flatnonzero(~known)
+    missing = missing[np.argsort(texts.lengths[first[missing]], kind="stable")]
+    done = 0
+    for part in np.split(missing, range(_KEPT_AT_ONCE, len(missing), _KEPT_AT_ONCE)):
+        for start in range(0, len(part), _BLOCK):
+            watch("features", done + start, len(missing), "encoding texts")
+            block = part[start : start + _BLOCK]
+            features[block] = encoder.features([texts[place] for place in first[block].tolist()]).numpy()
+        done += len(part)
+        if cache is not None and len(part):
+            cache.add(keys[part], features[part])
+    watch("features", 1, 1)
+    return torch.from_numpy(features[same.reshape(-1)])

@@ -496,6 +496,14 @@ def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headlin
     return Headline(count(duplicates.count), sentence, "duplicates", "look" if clash or across else "plain")
 
 
+def compared_words(duplicates: NearDuplicates) -> str:
+    """Return which rows were compared to find near-duplicates, and how."""
+    pairs = "pairs that hashing finds, which may miss some" if duplicates.hashed else "all pairs"
+    if duplicates.threshold == 1:
+        pairs = "rows that are the same"
+    return f"Compared: {count(duplicates.rows, 'row')}, {pairs}, from a similarity of {duplicates.threshold:g} on."
+
+
 def _signal(findings: Findings) -> Headline | None:
     noise = findings.trust.noise_of("mean_influence")
     if noise is None or noise.signal is None:

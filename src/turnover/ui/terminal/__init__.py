@@ -12,7 +12,8 @@ anything is computed, HTML.
 | `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
 | `options.py` | options that commands share, and the run that they name |
 | `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |
-| `terminal.py` | standard output and error, progress bars, JSON |
+| `terminal.py` | standard output and error, JSON |
+| `progress.py` | one bar and one estimate of the time left for a whole run |
 | `drawing.py` | a row's text, cells or image; what it shares with another; lists of rows by score |
 | `help_page.py` | docs/commands.md, made from the help of all commands |
 """

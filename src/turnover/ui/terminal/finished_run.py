@@ -36,10 +36,10 @@ def written_report(run: Run[Any], watch: Watch) -> "tuple[ReportData, Path, floa
     from turnover.ui.html import collect, write_report
 
     began = time.perf_counter()
-    watch("writing the report", 0, 1)
+    watch("report", 0, 1)
     data = collect(run)
     page = write_report(run, data=data)
-    watch("writing the report", 1, 1)
+    watch("report", 1, 1)
     return data, page, time.perf_counter() - began
 
 

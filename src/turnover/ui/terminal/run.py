@@ -117,7 +117,7 @@ def run(
         terminal.aside.print(sentence, style="yellow")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
-        finish(start_run(settings, folder, watch=watch), terminal, watch)
+        finish(start_run(settings, folder, watch=watch, expect=watch.expect), terminal, watch)
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
