@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from turnover.runs.packed import PackedNumbers, PackedTexts
+from turnover.runs._packed import PackedNumbers, PackedTexts
 
 TEXTS = ["one", "", "Äpfel \U0001f34e", "half \ud83c of a sign", "line\nbreak\x00"]
 

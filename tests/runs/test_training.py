@@ -38,14 +38,14 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, monkeypatc
     saved = tmp_path / "training.pt"
 
     def cut_off(stage, done, total, note=""):
-        if done == 10:  # of 12: in the third epoch
+        if done == 12:  # of 15: in the third epoch
             raise _CutOffError
 
     with pytest.raises(_CutOffError):
         fit(_model(), _rows(), SETTINGS, saved=saved, watch=cut_off)
     resumed, seen = _model(), []
     again = fit(resumed, _rows(), SETTINGS, saved=saved, watch=lambda stage, done, total, note="": seen.append(done))
-    assert seen[0] == 9  # two epochs of four batches were kept
+    assert seen[0] == 11  # two epochs of four batches and a look at all rows were kept
     assert again == curves
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name

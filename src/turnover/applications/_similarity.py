@@ -3,8 +3,9 @@
 Two texts agree in one minimum of hashed n-grams with the probability of their Jaccard similarity. Texts that agree in
 all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with the rows
 and not with their pairs. Features of up to 20,000 rows are compared pair by pair, a block at a time. Of more,
-candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands, as many as a pair at the threshold
-agrees in half of the time: two rows at an angle agree in one with the probability 1 − angle / π (Charikar 2002).
+candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands. There are as many of these
+as a pair at the threshold agrees in half of the time: two rows at an angle agree in one with the probability
+1 − angle / π (Charikar 2002).
 """
 
 import re

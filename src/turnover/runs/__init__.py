@@ -7,7 +7,7 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | file | content |
 | --- | --- |
 | `config.py`, `folder.py` | settings; names and checksums of files, run.json, the lock, safe reading and writing |
-| `rows.py`, `packed.py` | rows in one form; many short texts in a few blocks of memory |
+| `rows.py`, `_packed.py` | rows in one form; many short texts in a few blocks of memory |
 | `_splits.py` | which rows train, validate and test, and which are copies |
 | `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
@@ -65,6 +65,7 @@ from .retraining import (
 )
 from .rows import SPLITS, Rows
 from .run import Run, open_run, start_run
+from .stages import Expect
 from .training import Curves
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "Curves",
     "DigitsConfig",
     "DigitsResult",
+    "Expect",
     "FeedForwardLM",
     "Kind",
     "LanguageModeling",

@@ -17,9 +17,9 @@ import numpy as np
 
 from turnover.storage import atomic_file, check_unpacked, open_arrays
 
+from ._packed import PackedNumbers, PackedTexts
 from ._pixel_scales import PixelScale, fit_scales, in_bytes, note_on
 from .folder import RunFolder
-from .packed import PackedNumbers, PackedTexts
 
 if TYPE_CHECKING:
     import pandas as pd

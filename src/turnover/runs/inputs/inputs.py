@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from turnover.integrations import TextEncoder
+from turnover.runs._packed import PackedTexts
 from turnover.runs.config import RunConfig, Watch
 from turnover.runs.folder import RunFolder
-from turnover.runs.packed import PackedTexts
 from turnover.runs.rows import Rows
 from turnover.storage import VectorCache, atomic_file, cache_folder, content_keys, read_array, wrong_types
 

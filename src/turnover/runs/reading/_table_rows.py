@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnover.errors import DataFileError
+from turnover.runs._packed import PackedNumbers, PackedTexts
 from turnover.runs.config import RunConfig
-from turnover.runs.packed import PackedNumbers, PackedTexts
 from turnover.runs.rows import TO_BE_SPLIT, Rows
 
 from .columns import (

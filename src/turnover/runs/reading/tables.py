@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 import numpy as np
 
 from turnover.errors import DataFileError, MissingExtraError
+from turnover.runs._packed import PackedTexts
 from turnover.runs.config import Watch, unwatched
-from turnover.runs.packed import PackedTexts
 from turnover.runs.rows import Rows, records
 from turnover.storage import holds
 
