@@ -20,8 +20,10 @@ Floats = NDArray[np.floating[Any]]
 _STARTS = (-3.0, -1.0)
 # Three numbers need no more rows than this.
 _MOST_ROWS = 10_000
-# Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %).
-_CRITICAL = 2.71
+# Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %), and that of one standard error.
+_CRITICAL, _ONE_STANDARD_ERROR = 2.71, 1.0
+# Standard deviation of the logarithm of a scale, before any label is seen.
+_SCALE_SPREAD = 0.3
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,11 @@ def centered(values: Any) -> NDArray[np.float64]:
 
 
 def fit_weights(
-    parts: Sequence[Floats], labels: NDArray[np.int64], *, rates: Sequence[float] | None = None
+    parts: Sequence[Floats],
+    labels: NDArray[np.int64],
+    *,
+    rates: Sequence[float] | None = None,
+    noisy: NDArray[np.bool_] | None = None,
 ) -> NoiseFit:
     """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest.
 
@@ -54,21 +60,90 @@ def fit_weights(
         parts: the class scores.
         labels: given labels [rows].
         rates: the rate is one of these; None: any.
+        noisy: which rows have that rate, all others none [rows]; None: all.
     """
-    chosen = np.linspace(0, len(labels) - 1, min(_MOST_ROWS, len(labels))).astype(int)
+    chosen = some_of(len(labels))
     labels = labels[chosen]
+    share = torch.ones(len(labels)) if noisy is None else torch.from_numpy(noisy[chosen])
     scores = torch.from_numpy(np.stack([np.asarray(one, np.float64)[chosen] for one in parts]))
     spread = scores.std(dim=(1, 2)).clamp_min(1e-12)
     scores, given = scores / spread[:, None, None], torch.from_numpy(np.asarray(labels, np.int64))[:, None]
+    share = share.to(scores)
     starts = [(start, None) for start in _STARTS] if rates is None else [(0.0, rate) for rate in rates]
-    fits = [_maximize(scores, given, *start) for start in starts]
+    fits = [_maximize(scores, given, share, *start) for start in starts]
     weights, rate, loss = min(fits, key=lambda fit: fit[2])
-    if rates is None and 2 * len(labels) * (_maximize(scores, given, 0.0, 0.0)[2] - loss) < _CRITICAL:
+    if rates is None and 2 * len(labels) * (_maximize(scores, given, share, 0.0, 0.0)[2] - loss) < _CRITICAL:
         rate = 0.0
     return NoiseFit(tuple((weights / spread).tolist()), rate, loss)
 
 
-def _maximize(scores: Tensor, given: Tensor, start: float, fixed: float | None) -> tuple[Tensor, float, float]:
+def some_of(rows: int) -> NDArray[np.int64]:
+    """Return places of rows, evenly spread, as many as a fit needs at most."""
+    return np.linspace(0, rows - 1, min(_MOST_ROWS, rows)).astype(np.int64)
+
+
+def cautious_fit(
+    parts: Sequence[Floats], labels: NDArray[np.int64], *, noisy: NDArray[np.bool_] | None = None
+) -> NoiseFit:
+    """Return the fit of the smallest rate that is within one standard error of the likeliest one.
+
+    What a prediction cannot know of a class, such as irony, looks like a wrong label too: rates come out too high.
+    """
+    best = fit_weights(parts, labels, noisy=noisy)
+    least = best.loss + _ONE_STANDARD_ERROR / (2 * min(_MOST_ROWS, len(labels)))
+    low, high = 0.0, best.rate
+    for _ in range(8 if best.rate else 0):
+        middle = (low + high) / 2
+        near = fit_weights(parts, labels, rates=(middle,), noisy=noisy).loss <= least
+        low, high = (low, middle) if near else (middle, high)
+    return fit_weights(parts, labels, rates=(high,), noisy=noisy)
+
+
+def bent(scores: Floats) -> list[NDArray[np.float64]]:
+    """Return class scores, and the same bent down where they are low.
+
+    Scores of ridge regression are nearly probabilities: those of impossible classes end at 0, and their logarithms
+    are lower than a line through the others has them.
+
+    Args:
+        scores: in units of their standard deviation.
+    """
+    return [centered(scores), centered(-np.logaddexp(0.0, -scores))]
+
+
+def fit_scale(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: float) -> float:
+    """Return the factor of class scores that makes given labels likeliest, and is near 1 where they do not tell.
+
+    Some hundred rows do not where nearly all are predicted, or where the rate explains those that are not: without a
+    prior the factor would grow without bound.
+    """
+    chosen = some_of(len(labels))
+    scores, labels = scores[chosen], labels[chosen]
+    logs = _SCALE_SPREAD * np.linspace(-5, 5, 101)
+    losses = [
+        np.square(log / _SCALE_SPREAD) / 2
+        - np.log(likelihood(label_probability(np.exp(log) * scores, labels), rate, scores.shape[1])).sum()
+        for log in logs
+    ]
+    return float(np.exp(logs[np.argmin(losses)]))
+
+
+def odds_against(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the log-odds of all other classes against the given label."""
+    rows = np.arange(len(labels))
+    others = scores.copy()
+    others[rows, labels] = -np.inf
+    return np.logaddexp.reduce(others, axis=1) - scores[rows, labels]
+
+
+def label_probability(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the probability of each given label as the true one."""
+    return np.exp(-np.logaddexp(0.0, odds_against(scores, labels)))
+
+
+def _maximize(
+    scores: Tensor, given: Tensor, share: Tensor, start: float, fixed: float | None
+) -> tuple[Tensor, float, float]:
     """Return weights, rate and loss, the rate being fixed or found from a start."""
     parameters = torch.tensor([0.0] * len(scores) + [start], dtype=torch.float64, requires_grad=True)
 
@@ -80,7 +155,7 @@ def _maximize(scores: Tensor, given: Tensor, start: float, fixed: float | None) 
     def loss() -> Tensor:
         weights, rate = parameters[:-1].clamp(-8, 5).exp(), rate_now()
         logs = torch.log_softmax((weights[:, None, None] * scores).sum(0), 1).gather(1, given)[:, 0]
-        return -likelihood(logs.exp(), rate, scores.shape[2]).log().mean()
+        return -likelihood(logs.exp(), rate * share, scores.shape[2]).log().mean()
 
     def closure() -> Tensor:
         optimizer.zero_grad()

@@ -7,7 +7,17 @@ from numpy.typing import NDArray
 
 from turnover.errors import ApplicationError
 
-from ._noise import best_rate, centered, fit_weights, wrong_probability
+from ._noise import (
+    bent,
+    best_rate,
+    cautious_fit,
+    centered,
+    fit_scale,
+    fit_weights,
+    odds_against,
+    some_of,
+    wrong_probability,
+)
 from .training_record import RowRecord
 
 FEWEST_VALIDATION = 10
@@ -41,11 +51,13 @@ class WrongLabels:
 def wrong_labels(record: RowRecord) -> WrongLabels:
     """Return how probably each training label is wrong.
 
-    The class scores of a row are a weighted sum of the full view's log-probabilities over epochs and of the left-out
-    heads; the weights predict the validation labels best. The share of wrong labels is that among the training rows by
-    the heads, which never met their labels; validation labels are taken to be as noisy or correct, whichever is
-    likelier. Without heads it is the share among the validation rows. The full view did meet the label of a training
-    row, and is too certain of it: by how much is the shift at which the class scores find that share of wrong labels.
+    The class scores of a row are a weighted mean of the full view's log-probabilities over epochs and of the left-out
+    heads; the weights predict the validation labels best, and so does their scale, which stays near that of either
+    prediction where validation labels do not tell. The share of wrong labels is that among the training rows by
+    the heads, which never met their labels; of all that fit as well, within one standard error, it is the smallest.
+    Validation labels are taken to be as noisy or correct, whichever is likelier by the heads. Without heads the share
+    is that among the validation rows. The full view did meet the label of a training row, and is too certain of it: by
+    how much is the shift at which the class scores find that share of wrong labels.
 
     Raises:
         ApplicationError: there are too few validation rows.
@@ -65,35 +77,49 @@ def wrong_labels(record: RowRecord) -> WrongLabels:
             f"{len(record.validation_labels)} validation rows are too few to weigh predictions by; give "
             f"{FEWEST_VALIDATION} or more: TrainingRecord(model, train=..., validation=...)."
         )
+    rate, held_rate, scores, held_scores = _judged(record)
     labels, classes = record.labels, record.full.shape[1]
-    rows, held = [centered(record.full)], [centered(record.validation_full)]
-    if record.left_out is not None and record.validation_left_out is not None:
-        rows.append(centered(record.left_out))
-        held.append(centered(record.validation_left_out))
-        rate = fit_weights([rows[1]], labels).rate
-        fitted = fit_weights(held, record.validation_labels, rates=(0.0, rate))
-    else:
-        fitted = fit_weights(held, record.validation_labels)
-        rate = fitted.rate
-    scores = sum(weight * part for weight, part in zip(fitted.weights, rows, strict=True))
-    assert isinstance(scores, np.ndarray)
-    probability = wrong_probability(_shifted(scores, labels, rate), rate, classes)
-    # By the scores themselves: probabilities of 0 and 1 have no order.
-    order = np.lexsort((np.arange(len(labels)), -_odds_against(scores, labels)))
+    odds = odds_against(fit_scale(held_scores, record.validation_labels, held_rate) * scores, labels)
+    probability = wrong_probability(_shifted(odds, rate, classes), rate, classes)
+    # By the odds themselves: probabilities of 0 and 1 have no order.
+    order = np.lexsort((np.arange(len(labels)), -odds))
     return WrongLabels(probability.astype(np.float32), order, probability > 0.5, rate)
 
 
-def _odds_against(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log-odds of all other classes against the given label."""
-    rows = np.arange(len(labels))
-    others = scores.copy()
-    others[rows, labels] = -np.inf
-    return np.logaddexp.reduce(others, axis=1) - scores[rows, labels]
+def _judged(record: RowRecord) -> tuple[float, float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rates of wrong labels among training and validation rows, and the class scores of both."""
+    held_labels, full, held_full = record.validation_labels, centered(record.full), centered(record.validation_full)
+    if record.left_out is None or record.validation_left_out is None:
+        rate = cautious_fit([held_full], held_labels).rate
+        return rate, rate, full, held_full
+    heads, held_heads = centered(record.left_out), centered(record.validation_left_out)
+    rate, held_rate = _rates(heads, record.labels, held_heads, held_labels)
+    alone = fit_weights([heads], record.labels)
+    of_full, of_heads = fit_weights([held_full, held_heads], held_labels, rates=(0.0, alone.rate)).weights
+    # A mean of two predictions that are probabilities of their own, not their sum: they know much of the same.
+    total = of_full + of_heads / alone.weights[0]
+    scores, held_scores = of_full * full + of_heads * heads, of_full * held_full + of_heads * held_heads
+    return rate, held_rate, scores / total, held_scores / total
 
 
-def _shifted(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: float) -> NDArray[np.float64]:
-    """Return the probability of each given label, its score being lowered until the labels have that rate of errors."""
-    classes, odds = scores.shape[1], _odds_against(scores, labels)
+def _rates(
+    heads: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    held_heads: NDArray[np.float64],
+    held_labels: NDArray[np.int64],
+) -> tuple[float, float]:
+    """Return the rates of wrong labels among training and validation rows by the heads, which met neither's label."""
+    chosen, spread = some_of(len(labels)), heads.std() or 1.0
+    parts = bent(np.concatenate([heads[chosen], held_heads]) / spread)
+    given = np.concatenate([labels[chosen], held_labels])
+    training = np.arange(len(given)) < len(chosen)
+    same = fit_weights(parts, given).loss < fit_weights(parts, given, noisy=training).loss
+    rate = cautious_fit(parts, given, noisy=None if same else training).rate
+    return rate, rate if same else 0.0
+
+
+def _shifted(odds: NDArray[np.float64], rate: float, classes: int) -> NDArray[np.float64]:
+    """Return the probability of each given label, the odds against it being raised until they have that rate."""
     low, high = 0.0, _MOST_SHIFT
     for _ in range(30):
         middle = (low + high) / 2
@@ -102,5 +128,5 @@ def _shifted(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: float
     return _probability(odds + low)
 
 
-def _probability(odds_against: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.exp(-np.logaddexp(0.0, odds_against))
+def _probability(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.exp(-np.logaddexp(0.0, odds))
