@@ -4,7 +4,7 @@ And is the number of wrong labels among them the one that the report says?
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
 from experiments.findings import Finding, paragraphs, spread
 from experiments.runner import kept
-from turnover.applications import examine_memorized, find_label_errors
+from turnover.applications import RowRecord, wrong_labels
 from turnover.evaluation import markdown_table
 from turnover.runs import DigitsConfig, Run, RunConfig, run_digits, run_recipe, start_run
 
@@ -64,24 +64,21 @@ def run(config: Config, out: Path) -> dict[str, Any]:
         kept(out / "parts" / f"seed-{seed}.json", partial(_measured, config, seed, out))
         for seed in tqdm(config.seeds, desc="wrong labels")
     ]
-    said = [
-        {"data": "SST-2", "rate": rate, "seed": config.seeds[0]}
-        | kept(out / "parts" / f"said-{rate}.json", partial(_said_on_sst2, config, rate, config.seeds[0], out))
-        for rate in config.rates
-    ]
-    said += [
-        {"data": "digits", "rate": rate, "seed": seed}
-        | kept(out / "parts" / f"digits-{rate}-{seed}.json", partial(_said_on_digits, config, rate, seed, out))
-        for rate in sorted({*config.rates, config.changed})
-        for seed in config.digit_seeds
-    ]
+    said = [one for part in seeds for one in part["said"]]
+    for rate in config.rates:
+        file = out / "parts" / f"said-{rate}.json"
+        said += kept(file, partial(_said_on_sst2, config, rate, config.seeds[0], out))["said"]
+    for rate in sorted({*config.rates, config.changed}):
+        for seed in config.digit_seeds:
+            file = out / "parts" / f"digits-{rate}-{seed}.json"
+            said += kept(file, partial(_said_on_digits, config, rate, seed, out))["said"]
     names = list(seeds[0]["found"])
     return {
         "rows": config.rows,
         "changed": seeds[0]["changed"],
         "folds": config.folds,
         "seeds": seeds,
-        "said": [{"data": "SST-2", "rate": config.changed, "seed": one["seed"]} | one["said"] for one in seeds] + said,
+        "said": said,
         "mean": {name: float(np.mean([one["found"][name] for one in seeds])) for name in names},
         "sd": {name: float(np.std([one["found"][name] for one in seeds], ddof=1)) for name in names}
         if len(seeds) > 1
@@ -90,20 +87,13 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     }
 
 
-def _trained(config: Config, seed: int, folder: Path, rate: float, *, noisy: bool) -> tuple[Run, np.ndarray]:
-    """Return a run on sentences of which a share has changed labels, and which training rows those are.
-
-    Where `noisy`, validation labels are changed, too, as in a random split of the same data.
-    """
+def _trained(config: Config, seed: int, folder: Path, rate: float) -> tuple[Run, np.ndarray]:
+    """Return a run on sentences of which a share has changed labels, and which training rows those are."""
     sentences = load_sst2("train", rows=config.rows + config.validation, seed=seed)
-    right = sentences.labels[: config.rows]
-    labels = change_labels(right, share=rate, classes=2, seed=seed)
-    held_labels = sentences.labels[config.rows :]
-    if noisy:
-        held_labels = change_labels(held_labels, share=rate, classes=2, seed=seed + 1).given
+    labels = change_labels(sentences.labels[: config.rows], share=rate, classes=2, seed=seed)
     folder.mkdir(exist_ok=True, parents=True)
     _write(folder / "train.tsv", sentences.texts[: config.rows], labels.given)
-    _write(folder / "validation.tsv", sentences.texts[config.rows :], held_labels)
+    _write(folder / "validation.tsv", sentences.texts[config.rows :], sentences.labels[config.rows :])
     settings = RunConfig(
         str(folder / "train.tsv"),
         text="sentence",
@@ -122,10 +112,12 @@ def _trained(config: Config, seed: int, folder: Path, rate: float, *, noisy: boo
 
 
 def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
-    finished, wrong = _trained(config, seed, out / f"seed-{seed}", config.changed, noisy=False)
+    finished, wrong = _trained(config, seed, out / f"seed-{seed}", config.changed)
     first = int(wrong.sum())
     began = time.process_time()
-    report = examine_memorized(finished).order[:first]
+    found = finished.wrong_labels
+    assert found is not None
+    report = found.order[:first]
     lists = {"turnover": (report, finished.about.seconds["training"] + time.process_time() - began)}
     lists |= {
         "cleanlab": _cleanlab(finished, config.folds, first, _folds_of_network),
@@ -134,7 +126,7 @@ def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
     return {
         "seed": seed,
         "changed": first,
-        "said": _said(finished, wrong),
+        "said": _said("SST-2", finished, wrong, config.changed, seed),
         "found": {name: int(wrong[rows].sum()) for name, (rows, _) in lists.items()},
         "seconds": {name: seconds for name, (_, seconds) in lists.items()},
         "accuracy": finished.about.results["validation_accuracy"],
@@ -142,25 +134,31 @@ def _measured(config: Config, seed: int, out: Path) -> dict[str, Any]:
 
 
 def _said_on_sst2(config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
-    return _said(*_trained(config, seed, out / f"rate-{rate}", rate, noisy=True))
+    finished, wrong = _trained(config, seed, out / f"rate-{rate}", rate)
+    return {"said": _said("SST-2", finished, wrong, rate, seed)}
 
 
 def _said_on_digits(config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
     epochs = config.epochs or DigitsConfig().epochs
     result = run_digits(DigitsConfig(seed=seed, epochs=epochs, changed=rate), out / f"digits-{rate}-{seed}")
-    return _said(result.run, result.data.changed.numpy())
+    return {"said": _said("digits", result.run, result.data.changed.numpy(), rate, seed)}
 
 
-def _said(run: Run, wrong: np.ndarray) -> dict[str, Any]:
-    """Return how many labels a run calls likely errors, how many of them it expects to be wrong, and how many are."""
-    found = examine_memorized(run)
-    errors = find_label_errors(run, found)
-    return {
-        "called": errors.count,
-        "expected": errors.expected_errors,
-        "wrong": int(wrong[found.likely].sum()),
-        "disagreements": found.disagreements,
-    }
+def _said(data: str, run: Run, wrong: np.ndarray, rate: float, seed: int) -> list[dict[str, Any]]:
+    """Return how many labels a run calls likely errors, how many of them it expects to be wrong, and how many are.
+
+    Once as it is, with correct validation labels, and once with as many of them changed as of the training labels, as
+    in a random split of the same data: a training does not see them.
+    """
+    record = RowRecord.open(run.folder.record)
+    classes = record.full.shape[1]
+    changed = change_labels(record.validation_labels, share=rate, classes=classes, seed=seed + 1).given
+    rows = []
+    for validation, labels in {"correct": record.validation_labels, "as noisy": changed}.items():
+        found = wrong_labels(replace(record, validation_labels=labels))
+        about = {"data": data, "rate": rate, "seed": seed, "validation": validation, "called": int(found.likely.sum())}
+        rows.append(about | {"expected": found.expected, "wrong": int(wrong[found.likely].sum())})
+    return rows if rate else rows[:1]
 
 
 def _write(file: Path, texts: list[str], labels: np.ndarray) -> None:
@@ -214,7 +212,8 @@ def page(result: dict[str, Any], folder: Path) -> str:
     lines = [
         "# Likely label errors, beside cleanlab",
         f"SST-2, {result['rows']:,} training sentences, features of MiniLM (frozen), {result['changed']:,} labels "
-        f"flipped. `turnover run` trains once; its report lists likely label errors by {_how(result)}. cleanlab gets "
+        f"flipped. `turnover run` trains once; its report lists likely label errors by the record of that "
+        "training: the full view after every epoch, and heads on the untrained network. cleanlab gets "
         f"held-out predictions from {result['folds']} folds of the same rows and features. Counted are the changed "
         f"labels among the first {result['changed']:,} of each "
         "list.",
@@ -234,44 +233,33 @@ def page(result: dict[str, Any], folder: Path) -> str:
         for one in result["seeds"]
     )
     lines.append(f"Seed by seed: {seeds}. {verdict(result)}")
-    if "said" in result:  # results of earlier versions have none
+    if "said" in result:  # those of an earlier estimator are not kept
         lines += ["## How many of the called labels are wrong", _SAID]
-        heads = ["data", "changed", "seed", "called", "wrong, said", "wrong, true", "disagree"]
+        heads = ["data", "changed", "validation labels", "seed", "called", "wrong, said", "wrong, true"]
         lines.append(markdown_table(heads, _said_rows(result)))
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")
     return paragraphs(lines)
 
 
-def _how(result: dict[str, Any]) -> str:
-    """Return by what the measured list was made: trainings were not always recorded."""
-    if "said" not in result:
-        return "held-out predictions of the flipped subnetworks"
-    return "the record of that training: the full view after every epoch, and heads on the untrained network"
-
-
 _SAID = (
     "A run calls labels likely errors that are more probably wrong than right, and says how many of these it expects "
-    "to be wrong. Validation labels are changed like training labels for SST-2 at shares other than the one above, and "
-    "correct elsewhere. SST-2 has wrong labels of its own, which count as correct here. The last column is how many "
-    "labels disagree with their held-out prediction, which is what was listed before trainings were recorded."
+    "to be wrong. Validation labels are correct, or as many of them are changed as of the training labels. SST-2 has "
+    "wrong labels of its own, which count as correct here."
 )
 
 
 def _said_rows(result: dict[str, Any]) -> list[list[str]]:
-    rows = []
-    for one in sorted(result["said"], key=lambda one: (one["data"], one["rate"], one["seed"])):
-        shares = [f"{one[name] / one['called']:.0%}" if one["called"] else "–" for name in ("expected", "wrong")]
-        rows.append(
-            [
-                one["data"],
-                f"{one['rate']:.0%}",
-                str(one["seed"]),
-                f"{one['called']:,}",
-                *shares,
-                f"{one['disagreements']:,}",
-            ]
-        )
-    return rows
+    return [
+        [
+            one["data"],
+            f"{one['rate']:.0%}",
+            one["validation"],
+            str(one["seed"]),
+            f"{one['called']:,}",
+            *(f"{one[name] / one['called']:.0%}" if one["called"] else "–" for name in ("expected", "wrong")),
+        ]
+        for one in sorted(result["said"], key=lambda one: (one["data"], one["rate"], one["validation"], one["seed"]))
+    ]
 
 
 def verdict(result: dict[str, Any]) -> str:
