@@ -34,7 +34,7 @@ def goals(result: Figures) -> list[str]:
     rows = dict.fromkeys(goal for column in columns.values() for goal in column)
     return [
         "Ours first, then what it is compared with. Above means by the mean over seeds; one sd is the larger of the "
-        "two. (one seed): a part of the figures has one seed only, which settles nothing.",
+        "two. (one seed): one of the figures shown has one seed only, which settles nothing.",
         "",
         markdown_table(
             ["goal", *columns],
@@ -88,7 +88,7 @@ def _above_baselines(result: Figures, found: Figures, chosen: str, name: str, wh
     unknown = [titles.get(baseline, baseline) for baseline in BASELINES if baseline not in others]
     yield (
         f"{what} above every baseline's",
-        f"{_verdict(not above, mine, *others.values())} {mine['mean']:.3f}; {told}"
+        f"{_verdict(not above, mine, *shown.values())} {mine['mean']:.3f}; {told}"
         + (f"; not measured: {', '.join(unknown)}" if unknown else ""),
     )
 

@@ -18,14 +18,15 @@ from .table import MARK
 
 Figures = dict[str, Any]
 _TOO_EXPENSIVE = {
-    "sst2": {"cg": "about 20 processor minutes per training"},
+    "sst2": {"arnoldi": "more than 3 processor minutes per training", "cg": "about 6 processor minutes per training"},
     "cifar10": {
         "arnoldi": "about 10 processor minutes per training",
-        "cg": "more than an hour per training",
+        "cg": "about 50 processor minutes per training",
+        "lissa": "more than 3 processor minutes per training",
         "datainf": "the gradients of all rows take 11 GB, and it took 2 to 4 times that on the other tasks",
     },
 }
-"""Why a method was not measured on some data: estimates."""
+"""What a method that is not measured would cost, as estimated from smaller tasks."""
 _PANELS = (("lds_plain", "LDS, plain network retrained"), ("mean_auc", "wrong labels by mean influence, AUC"))
 
 
@@ -226,9 +227,7 @@ def _missing(result: Figures, task: Figures) -> list[str]:
         lines.append("- Not measured: LDS; the halves are not retrained yet.")
     if task["missing"]:
         reasons = _TOO_EXPENSIVE.get(task["setting"]["data"], {})
-        told = [
-            result["titles"][name] + (f": {reasons[name]}" if name in reasons else "") for name in task["missing"]
-        ]
+        told = [result["titles"][name] + (f": {reasons[name]}" if name in reasons else "") for name in task["missing"]]
         lines.append(f"- Not measured: {'; '.join(told)}.")
     short = [
         f"{result['titles'][name]} ({found['score_seconds']['seeds']})"
