@@ -70,7 +70,7 @@ def _default(result: Figures, chosen: str) -> Iterator[Finding]:
                 continue
             best = max(baselines, key=baselines.__getitem__)
             baseline = f"{result['titles'][best]} {baselines[best]:.3f}"
-            asked = (chosen, "tod", *baselines)
+            asked = (chosen, "tod", best)
             once = any(task["methods"][method][name]["sd"] is None for method in asked)
             seeds = " (partly one seed)" if once else ""
             told.append(f"{_short(task)}: {known[chosen]:.3f}, {known['tod']:.3f}, {baseline}{seeds}")
