@@ -22,7 +22,6 @@ _TOO_EXPENSIVE = {
     "cifar10": {
         "arnoldi": "about 10 processor minutes per training",
         "cg": "about 50 processor minutes per training",
-        "lissa": "more than 3 processor minutes per training",
         "datainf": "the gradients of all rows take 11 GB, and it took 2 to 4 times that on the other tasks",
     },
 }
