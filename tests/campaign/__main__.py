@@ -31,7 +31,7 @@ def main() -> int:
         return add_soak(60 * given.soak, given.seed)
     chosen = [trial for trial in TRIALS if given.only is None or given.only in trial.name]
     tallies = run_all(chosen, seed=given.seed, share=given.share, seconds=60 * given.minutes, jobs=given.jobs)
-    results = written(tallies, seed=given.seed, share=given.share, keep=given.only is None)
+    results = written(tallies, seed=given.seed, share=given.share, jobs=given.jobs, keep=given.only is None)
     print(table(results))
     for trial in results["trials"]:
         for line in (*trial["examples"], *trial["notes"]):

@@ -353,7 +353,9 @@ def npz_files(draw: st.DrawFn) -> Case:
         arrays |= {f"{first}_test": images[-2:], f"{second}_test": array[-2:]}
     held = io.BytesIO()
     (np.savez if draw(st.booleans()) else np.savez_compressed)(held, **arrays)
-    difference = _pixels_difference(images, shown, skipped=skip)
+    # Nothing can predict a class that stands in a test part only.
+    known = shown if parts == "one" else [label if label in shown[:-2] else "" for label in shown]
+    difference = _pixels_difference(images, known, skipped=skip)
     return Case({"data.npz": held.getvalue()}, "data.npz", difference, {"skip_bad": skip})
 
 
@@ -702,13 +704,13 @@ class Reader:
 
 
 READERS = {
-    "csv and tsv": Reader(separated(), 2500),
+    "csv and tsv": Reader(separated(), 2000),
     "json and jsonl": Reader(json_files(), 1500),
     "parquet": Reader(parquet_files(), 1000),
     "npz": Reader(npz_files(), 1000),
     "image folders, labels.csv": Reader(image_folders(), 1000),
     "text corpora": Reader(corpora(), 500),
-    "config files": Reader(config_files(), 1000, try_config),
-    "damaged tables": Reader(damaged_files(), 2500, try_damaged_table),
-    "damaged images": Reader(damaged_images(), 1000),
+    "config files": Reader(config_files(), 2000, try_config),
+    "damaged tables": Reader(damaged_files(), 3000, try_damaged_table),
+    "damaged images": Reader(damaged_images(), 1500),
 }

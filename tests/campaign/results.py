@@ -31,12 +31,15 @@ _PACKAGES = (
 _MOST_GROWTH, _MOST_SECONDS = 0.05, 2.0
 
 
-def written(tallies: Mapping[str, Tally], *, seed: int, share: float, keep: bool) -> dict[str, Any]:
+def written(
+    tallies: Mapping[str, Tally], *, seed: int, share: float, jobs: int = 2, keep: bool = False
+) -> dict[str, Any]:
     """Return the results of a campaign as JSON data; those of a whole one are kept, beside those of the last soak."""
     about = {trial.name: trial for trial in TRIALS}
     results: dict[str, Any] = {
         "seed": seed,
         "share": share,
+        "jobs": jobs,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "load_average": round(os.getloadavg()[0], 1),
         "versions": _versions(),
@@ -91,6 +94,7 @@ def table(results: Mapping[str, Any]) -> str:
 def page(results: Mapping[str, Any]) -> str:
     """Return docs/reliability.md."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    failures = ", ".join(f"*{outcome.value.capitalize()}*" for outcome in FAILURES)
     judges = {trial["name"].partition(":")[0]: trial for trial in results["trials"]}
     lines = [
         "# Reliability",
@@ -99,13 +103,15 @@ def page(results: Mapping[str, Any]) -> str:
         "`make test` runs a sample of it. Inputs are generated from a seed, and every judge knows the right answer by",
         "other means than the code it judges.",
         "",
-        f"The last one: {results['date']}, seed {results['seed']}, load average {results['load_average']}; {versions}.",
+        f"The last one: {results['date']}, seed {results['seed']}, {results['jobs']} trials at a time, load average "
+        f"{results['load_average']}; {versions}.",
         "",
         table(results).rstrip(),
         "",
-        "*Right*: as the judge says. *Rejected*: by an error of turnover, a sentence that says what to do (of the page: by",
-        "a status below 500, or 503 where too many wait). *Repaired*: made again by the same call, with the same answers.",
-        f"{', '.join(f'*{outcome.value.capitalize()}*' for outcome in FAILURES)} must be 0: `make campaign` fails otherwise.",
+        "*Right*: as the judge says. *Rejected*: by an error of turnover, a sentence that says what to do (by the",
+        "page: with a status from 400 to 499, or 503 where too many wait). *Repaired*: made again by the same call,",
+        "with the same answers.",
+        f"{failures} must be 0: `make campaign` fails otherwise.",
         "",
         markdown_table(
             ["trials", "what is tried", "judge"],
@@ -122,10 +128,10 @@ def page(results: Mapping[str, Any]) -> str:
 
 def _soak_lines(soak: Mapping[str, Any]) -> list[str]:
     outcomes = ", ".join(f"{count:,} {name}" for name, count in soak["outcomes"].items())
+    before, after = soak["load_average"]
     return [
-        f"`make soak`: {soak['clients']} clients ask, look and edit for {soak['seconds'] / 60:g} minutes, on a machine of "
-        f"two cores with a load average of {soak['load_average'][0]} at the start and {soak['load_average'][1]} at the "
-        "end, of which the clients themselves are a part.",
+        f"`make soak`: {soak['clients']} clients ask and edit for {soak['seconds'] / 60:g} minutes, on a machine of two "
+        f"cores with a load average of {before} at the start and {after} at the end, the clients included.",
         "",
         markdown_table(
             ["", "measured", "bound"],
