@@ -113,6 +113,15 @@ def test_wide_layers_are_taken_in_blocks(kind, monkeypatch):
     np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * float(expected.abs().max()))
 
 
+def test_a_layer_with_many_inputs_and_few_outputs_is_taken_in_blocks():
+    random = torch.Generator().manual_seed(0)
+    model = nn.Sequential(nn.Linear(1100, 64), nn.ReLU(), nn.Linear(64, 3)).eval()
+    rows, queries = ((torch.randn(n, 1100, generator=random), torch.arange(n) % 3) for n in (12, 1))
+    scores = turnover.Influence(model, train=rows, estimator=Curvature(temperature=1.5)).pairwise(queries)
+    expected = curvature_twin.scores(model, rows, queries, temperature=1.5, damping=5.0, widest=1024)
+    np.testing.assert_allclose(scores.values, expected.numpy(), atol=2e-3 * float(expected.abs().max()))
+
+
 def test_one_linear_layer_has_the_exact_curvature_of_least_squares():
     model, (x, y), (qx, qy) = built("linear"), _data("linear", ROWS, 1), _data("linear", QUERIES, 2)
     scores = turnover.Influence(model, train=(x, y), estimator=Curvature(damping=2.0)).pairwise((qx, qy)).values

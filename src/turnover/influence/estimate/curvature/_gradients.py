@@ -281,9 +281,8 @@ class _Pass:
             )
         # Of a wide layer every pair of a block of inputs and one of outputs is a group: curvature between blocks is 0.
         blocks = _blocks(gradient)
-        if len(blocks) == 1:
-            return LayerRun(self._inputs, blocks)
-        return LayerRun(self._inputs.repeat(len(blocks), 1, 1, 1), blocks.repeat_interleave(len(self._inputs), 0))
+        inputs = self._inputs if len(blocks) == 1 else self._inputs.repeat(len(blocks), 1, 1, 1)
+        return LayerRun(inputs, blocks if len(self._inputs) == 1 else blocks.repeat_interleave(len(self._inputs), 0))
 
     @cached_property
     def _inputs(self) -> Tensor:
