@@ -1,5 +1,6 @@
 """How a run folder keeps rows: as they were read, to the last bit."""
 
+import gzip
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -8,7 +9,8 @@ import pandas as pd
 import pytest
 
 from turnover.runs import WRITABLE, RunConfig, RunFolder, open_run, start_run, table_bytes
-from turnover.runs.reading import read_rows, read_table
+from turnover.runs import rows as rows_module
+from turnover.runs.reading import read_rows, read_table, tables
 from turnover.runs.rows import Rows, records
 
 
@@ -63,3 +65,29 @@ def test_numbers_of_a_written_table_are_read_again_as_they_were(tmp_path, ending
     file = tmp_path / f"table{ending}"
     file.write_bytes(table_bytes(pd.DataFrame({"a": numbers}), ending))
     assert read_table(file).frame["a"].astype(float).tolist() == numbers
+
+
+def test_rows_that_are_kept_and_opened_in_parts_are_those_of_the_whole(tmp_path, monkeypatch):
+    lines = [
+        '{"text": "one", "label": "a", "whole": 1, "mixed": 1, "late": null, "number": 1}',
+        '{"text": "two", "label": "b", "whole": 9007199254740993, "mixed": "x", "late": null, "number": 2.5}',
+        '{"text": "three \\u00e4", "label": "a", "whole": 3, "mixed": null, "late": "here", "number": null}',
+        '{"text": "four", "label": "b", "whole": 4, "mixed": [1, 2], "late": "there", "number": 1e-300}',
+        '{"text": "five", "label": "a", "whole": 5, "mixed": true, "late": null, "number": -0.1}',
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    config = RunConfig(str(tmp_path / "rows.jsonl"), text="text", label="label")
+    whole = read_rows(config)
+    whole.save(RunFolder(tmp_path / "whole"))
+    monkeypatch.setattr(rows_module, "_AT_ONCE", 2)
+    monkeypatch.setattr(tables, "_CHUNK", 2)
+    read_rows(config).save(RunFolder(tmp_path / "parts"))
+    kept = [gzip.decompress((tmp_path / name / "rows.jsonl.gz").read_bytes()) for name in ("whole", "parts")]
+    assert kept[0] == kept[1]
+    in_parts = Rows.open(RunFolder(tmp_path / "whole"))
+    monkeypatch.setattr(rows_module, "_AT_ONCE", 10_000)
+    at_once = Rows.open(RunFolder(tmp_path / "whole"))
+    pd.testing.assert_frame_equal(in_parts.frame, at_once.frame, check_exact=True)
+    for name in ("values", "names", "origins"):
+        assert getattr(in_parts, name) == getattr(at_once, name) == getattr(whole, name)
+    assert records(at_once.frame) == records(whole.frame)
