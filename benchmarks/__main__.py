@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those named on the command line: python -m benchmarks layer step."""
+"""Run all benchmarks, or those named on the command line: python -m benchmarks layer step; --big: what takes long."""
 
 import os
 import sys
@@ -6,13 +6,14 @@ import sys
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from . import curvature, import_time, influence, layer, live_page, memory, replicas, step
+from . import curvature, grid, import_time, influence, layer, live_page, memory, replicas, step
 
 ALL = {
     "layer": layer,
     "step": step,
     "replicas": replicas,
     "influence": influence,
+    "grid": grid,
     "curvature": curvature,
     "memory": memory,
     "import": import_time,
@@ -22,7 +23,7 @@ ALL = {
 
 def main() -> None:
     """Run what was asked for."""
-    names = sys.argv[1:] or list(ALL)
+    names = [name for name in sys.argv[1:] if not name.startswith("--")] or list(ALL)
     unknown = [name for name in names if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {', '.join(unknown)}; there are {', '.join(ALL)}")

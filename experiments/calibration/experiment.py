@@ -101,7 +101,7 @@ def _scores(config: Config, number: int, queries: tuple[torch.Tensor, torch.Tens
     folder = out / f"run-{number}"
     if not folder.exists():
         recipe, model = _trained(config, number)
-        turnover.Influence(model).pairwise(queries, ids=range(len(recipe))).save(folder)
+        turnover.Influence(model, nulls=NULL_IDS).pairwise(queries, ids=range(len(recipe))).save(folder)
     return Scores.open(folder)
 
 
@@ -150,7 +150,7 @@ def _null(config: Config, queries: tuple[torch.Tensor, torch.Tensor], out: Path)
     for replicas in (1, config.replicas):
         folder = out / f"null-{replicas}"
         if not folder.exists():
-            asked = turnover.Influence(_trained(config, 1000 + replicas, replicas)[1])
+            asked = turnover.Influence(_trained(config, 1000 + replicas, replicas)[1], nulls=NULL_IDS)
             everyone = null_ids(NULL_IDS + config.null_ids)[NULL_IDS:]
             asked.pairwise(queries, ids=everyone).save(folder)
         scores = Scores.open(folder)

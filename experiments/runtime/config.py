@@ -73,7 +73,7 @@ class Config:
     check: int = 32
     loop_batch: int = 100
     loop_batches: int = 2
-    engine: int = 500
+    engine: int = 1_200
     engine_last: tuple[int, ...] = (1_000, 10_000, 100_000)
     top: tuple[int, ...] = (3, 1, 0)
     peer: tuple[int, ...] = (16, 64)

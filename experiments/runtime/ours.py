@@ -59,7 +59,13 @@ def engine_seconds(model: nn.Module, task: Task, sizes: tuple[int, ...]) -> dict
         ask = turnover.Influence(model)
         spent = seconds(lambda ask=ask, size=size: found.append(ask.pairwise(query, ids=range(size), progress=False)))
         points.append((size, spent))
-    return {"points": points, "path": found[-1].path, "scores": np.asarray(found[-1].values)[:, 0]}
+    null = found[-1].null
+    return {
+        "points": points,
+        "nulls": 0 if null is None else len(null),
+        "path": found[-1].path,
+        "scores": np.asarray(found[-1].values)[:, 0],
+    }
 
 
 _BATCH = 8

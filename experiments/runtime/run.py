@@ -43,7 +43,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     return {
         "setting": asdict(config),
         "recursions": {name: asdict(one) for name, one in RECURSIONS.items()},
-        "null_ids": NULL_IDS,
+        "null_ids": round(_nulls(costs["engine"]["all"], config.instances)),
         "tokens": {"mean": float(train.lengths.float().mean()), "target": int(target.lengths[0])},
         "costs": costs,
         "check": check,
@@ -87,6 +87,7 @@ def _smallest(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     engine = {
         name: {
             "path": found["path"],
+            "nulls": found["nulls"],
             "points": [
                 [size, min(one["engine"][name]["points"][place][1] for one in rounds)]
                 for place, (size, _) in enumerate(found["points"])
@@ -107,7 +108,7 @@ def _told(costs: dict[str, Any], other: dict[str, Any], size: int) -> dict[str, 
     equal = {name: extrapolated(one, RECURSIONS[HEADLINE], size) for name, one in costs["koh"].items()}
     ours = {
         "loop": size * costs["loop"],
-        **{name: _engine(one["points"], size) for name, one in costs["engine"].items()},
+        **{name: _engine(one, size) for name, one in costs["engine"].items()},
     }
     found: dict[str, Any] = {
         "instances": size,
@@ -123,15 +124,21 @@ def _told(costs: dict[str, Any], other: dict[str, Any], size: int) -> dict[str, 
     return found
 
 
-def _engine(points: list[list[float]], size: int) -> float:
+def _engine(costs: dict[str, Any], size: int) -> float:
     """Return the engine's seconds: by a line where several sizes were measured, else in proportion to all ids scored.
 
-    Null ids, of which there are as many for every size, count among them.
+    Null ids count among them.
     """
+    points = costs["points"]
     if len(points) > 1:
         return at(points, size)
     (known, seconds), *_ = points
-    return seconds * (size + NULL_IDS) / (known + NULL_IDS)
+    return seconds * (size + _nulls(costs, size)) / (known + costs["nulls"])
+
+
+def _nulls(costs: dict[str, Any], size: int) -> float:
+    """Return how many null ids the engine scores beside so many instances: in proportion, up to the most."""
+    return min(NULL_IDS, costs["nulls"] * size / costs["points"][-1][0])
 
 
 def _check(task: Task, config: Config) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from turnover.storage import ArraySpec, TileStore, TileWriter
 from ._question import Question
 from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
 from .execution import RemoteExecutor, progress_bar, threads_of
-from .paths import FORMER_PATHS
+from .paths import FORMER_PATHS, Route
 
 _IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
@@ -50,6 +51,23 @@ def _mean_of(part: Part, tile: Tile) -> tuple[np.ndarray, np.ndarray | None]:
     return tile.mean
 
 
+def stored_identity(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return what determines the scores in a folder; None: there are none yet."""
+    return TileStore.identity_of(folder)
+
+
+def as_stored(routes: Sequence[Route], identity: dict[str, Any]) -> list[Route]:
+    """Return routes with the chunks that a folder was begun with: a row's last bits depend on the rows beside it."""
+    chunks = identity.get("chunks", [])
+    if len(chunks) != len(routes):
+        return list(routes)
+    resumed = [replace(route, ids_per_chunk=chunk) for route, chunk in zip(routes, chunks, strict=True)]
+    if "nulls" in identity:
+        return resumed
+    # Version 0.1.0 packed no weights and scored all null ids together.
+    return [replace(route, tried={}, forward=replace(route.forward, packed=None)) for route in resumed]
+
+
 def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) -> Scores:
     """Compute what a folder still lacks and return its scores, which are read when they are used.
 
@@ -68,6 +86,10 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         "memory": question.options.memory,
         "threads": threads_of(question.executor),
     }
+    stored = stored_identity(folder)
+    # Folders of version 0.1.0 say nothing of null ids: there were always as many.
+    if question.routes and (stored is None or "nulls" in stored or question.nulls != NULL_IDS):
+        identity["nulls"] = question.nulls
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
         if not store.complete:
             if isinstance(question.executor, RemoteExecutor):
@@ -122,7 +144,7 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
     """Return Scores [instances], averaged over queries within each member first."""
     members = len(question.forwards)
     sums, counts = np.zeros((2, members, len(question.ids)))
-    null_sums, null_counts = np.zeros((2, members, NULL_IDS))
+    null_sums, null_counts = np.zeros((2, members, question.nulls))
     offsets, noise = [], np.zeros(())
     whole = question.estimate.mean_block(question.queries)
     for block in [whole] if whole is not None else (block for _, block in question.blocks(bar)):

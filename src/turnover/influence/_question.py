@@ -1,6 +1,7 @@
 """A question about pairs, opened and checked: queries, instances and models fit, and each model has its path."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,15 +9,17 @@ import torch
 from torch import Tensor
 
 from turnover.batches import Batch
-from turnover.errors import InfluenceError
+from turnover.errors import InfluenceError, TurnOverError
 from turnover.storage import KeptArrays
 
-from .blocks import FEWEST_MEMBERS, Finish, Part, RawBlock, ScoreBlock
+from .blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, ScoreBlock
 from .estimate import Estimate, Estimator, LinearControl
 from .execution import Executor
 from .paths import Forward, Route
 
 _IDS_PER_TILE = 8192
+_FEWEST_FOR_A_MEAN = 100
+_FEWEST_NULLS = 2
 _DTYPES = (None, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -32,6 +35,7 @@ class Options:
     compile: bool
     estimator: Estimator
     control: Literal["linear"] | None
+    nulls: int | None = None
 
     def __post_init__(self) -> None:
         """Reject what no option can be."""
@@ -43,6 +47,17 @@ class Options:
             raise InfluenceError(f"dtype={self.dtype} is not supported. Give torch.bfloat16, torch.float16 or None.")
         if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
             raise InfluenceError(f"memory must be a number of bytes >= 1, got {self.memory!r}. Give memory=2**28.")
+        few = self.nulls is not None and (not isinstance(self.nulls, int) or self.nulls < _FEWEST_NULLS)
+        if few or isinstance(self.nulls, bool):
+            raise InfluenceError(
+                f"nulls must be an integer >= {_FEWEST_NULLS}, got {self.nulls!r}. Give nulls=1024, or None for a "
+                "number in proportion to the job."
+            )
+        if self.nulls is not None and (self.estimator.needs_train or not self.estimator.needs_masks):
+            raise InfluenceError(
+                f"nulls={self.nulls} needs estimator='tod', got {self.estimator.name!r}: 'ridge' always takes "
+                f"{NULL_IDS:,} null ids and 'curvature' has none. Leave nulls out, or give estimator='tod'."
+            )
 
     def as_data(self) -> dict[str, Any]:
         """Return the options as JSON data, without those that change no score."""
@@ -56,6 +71,21 @@ class Options:
         if self.control is not None:
             data["control"] = self.control
         return data
+
+
+@contextmanager
+def explained_failures() -> Iterator[None]:
+    """Say what to give where the model or the loss fails on queries."""
+    try:
+        yield
+    except TurnOverError:
+        raise
+    except Exception as error:
+        raise InfluenceError(
+            f"the model or the loss fails on the first query ({type(error).__name__}: {error}). Give queries as "
+            "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
+            "columns that the model does not know out."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -72,6 +102,8 @@ class Question:
     provenance: dict[str, Any]  # all that the scores depend on
     estimate: Estimate
     kept: KeptArrays | None = None  # where what the estimator fitted is kept for a resume; None: nowhere
+    nulls: int = NULL_IDS  # null ids that are scored on each query
+    in_one_pass: bool = False  # whether so few instances are asked about that they go through beside the null ids
 
     @property
     def pairs(self) -> int:
@@ -92,6 +124,16 @@ class Question:
     def is_centered(self) -> bool:
         """Return whether the mean of null ids was subtracted."""
         return self.options.center and self.estimate.keeps_null
+
+    @property
+    def center(self) -> bool:
+        """Return whether the mean of null ids has to be found out.
+
+        Where each unit is kept by half of all ids, a null id's score and its negative are equally probable: the mean is
+        0, and that of a few null ids would only add noise.
+        """
+        known = self.nulls < _FEWEST_FOR_A_MEAN and self.options.against == "keep"
+        return self.options.center and not (known and all(forward.member.is_symmetric for forward in self.forwards))
 
     @property
     def names(self) -> tuple[int | str, ...]:
@@ -124,7 +166,9 @@ class Question:
         def raw() -> RawBlock:
             controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
             scorers = [route.scorer(queries) for route in self.routes]
-            return RawBlock(scorers, center=self.options.center, controls=controls)
+            beside = self.ids if self.in_one_pass else None
+            with explained_failures():
+                return RawBlock(scorers, center=self.center, controls=controls, nulls=self.nulls, beside=beside)
 
         return self.estimate.block(start, raw, queries, self.executor, bar.update)
 

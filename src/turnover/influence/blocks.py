@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from turnover.batches import null_ids
@@ -17,7 +18,21 @@ from .paths import Scorer
 
 FEWEST_MEMBERS = 3
 NULL_IDS = 1024
-"""How many null ids stand for pure noise."""
+"""How many null ids stand for pure noise where they are given by number, and at most where they follow the job."""
+_FEWEST_NULLS = 2
+_NULL_SHARE = 1 / 32
+_SMALL_JOB = 1024
+
+
+def null_count(instances: int, queries: int, saving: float) -> int:
+    """Return how many null ids a question about so many instances scores.
+
+    They are paid out of what the path saves: where it does `saving` times less work per pair than a plain loop, a
+    quarter of what is left over goes into null ids; at least they are a thirty-second of the instances. Of few pairs
+    nothing is left over beside the trial, whatever the path.
+    """
+    share = _NULL_SHARE if instances * queries <= _SMALL_JOB else max(_NULL_SHARE, (saving - 1) / 4)
+    return int(min(NULL_IDS, max(_FEWEST_NULLS, instances * share)))
 
 
 @dataclass(frozen=True)
@@ -85,18 +100,31 @@ class Control(Protocol):
 class RawBlock:
     """A block of queries with the scores of the original estimator."""
 
-    def __init__(self, scorers: Sequence[Scorer], *, center: bool, controls: Sequence[Control] = ()) -> None:
-        """Score null ids: their mean is the offset of each query if `center`, their standard deviation its noise."""
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        *,
+        center: bool,
+        controls: Sequence[Control] = (),
+        nulls: int = NULL_IDS,
+        beside: Tensor | None = None,
+    ) -> None:
+        """Score null ids: their mean is the offset of each query if `center`, their standard deviation its noise.
+
+        Instances `beside` them go through in the same passes, and their scores are kept: of a few rows, a second pass
+        takes as long as the first.
+        """
         self._scorers, self._controls = scorers, controls
-        ids = null_ids(NULL_IDS)
-        nulls = np.stack([scorer.scores(ids).numpy() for scorer in scorers])  # [members, nulls, queries]
-        for control, scores in zip(controls, nulls, strict=False):
+        ids = null_ids(nulls)
+        scored = np.stack([_first_scores(scorer, ids, beside) for scorer in scorers])  # [members, ids, queries]
+        null_scores, self._beside = scored[:, :nulls], (beside, scored[:, nulls:])
+        for control, scores in zip(controls, null_scores, strict=False):
             control.fit(scores, ids)
             scores -= control.prediction(ids)
-        means = finite_mean(nulls, 1)
+        means = finite_mean(null_scores, 1)
         self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)
         self.offset = self._offsets.mean(0)
-        self.member_nulls = nulls - self._offsets[:, None, :]
+        self.member_nulls = null_scores - self._offsets[:, None, :]
 
     def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
         """Yield what `finish` makes of the scores of each part of the instances, in their order."""
@@ -112,12 +140,23 @@ class RawBlock:
 
     def members(self, ids: Tensor) -> np.ndarray:
         """Return centered scores [members, ids, queries]."""
-        members = np.stack(
-            [scorer.scores(ids).numpy() - offset for scorer, offset in zip(self._scorers, self._offsets, strict=True)]
-        )
+        members = np.stack([raw - offset for raw, offset in zip(self._raw(ids), self._offsets, strict=True)])
         for control, scores in zip(self._controls, members, strict=False):
             scores -= control.prediction(ids)
         return members
+
+    def _raw(self, ids: Tensor) -> Iterable[np.ndarray]:
+        """Return the scores [ids, queries] of each member before anything is subtracted."""
+        beside, scores = self._beside
+        if beside is not None and torch.equal(ids, beside):
+            return scores
+        return [scorer.scores(ids).numpy() for scorer in self._scorers]
+
+
+def _first_scores(scorer: Scorer, nulls: Tensor, beside: Tensor | None) -> np.ndarray:
+    if beside is None:
+        return scorer.null_scores(nulls).numpy()
+    return scorer.scores(torch.cat([nulls, beside])).numpy()
 
 
 @dataclass(frozen=True)
@@ -158,7 +197,7 @@ def spread_of(null: np.ndarray | None) -> Any:
         return None
     count = np.isfinite(null).sum(0)
     variance = finite_mean(np.square(null.astype(np.float64) - finite_mean(null, 0)), 0)
-    return np.sqrt(variance * count / np.maximum(count - 1, 1)).astype(np.float32)
+    return np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan).astype(np.float32)
 
 
 def finite_mean(values: np.ndarray, axis: int) -> np.ndarray:

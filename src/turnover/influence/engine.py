@@ -13,17 +13,26 @@ from torch import Tensor, nn
 
 from turnover._version import __version__
 from turnover.batches import Batch, Loss, null_ids
-from turnover.errors import InfluenceError, NotWrappedError, TurnOverError
+from turnover.errors import InfluenceError, NotWrappedError
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.storage import KeptArrays
 from turnover.tables import faded, html_table
 
-from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
+from ._answers import (
+    as_stored,
+    every_pair,
+    mean_over_queries,
+    null_of_rows,
+    store_pairs,
+    stored_identity,
+    top_of_each,
+    warn_of_nan,
+)
 from ._data import TrainRows, first_of_each, single_queries
-from ._question import Options, Question
+from ._question import Options, Question, explained_failures
 from ._row_scores import held_out_predictions, self_influence, warn_of_other_ids, warn_of_weak_signal
-from .blocks import NULL_IDS, average
+from .blocks import NULL_IDS, average, null_count
 from .estimate import (
     EstimatorOption,
     Fit,
@@ -39,7 +48,7 @@ from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating, open_members
 from .packing import Shared
-from .paths import Forward, Routes, with_predicted_target
+from .paths import Forward, Route, Routes, with_predicted_target
 
 _AtLabel = Literal["given", "predicted"]
 _DEFAULT_MEMORY = 256 * 2**20
@@ -70,6 +79,7 @@ class Influence:
         compile: run the model through torch.compile.
         executor: computes the tiles; None: this process. `turnover.influence.ProcessExecutor(2)`: worker processes;
             `turnover.integrations.RayExecutor(address=...)`: a cluster. See docs/scale.md.
+        nulls: number of null ids whose scores tell what noise looks like; None: in proportion to the job, 2 to 1,024.
 
     Example:
         >>> import torch, turnover
@@ -100,6 +110,7 @@ class Influence:
         memory: int | None = None,
         compile: bool = False,
         executor: Executor | None = None,
+        nulls: int | None = None,
         **renamed: Any,
     ) -> None:
         """Check everything that can be checked before the first query."""
@@ -125,6 +136,7 @@ class Influence:
                 of_masks=[name for name, is_given in of_masks.items() if is_given],
             ),
             control=control,
+            nulls=nulls,
         )
         self._measure = Measure(measure, loss)
         for member in self._members:
@@ -313,7 +325,7 @@ class Influence:
         with self._computing():
             if estimator.needs_train and n > 0:
                 return null_of_rows(self._open(queries, at_label, self._ids(None), nulls=n), n)
-            question = self._open(queries, at_label, null_ids(n))
+            question = self._open(queries, at_label, null_ids(n), nulls=NULL_IDS)
             return every_pair(question, progress_bar(question.pairs, False, "pairs"))
 
     # Questions about training rows
@@ -475,7 +487,7 @@ class Influence:
         at_label: _AtLabel | None,
         ids: Tensor,
         *,
-        nulls: int = NULL_IDS,
+        nulls: int | None = None,
         out: str | os.PathLike[str] | None = None,
     ) -> Question:
         """Return the question, opened; what can fail before the work, fails here."""
@@ -493,16 +505,19 @@ class Influence:
         if missing or at_label == "predicted":
             opened = [with_predicted_target(forwards, query) for query in opened]
         weights = [member.digest() for member in members]
-        try:
-            routes = self._routes.find(forwards, opened, weights) if self._options.estimator.needs_masks else []
-        except TurnOverError:
-            raise
-        except Exception as error:
-            raise InfluenceError(
-                f"the model or the loss fails on the first query ({type(error).__name__}: {error}). Give queries as "
-                "(inputs, targets) or as a dict of what the model takes, with as many targets as rows; leave ids and "
-                "columns that the model does not know out."
-            ) from error
+        routes: list[Route] = []
+        if self._options.estimator.needs_masks:
+            # A folder's path must be the same in a later run, and a fit needs all training rows.
+            tries = out is not None or self._options.estimator.needs_train or self._options.control is not None
+            with explained_failures():
+                routes = self._routes.find(forwards, opened, weights, ids=len(ids), tries=tries)
+        stored = None if out is None else stored_identity(out)
+        routes = routes if stored is None else as_stored(routes, stored)
+        raw_nulls = NULL_IDS
+        if routes and not self._options.estimator.needs_train:
+            fitting = null_count(len(ids), len(opened), min(route.saving for route in routes))
+            kept_as = fitting if stored is None else stored.get("nulls", NULL_IDS)
+            raw_nulls = self._options.nulls or nulls or kept_as
         self._check_ids()
         provenance = self._provenance(opened, ids, self._options, weights) | self._of_train
         folder = self._fit_folder if out is None else out
@@ -516,8 +531,10 @@ class Influence:
             executor=self._workers(members, weights),
             unit=self._measure.unit,
             provenance=provenance,
-            estimate=self._fitted(forwards, weights, kept).question(nulls),
+            estimate=self._fitted(forwards, weights, kept).question(nulls or NULL_IDS),
             kept=kept,
+            nulls=raw_nulls,
+            in_one_pass=any(route.is_untried for route in routes),
         )
 
     def _fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Fit:

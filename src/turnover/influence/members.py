@@ -5,9 +5,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import RECIPE_KEY, Masking, find_root, masking_of, whole_model
@@ -45,6 +46,13 @@ class Member:
         return self.masking.recipe.to_json() if self.has_masks else None
 
     @property
+    def is_symmetric(self) -> bool:
+        """Return whether any mask and its flip are equally probable: each unit is kept by half of all ids."""
+        recipe = self.masking.recipe
+        halves = all(site.keep == 0.5 for site in recipe.sites)
+        return recipe.mode == "forward" and recipe.kind in ("counter", "volatile") and halves
+
+    @property
     def device(self) -> torch.device:
         """Return where the model lives."""
         first = next(iter(self.model.parameters()), None)
@@ -64,10 +72,30 @@ class Member:
         return frozenset(known.index(path) for path in paths)
 
     def digest(self) -> str:
-        """Return a checksum of the structure, weights and masks; what was learned about sites does not count."""
+        """Return a checksum of the structure, weights and masks; what was learned about sites does not count.
+
+        It is computed once as long as nothing changes: of a small model it would take longer than an answer.
+        """
         tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
         weights = {_plain_name(name): value for name, value in tensors if not name.endswith(RECIPE_KEY)}
-        return fingerprint_of([self.recipe, plain_repr(self.root), weights])
+        structure = [self.recipe, plain_repr(self.root)]
+        state = *structure, *((name, *_state(value)) for name, value in weights.items())
+        known = _digests.get(self.model)
+        if known is None or known[0] != state:
+            known = _digests[self.model] = state, fingerprint_of([*structure, weights])
+        return known[1]
+
+
+_digests: "WeakKeyDictionary[nn.Module, tuple[Any, str]]" = WeakKeyDictionary()
+
+
+def _state(tensor: Tensor) -> tuple[Any, ...]:
+    """Return what changes with a tensor, however it is written to: a write through `.data` counts in no version."""
+    bits = tensor.detach()
+    if bits.is_contiguous() and bits.numel() * bits.element_size() % 8 == 0 and bits.data_ptr() % 8 == 0:
+        bits = bits.flatten().view(torch.int64)
+    version = None if tensor.is_inference() else tensor._version
+    return tensor.data_ptr(), version, tensor.dtype, tensor.shape, bits.sum().item()
 
 
 def _plain_name(name: str) -> str:
@@ -96,6 +124,10 @@ class Members(Sequence[Member]):
     def __getitem__(self, place: Any) -> Any:
         """Return one member, or several."""
         return self._current()[place]
+
+    def __iter__(self) -> Iterator[Member]:
+        """Return all members, in order; the models are looked at once."""
+        return iter(self._current())
 
     @property
     def have_masks(self) -> bool:

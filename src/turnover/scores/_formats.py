@@ -247,8 +247,12 @@ def _stderr_text(scores: Content) -> str:
         origin = f"from {scores.replicas} replicas" if scores.replicas > 1 else "as given"
         return f"{number_range(source.whole) if source.folder is None else 'not read yet'}; {origin}"
     if scores.null_spread is not None:
-        return f"{number_range(scores.null_spread)}; standard deviation of null ids"
+        return f"{number_range(scores.null_spread)}; standard deviation of {_null_text(scores)}"
     return "not known"
+
+
+def _null_text(scores: Content) -> str:
+    return "null ids" if scores.null is None else f"{len(scores.null):,} null ids"
 
 
 def unit_text(result: Any) -> str:

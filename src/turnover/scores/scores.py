@@ -216,9 +216,9 @@ class Scores(Content):
         A training instance that does nothing to a query is one more null id. So where their scores are kept
         (`null`), the p-value is the share of them that lie as far from their mean, in either direction; beyond the
         furthest tenth it follows a tail fitted to that tenth, as their bell curve would be far too narrow. With fewer
-        than 100 null ids p-values are plain ranks, at least 1 / (j + 1). Where `null` is not kept,
-        the score is measured against its standard error by Student's distribution with replicas − 1 degrees of
-        freedom, which is valid too but sees far less. The p-value of a failed pair is NaN.
+        than 100 null ids p-values are plain ranks, at least 1 / (j + 1): the fewer there are, the less is significant.
+        Where `null` is not kept, the score is measured against its standard error by Student's distribution with
+        replicas − 1 degrees of freedom, which is valid too but sees far less. The p-value of a failed pair is NaN.
 
         Raises:
             ScoresError: there are neither null ids nor standard errors of 3 replicas or more.
@@ -265,8 +265,9 @@ class Scores(Content):
         """Return the lower and upper ends of confidence intervals, each in the shape of values.
 
         With 3 replicas or more they are the standard error times the limit of Student's distribution with replicas − 1
-        degrees of freedom; else the standard deviation of null ids times that of the normal distribution, which is
-        close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each pair for itself.
+        degrees of freedom; else the standard deviation of j null ids times √(1 + 1 / j) and the limit with j − 1
+        degrees, which is close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each
+        pair for itself.
 
         Args:
             level: share of intervals that hold what they are about.
@@ -512,7 +513,11 @@ class Scores(Content):
         if self._stderr is not None and self.replicas != 2:
             return self._stderr.whole, self.replicas - 1 if self.replicas >= FEWEST_REPLICAS else None
         if null_spread and self._null_spread is not None:
-            return np.broadcast_to(self._null_spread, self.shape), None
+            if self._null is None:
+                return np.broadcast_to(self._null_spread, self.shape), None
+            # The noise of a score and that of the mean of the null ids, which was subtracted.
+            count = len(self._null)
+            return np.broadcast_to(self._null_spread * np.sqrt(1 + 1 / count), self.shape), count - 1
         if self.replicas == 2:
             raise ScoresError(f"{what} need a standard error, and 2 replicas are too few for one. {_NOISE_HINT}")
         spread = self._null_spread is not None

@@ -138,6 +138,7 @@ class _NullTail:
     def __init__(self, null: Floats) -> None:
         known = np.asarray(null[np.isfinite(null)], np.float64)
         self._center = known.mean() if known.size else np.nan
+        self._ordered = np.sort(known - self._center)
         self._distances = np.sort(np.abs(known - self._center))
         self._tail: tuple[float, float, _Doubles] | None = None
         if known.size >= _FEWEST_FOR_A_TAIL:
@@ -152,8 +153,13 @@ class _NullTail:
         if not count:
             return np.full(scores.shape, np.nan, np.float32)
         distances = np.abs(np.asarray(scores, np.float64) - self._center)
-        # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
-        result = (1.0 + count - np.searchsorted(self._distances, distances)) / (1 + count)
+        # An id that scores as far out counts, and so does the instance itself, which may be one more of them: all j + 1
+        # are measured from the mean of all j + 1. From their own mean the j lie closer than one more of them would.
+        opposite = distances * (count - 1) / (count + 1)
+        is_above = np.asarray(scores, np.float64) >= self._center
+        above = count - np.searchsorted(self._ordered, np.where(is_above, distances, opposite))
+        below = np.searchsorted(self._ordered, -np.where(is_above, opposite, distances), side="right")
+        result = (1.0 + np.minimum(above + below, count)) / (1 + count)
         if self._tail is not None:
             threshold, unit, log_survival = self._tail
             beyond = distances > threshold

@@ -262,6 +262,14 @@ class TileStore:
         """Return the arrays in a folder, complete or not; needs no lock."""
         return StoredArrays(folder)
 
+    @staticmethod
+    def identity_of(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+        """Return what a store was made for; None: there is none in the folder."""
+        path = Path(folder).absolute()
+        with disk_errors(path, to="read"):
+            manifest = read_manifest(path)
+        return None if manifest is None else manifest.identity
+
     @property
     def complete(self) -> bool:
         """Whether the store is finished and intact."""

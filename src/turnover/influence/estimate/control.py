@@ -49,7 +49,7 @@ class LinearControl:
     def __init__(self, route: Route, queries: Sequence[Batch]) -> None:
         """Average the gradients over null ids."""
         broadcast = route.last is None and route.forward.broadcast
-        self._forward = replace(route.forward, broadcast=broadcast, shared=None, compiled=None)
+        self._forward = replace(route.forward, broadcast=broadcast, shared=None, compiled=None, packed=None)
         self._slopes: dict[tuple[int, int], tuple[_Masked, Tensor]] = {}
         at_once = max(1, min(_IDS_AT_ONCE, route.ids_per_chunk // 4)) if route.ids_per_chunk else _IDS_AT_ONCE
         ids = null_ids(_SLOPE_IDS) + _FIRST_SLOPE_ID

@@ -7,6 +7,7 @@ Must not know: ensembles, nulls, offsets, estimators or files.
 | file | one idea |
 |---|---|
 | `forward.py` | `Forward` and `Chunk`: one query under the masks of many instances, broadcast or expanded |
+| `_packed.py` | layers over tokens with their weights packed once |
 | `_sites.py` | which module takes a site's output; the first product that both views share |
 | `_last_layer.py` | all pairs as one matrix product, or looked up byte by byte |
 | `routes.py` | `Routes`: the path of each model, by comparing with the plainest; chunks that fit into the memory |

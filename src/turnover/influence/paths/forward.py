@@ -30,6 +30,7 @@ from turnover.layers import (
 )
 from turnover.masks import rounded_keep, words_for
 
+from ._packed import PackedLinears
 from ._sites import SharedProduct
 
 
@@ -99,6 +100,7 @@ class Forward:
     broadcast: bool = True  # a query is broadcast at the first site; else its batch is expanded before the model
     shared: SharedProduct | None = None  # the first product, where only kept rows go through it
     compiled: Any = None  # the compiled model; None: the model itself runs
+    packed: PackedLinears | None = None  # layers over tokens, where their weights are packed
 
     @property
     def path(self) -> str:
@@ -143,7 +145,7 @@ class Forward:
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int) -> Tensor:
         """Return the model's outputs [rows, ...] in the precision of this path, or say what is wrong with them."""
         model = self.compiled or self.member.model
-        with self.precision():
+        with self.precision(), self.packed or nullcontext():
             outputs = logits_of(model(*args, **kwargs))
         if not isinstance(outputs, Tensor):
             raise InfluenceError(
@@ -174,7 +176,10 @@ class Forward:
 
     def scores(self, query: Batch, full_values: Tensor | None, chunk: Chunk) -> Tensor:
         """Return the scores [instances] of one query in the active chunk: positive where the instance helps."""
-        outputs = self.outputs(query, chunk)
+        return self.scores_of(self.outputs(query, chunk), query, full_values, chunk)
+
+    def scores_of(self, outputs: Tensor, query: Batch, full_values: Tensor | None, chunk: Chunk) -> Tensor:
+        """Return the scores [instances] of one query by the outputs in the active chunk."""
         targets = map_tensors(query.target, lambda tensor: _expanded(tensor, len(outputs)))
         values = self.measure(outputs, targets)
         if full_values is not None:

@@ -1,31 +1,48 @@
 """The path that each model takes: the fastest that gives the same as the plainest, found on the first queries.
 
 Which is right is found by comparing with an expanded batch under a few null ids, by the outputs of the model: scores
-may be small where outputs are not. How many instances a chunk holds is measured on the largest query.
+may be small where outputs are not. Their scores are kept, as the first of the null. How many instances a chunk holds is
+measured on the largest query: as many as the cache holds, where the memory allows it. What a faster path would save
+must be worth the trial: few pairs take the expanded batch, untried.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 from turnover.batches import Batch, null_ids
 from turnover.influence.members import Member
 from turnover.layers import tensors_in
 
 from ._last_layer import LastLayer, LastLayerScorer, find_last_layer
+from ._packed import PackedLinears
 from ._sites import find_shared_product
 from .forward import Forward
 
-_TRIAL_IDS = 4
+_TRIAL_IDS, _FEWEST_TRIAL_IDS = 4, 2
 _SAMPLE = 8
+_PAIRS_PER_SAMPLE = 1024  # pairs for each query that is tried
 _MOST_IDS = 2048
-_SMALL, _LARGE = 4, 12
+_SMALL, _LARGE = 2, 4
+_FEW_PAIRS, _SOME_PAIRS = 128, 1024
+"""Up to the first, a trial takes longer than it can save; up to the second, so does measuring what a chunk takes."""
+_MANY_PAIRS = 2**31
+_FEW_IDS = 68
+"""A chunk whose memory is not measured: fewer rows than the hundred that a plain loop takes at once, in each view."""
+_CACHE = 16 * 2**20
+"""Bytes of a chunk that a processor's cache holds: beyond it, activations of convolutions go through the memory.
+
+A constant, so that the same bytes come out on any machine."""
+_LEAST_IDS = 8
+"""In a chunk, where one instance fills the cache: products of fewer rows are slow."""
+_LAST_LAYER_SAVING = 32.0
 
 
 class Scorer(Protocol):
@@ -33,6 +50,10 @@ class Scorer(Protocol):
 
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""
+        ...
+
+    def null_scores(self, ids: Tensor) -> Tensor:
+        """Return the scores of the first null ids; of the trial, where it had them."""
         ...
 
 
@@ -44,6 +65,14 @@ class Route:
     memory: int  # bytes that a chunk may take
     ids_per_chunk: int  # how many instances a chunk holds; 0: the last layer decides by itself
     last: LastLayer | None = None  # the last layer, where all pairs are one matrix product
+    saving: float = 1.0  # how many times less work a pair is than in a plain loop
+    # Scores of the first null ids in the trial, by the address of the query, with the query itself.
+    tried: Mapping[int, tuple[Batch, Tensor]] = field(default_factory=dict)
+
+    @property
+    def is_untried(self) -> bool:
+        """Return whether so few pairs were asked for that the plainest path was taken without a trial."""
+        return self.last is None and not self.tried and self.saving == 1.0 and not self.forward.broadcast
 
     @property
     def path(self) -> str:
@@ -53,7 +82,7 @@ class Route:
     def scorer(self, queries: Sequence[Batch]) -> Scorer:
         """Return what scores any instances on these queries."""
         if self.last is None:
-            return _GenericScorer(self.forward, queries, self.ids_per_chunk)
+            return _GenericScorer(self.forward, queries, self.ids_per_chunk, self.tried)
         # Hidden units times classes times queries must fit, beside what a chunk takes.
         count = max(1, self.memory // (8 * self.last.linear.weight.numel()))
         parts = [
@@ -72,12 +101,21 @@ class _SideBySide:
     def scores(self, ids: Tensor) -> Tensor:
         return torch.cat([part.scores(ids) for part in self._parts], 1)
 
+    def null_scores(self, ids: Tensor) -> Tensor:
+        return self.scores(ids)
+
 
 class _GenericScorer:
     """Scores of any instances on a fixed list of queries, by forward passes."""
 
-    def __init__(self, forward: Forward, queries: Sequence[Batch], ids_per_chunk: int) -> None:
-        self._forward, self._ids_per_chunk = forward, ids_per_chunk
+    def __init__(
+        self,
+        forward: Forward,
+        queries: Sequence[Batch],
+        ids_per_chunk: int,
+        tried: Mapping[int, tuple[Batch, Tensor]],
+    ) -> None:
+        self._forward, self._ids_per_chunk, self._tried = forward, ids_per_chunk, tried
         self._queries = [(query, forward.full_values(query)) for query in queries]
 
     @torch.no_grad()  # here too: an executor may call it in a thread of its own, where gradients are on
@@ -92,6 +130,15 @@ class _GenericScorer:
                     result[start : start + len(part), column] = scores.cpu()
         return result
 
+    def null_scores(self, ids: Tensor) -> Tensor:
+        tried = [self._tried.get(id(query)) for query, _ in self._queries]
+        known = [scores for one in tried if one is not None for scores in one[1:]]
+        # Where some queries were not tried, their passes cost as much as those of all.
+        if len(known) < len(tried):
+            return self.scores(ids)
+        first = torch.stack(known, 1)[: len(ids)]
+        return torch.cat([first, self.scores(ids[len(first) :])]) if len(first) < len(ids) else first
+
 
 class Routes:
     """The routes of an engine's models, found anew when models or the form of the queries change.
@@ -103,8 +150,23 @@ class Routes:
         self._memory, self._compile = memory, compile
         self._kept: tuple[Any, list[Route]] | None = None
 
-    def find(self, forwards: Sequence[Forward], queries: Sequence[Batch], weights: Sequence[str]) -> list[Route]:
-        """Return a route for each model; `weights` is a checksum of each."""
+    def find(
+        self,
+        forwards: Sequence[Forward],
+        queries: Sequence[Batch],
+        weights: Sequence[str],
+        *,
+        ids: int,
+        tries: bool = True,
+    ) -> list[Route]:
+        """Return a route for each model, for so many instances; `weights` is a checksum of each.
+
+        `tries` says whether few pairs go through the trial, too, and have their chunks measured: where both must be
+        the same in a later run.
+        """
+        pairs = ids * len(queries) if not tries else _MANY_PAIRS
+        if pairs <= _FEW_PAIRS and ids <= _FEW_IDS // 2 and not self._compile:
+            return [Route(replace(forward, broadcast=False), self._memory, _FEW_IDS) for forward in forwards]
         first = queries[0]
         leaves = tree_leaves((first.args, first.kwargs, first.target))
         form = [(leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
@@ -113,19 +175,23 @@ class Routes:
             routes = self._kept[1]
             if all(route.forward.member is member for route, member in zip(routes, members, strict=True)):
                 return routes
-        routes = [self._find(forward, queries) for forward in forwards]
+        routes = [self._find(forward, queries, pairs) for forward in forwards]
         self._kept = ((list(weights), form), routes) if all(route.last is not None for route in routes) else None
         return routes
 
-    def _find(self, forward: Forward, queries: Sequence[Batch]) -> Route:
+    def _find(self, forward: Forward, queries: Sequence[Batch], pairs: int) -> Route:
         """Return the fastest path that gives the same as the plainest on some of the queries."""
         if self._compile:
             forward = replace(forward, compiled=torch.compile(forward.member.model, dynamic=True))
         else:
             last = find_last_layer(forward, queries[0])
             if last is not None and _agrees(forward, last, queries[0], self._memory):
-                return Route(forward, self._memory, 0, last)
-        forward = _settled(forward, _sample(queries))
+                return Route(forward, self._memory, 0, last, _LAST_LAYER_SAVING)
+        measures = pairs > _SOME_PAIRS
+        trial_ids = null_ids(_TRIAL_IDS if measures else _FEWEST_TRIAL_IDS)
+        forward, tried = _settled(forward, _sample(queries, pairs), trial_ids, packs=measures and not self._compile)
+        if not measures:
+            return Route(forward, self._memory, _FEW_IDS, tried=tried)
         eager, largest = replace(forward, compiled=None), max(queries, key=_size)
         full_values = eager.full_values(largest)
 
@@ -133,7 +199,14 @@ class Routes:
             with eager.chunk(ids) as chunk:
                 eager.scores(largest, full_values, chunk)
 
-        return Route(forward, self._memory, ids_that_fit(score, self._memory))
+        need = _need_of(score)
+        count = need.ids_within(self._memory)
+        if forward.member.device.type == "cpu":
+            count = min(count, max(_LEAST_IDS, need.ids_within(_CACHE)))
+        with _Counted() as full:
+            largest.logits(forward.member.model)
+        saving = len(forward.views) * full.products / need.products_per_id if need.products_per_id else 1.0
+        return Route(forward, self._memory, count, saving=saving, tried=tried)
 
 
 def _agrees(forward: Forward, last: LastLayer, query: Batch, memory: int) -> bool:
@@ -145,11 +218,15 @@ def _agrees(forward: Forward, last: LastLayer, query: Batch, memory: int) -> boo
     return torch.allclose(scores, reference, rtol=forward.tolerance, atol=forward.tolerance, equal_nan=True)
 
 
-def _sample(queries: Sequence[Batch]) -> list[Batch]:
-    """Return the first query, the last, some between, and one of every size: what holds for them, holds for all."""
-    step = max(1, len(queries) // _SAMPLE)
+def _sample(queries: Sequence[Batch], pairs: int) -> list[Batch]:
+    """Return the first query, the last, some between, and one of every size: what holds for them, holds for all.
+
+    The fewer pairs there are, the fewer of them are tried between.
+    """
+    between = min(_SAMPLE, pairs // _PAIRS_PER_SAMPLE)
+    step = max(1, len(queries) // max(between, 1))
     by_size = {_size(query): query for query in queries[::-1]}
-    chosen = [queries[0], *queries[1:-1:step][:_SAMPLE], queries[-1], *list(by_size.values())[:_SAMPLE]]
+    chosen = [queries[0], *queries[1:-1:step][:between], queries[-1], *list(by_size.values())[:_SAMPLE]]
     return list({id(query): query for query in chosen}.values())
 
 
@@ -157,23 +234,50 @@ def _size(query: Batch) -> int:
     return sum(tensor.numel() for tensor in tensors_in((query.args, query.kwargs)))
 
 
-def _settled(forward: Forward, queries: Sequence[Batch]) -> Forward:
-    """Return the forward pass with broadcast where that equals the expanded batch, and the shared product where it can.
+def _settled(
+    forward: Forward, queries: Sequence[Batch], ids: Tensor, *, packs: bool
+) -> tuple[Forward, dict[int, tuple[Batch, Tensor]]]:
+    """Return the forward pass with the shared product where that equals the expanded batch, else with broadcast if so.
 
-    What is wrong with the loss shows here, before the work.
+    With it the scores of the null ids that were tried, by the address of the query. What is wrong with the loss shows
+    here, before the work.
     """
     expanded = replace(forward, broadcast=False)
-    full_values = forward.full_values(queries[0])
-    with expanded.chunk(null_ids(_TRIAL_IDS)) as chunk:
-        expanded.scores(queries[0], full_values, chunk)
-        reference = [expanded.outputs(query, chunk).float() for query in queries]
-    if not _same_outputs(forward, queries, reference):
-        return expanded
-    if forward.against == "full" or forward.sites is not None:
-        return forward
-    product = find_shared_product(forward.member, queries[0])
-    shared = None if product is None else replace(forward, shared=product)
-    return shared if shared is not None and _same_outputs(shared, queries, reference) else forward
+    reference = _trial(expanded, queries, ids)
+    paths = [forward]
+    if forward.against == "keep" and forward.sites is None:
+        product = find_shared_product(forward.member, queries[0])
+        paths = [forward] if product is None else [replace(forward, shared=product), forward]
+    if packs and forward.dtype is None and PackedLinears.are_available(forward.member.device):
+        paths = [replace(paths[0], packed=PackedLinears()), *paths]
+    for path in paths:
+        try:
+            trial = _trial(path, queries, ids)
+        except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
+            continue
+        if all(_same(path, *pair) for pair in zip(trial.outputs, reference.outputs, strict=True)):
+            unused = path.packed is not None and not path.packed.is_used
+            return replace(path, packed=None) if unused else path, trial.scores
+    return expanded, reference.scores
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Some queries under a few null ids."""
+
+    outputs: list[Tensor]
+    scores: dict[int, tuple[Batch, Tensor]]  # by the address of the query
+
+
+def _trial(forward: Forward, queries: Sequence[Batch], ids: Tensor) -> _Trial:
+    outputs, scores = [], {}
+    full_values = [forward.full_values(query) for query in queries]
+    with forward.chunk(ids) as chunk:
+        for query, full in zip(queries, full_values, strict=True):
+            outputs.append(forward.outputs(query, chunk).float())
+            values = forward.scores_of(outputs[-1], query, full, chunk)
+            scores[id(query)] = query, values.cpu()
+    return _Trial(outputs, scores)
 
 
 def broadcast_or_expanded(forward: Forward, query: Batch) -> Forward:
@@ -181,52 +285,74 @@ def broadcast_or_expanded(forward: Forward, query: Batch) -> Forward:
     expanded = replace(forward, broadcast=False)
     with expanded.chunk(null_ids(_TRIAL_IDS)) as chunk:
         reference = expanded.outputs(query, chunk).float()
-    return forward if _same_outputs(forward, [query], [reference]) else expanded
-
-
-def _same_outputs(forward: Forward, queries: Sequence[Batch], reference: Sequence[Tensor]) -> bool:
-    """Return whether a faster path gives the outputs of the reference for all queries; one that raises does not."""
-    tolerance = forward.tolerance
     try:
         with forward.chunk(null_ids(_TRIAL_IDS)) as chunk:
-            for query, expected in zip(queries, reference, strict=True):
-                outputs = forward.outputs(query, chunk).float()
-                finite = expected[expected.isfinite()]
-                scale = float(finite.abs().max()) if len(finite) else 0.0
-                if outputs.shape != expected.shape or not torch.allclose(
-                    outputs, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True
-                ):
-                    return False
+            outputs = forward.outputs(query, chunk).float()
     except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
-        return False
-    return True
+        return expanded
+    return forward if _same(forward, outputs, reference) else expanded
+
+
+def _same(forward: Forward, outputs: Tensor, reference: Tensor) -> bool:
+    """Return whether a faster path gives the outputs of the reference."""
+    finite = reference[reference.isfinite()]
+    scale, tolerance = float(finite.abs().max()) if len(finite) else 0.0, forward.tolerance
+    return outputs.shape == reference.shape and torch.allclose(
+        outputs, reference, rtol=tolerance, atol=tolerance * scale, equal_nan=True
+    )
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What chunks need."""
+
+    fixed: int  # bytes
+    per_id: int  # bytes
+    products_per_id: float  # multiplications in matrix products and convolutions
+
+    def ids_within(self, memory: int) -> int:
+        """Return how many instances fit into so many bytes; one at least."""
+        return int(max(1, min(_MOST_IDS, (memory - self.fixed) // self.per_id)))
+
+
+def _need_of(compute: Callable[[Tensor], None]) -> _Need:
+    """Return what chunks need, by two small ones of null ids."""
+    counted: list[_Counted] = []
+    for count in (_SMALL, _LARGE):
+        with _Counted() as counts:
+            compute(null_ids(count))
+        counted.append(counts)
+    small, large = counted
+    per_id = max(1, (large.peak - small.peak) // (_LARGE - _SMALL))
+    products = (large.products - small.products) / (_LARGE - _SMALL)
+    return _Need(max(0, small.peak - _SMALL * per_id), per_id, products)
 
 
 def ids_that_fit(compute: Callable[[Tensor], None], memory: int) -> int:
     """Return how many instances fit into the memory, by the peaks of two small chunks of null ids."""
-    peaks = []
-    for count in (_SMALL, _LARGE):
-        with _PeakMemory() as measured:
-            compute(null_ids(count))
-        peaks.append(measured.peak)
-    per_id = max(1, (peaks[1] - peaks[0]) // (_LARGE - _SMALL))
-    fixed = max(0, peaks[0] - _SMALL * per_id)
-    return int(max(1, min(_MOST_IDS, (memory - fixed) // per_id)))
+    return _need_of(compute).ids_within(memory)
 
 
-class _PeakMemory(TorchDispatchMode):
-    """Counts the bytes of every new tensor while it lives; `peak` is the most at one time, on any device."""
+class _Counted(TorchDispatchMode):
+    """Counts the bytes of every new tensor while it lives, and the work of products.
+
+    `peak` is the most bytes at one time, on any device.
+    """
 
     def __init__(self) -> None:
         """Start at zero."""
         super().__init__()
         self.peak = 0
+        self.products = 0
         # By the address of the memory: its bytes, and the tensors that are or were views of it.
         self._alive: dict[int, tuple[int, list[weakref.ref[Tensor]]]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and note what it made."""
         result = func(*args, **(kwargs or {}))
+        work = flop_registry.get(func._overloadpacket)
+        if work is not None:
+            self.products += work(*args, **(kwargs or {}), out_val=result)
         made = [value for value in tree_leaves(result) if isinstance(value, Tensor)]
         if not made:
             return result

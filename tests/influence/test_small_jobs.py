@@ -1,0 +1,100 @@
+"""Null ids, trials and chunks in proportion to the job: nothing but the size of the null changes."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import BertConfig, BertForSequenceClassification
+
+import turnover
+from tests.influence.models import mlp, trained
+from turnover.errors import InfluenceError
+from turnover.influence import NULL_IDS, Member
+from turnover.influence.blocks import null_count
+
+
+def queries():
+    """Return four queries of the MLP."""
+    torch.manual_seed(1)
+    return torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+
+
+def bert():
+    """Return a small Hugging Face BERT with masked adapters, and queries for it."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    base = BertForSequenceClassification(BertConfig(**sizes, vocab_size=50, num_labels=3))
+    tokens = {"input_ids": torch.randint(50, (3, 7)), "labels": torch.tensor([0, 2, 1])}
+    return trained(base, adapters=16), tokens
+
+
+@pytest.mark.parametrize(
+    ("instances", "asked", "saving", "count"),
+    [(10, 1, 1.0, 2), (1000, 1, 9.0, 31), (10_000, 1, 1.1, 312), (2000, 1, 5.0, NULL_IDS), (10**6, 1, 1.0, NULL_IDS)],
+)
+def test_null_ids_are_in_proportion_to_the_job(instances, asked, saving, count):
+    assert null_count(instances, asked, saving) == count
+
+
+def test_few_pairs_are_those_of_a_larger_job_and_say_how_many_null_ids_they_had():
+    model = trained(mlp(), at=["1", "3"])
+    few = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(6))
+    many = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(600))
+    assert few.path == "expanded batch" and "shared" in many.path
+    assert np.allclose(few.values, many.values[:6], atol=1e-5)
+    assert np.allclose(few.null, many.null, atol=1e-5)
+    assert "standard deviation of 8 null ids" in repr(few)
+
+
+@pytest.mark.parametrize("ids", [5, 40, 700], ids=str)
+def test_a_bert_scores_as_the_plain_loop_does_at_every_size(ids):
+    model, tokens = bert()
+    scores = turnover.Influence(model, nulls=4, center=False).pairwise(tokens, ids=range(ids))
+    rows = [0, 1, ids - 1]
+    for place in range(3):
+        with torch.no_grad():
+            losses = {}
+            for view in ("keep", "flip"):
+                with turnover.instances(rows, view=view):
+                    logits = model(tokens["input_ids"][place].expand(3, -1)).logits
+                losses[view] = nn.functional.cross_entropy(logits, tokens["labels"][place].expand(3), reduction="none")
+        assert np.allclose(scores.values[rows, place], losses["flip"] - losses["keep"], atol=1e-5)
+
+
+def test_a_folder_without_a_number_of_null_ids_is_resumed_with_all_of_them(tmp_path):
+    model = trained(mlp(), at=["1", "3"])
+    whole = turnover.Influence(model, nulls=NULL_IDS).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
+    file = tmp_path / "scores" / "turnover-store.json"
+    manifest = json.loads(file.read_text())
+    assert manifest["identity"].pop("nulls") == NULL_IDS
+    file.write_text(json.dumps(manifest))
+    again = turnover.Influence(model).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
+    assert len(again.null) == NULL_IDS
+    assert np.array_equal(again.values, whole.values)
+
+
+def test_another_number_of_null_ids_is_another_folder(tmp_path):
+    model = trained(mlp(), at=["1", "3"])
+    turnover.Influence(model).pairwise(queries(), ids=range(30), out=tmp_path)
+    with pytest.raises(turnover.errors.StoreError, match="nulls"):
+        turnover.Influence(model, nulls=64).pairwise(queries(), ids=range(30), out=tmp_path)
+
+
+@pytest.mark.parametrize("nulls", [0, 1, -3, 2.5, True, "many"])
+def test_a_wrong_number_of_null_ids_is_rejected(nulls):
+    with pytest.raises(InfluenceError, match="nulls must be an integer >= 2"):
+        turnover.Influence(trained(mlp(), at=["1"]), nulls=nulls)
+
+
+def test_the_checksum_of_a_model_sees_every_write():
+    model = trained(mlp(), at=["1"])
+    seen = {Member(model).digest()}
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    seen.add(Member(model).digest())
+    next(model.parameters()).data.mul_(2)
+    seen.add(Member(model).digest())
+    assert len(seen) == 3
+    assert Member(model).digest() in seen
