@@ -266,8 +266,8 @@ class Scores(Content):
 
         With 3 replicas or more they are the standard error times the limit of Student's distribution with replicas − 1
         degrees of freedom; else the standard deviation of j null ids times √(1 + 1 / j) and the limit with j − 1
-        degrees, which is close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks, each
-        pair for itself.
+        degrees, which is close for 95 % and not for 99.9 %. They are about the mean score over trainings and masks,
+        each pair for itself.
 
         Args:
             level: share of intervals that hold what they are about.
