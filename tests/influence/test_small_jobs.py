@@ -1,7 +1,5 @@
 """Null ids, trials and chunks in proportion to the job: nothing but the size of the null changes."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +11,7 @@ from tests.influence.models import mlp, trained
 from turnover.errors import InfluenceError
 from turnover.influence import NULL_IDS, Member
 from turnover.influence.blocks import null_count
+from turnover.storage._manifest import read_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +71,9 @@ def test_a_bert_scores_as_the_plain_loop_does_at_every_size(ids):
 def test_a_folder_without_a_number_of_null_ids_is_resumed_with_all_of_them(tmp_path):
     model = trained(mlp(), at=["1", "3"])
     whole = turnover.Influence(model, nulls=NULL_IDS).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
-    file = tmp_path / "scores" / "turnover-store.json"
-    manifest = json.loads(file.read_text())
-    assert manifest["identity"].pop("nulls") == NULL_IDS
-    file.write_text(json.dumps(manifest))
+    manifest = read_manifest(tmp_path / "scores")
+    assert manifest.identity.pop("nulls") == NULL_IDS
+    manifest.write(tmp_path / "scores")
     again = turnover.Influence(model).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
     assert len(again.null) == NULL_IDS
     assert np.array_equal(again.values, whole.values)

@@ -192,7 +192,8 @@ class Routes:
         forward, tried = _settled(forward, _sample(queries, pairs), trial_ids, packs=measures and not self._compile)
         if not measures:
             return Route(forward, self._memory, _FEW_IDS, tried=tried)
-        eager, largest = replace(forward, compiled=None), max(queries, key=_size)
+        # Packed weights show neither their memory nor their work.
+        eager, largest = replace(forward, compiled=None, packed=None), max(queries, key=_size)
         full_values = eager.full_values(largest)
 
         def score(ids: Tensor) -> None:
