@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 Row = Sequence[float]
 
@@ -62,13 +63,13 @@ def benjamini_hochberg(p: Row, level: float, count: int | None = None) -> list[b
 
 
 def rank_p_value(score: float, null: Row) -> float:
-    """The share of null ids as far from their mean, the instance itself counted with them."""
+    """The share of null ids as far from the mean as the instance itself, which counts with them in both."""
     if math.isnan(score):
         return math.nan
     valid = [one for one in null if math.isfinite(one)]
-    middle = math.fsum(valid) / len(valid)
-    as_far = sum(abs(one - middle) >= abs(score - middle) for one in valid)
-    return (1 + as_far) / (1 + len(valid))
+    everyone = [*map(Fraction, valid), Fraction(score)]
+    middle = sum(everyone) / len(everyone)
+    return sum(abs(one - middle) >= abs(everyone[-1] - middle) for one in everyone) / len(everyone)
 
 
 def noise_ratio(column: Row, noise: float) -> float:

@@ -153,19 +153,28 @@ class _NullTail:
         if not count:
             return np.full(scores.shape, np.nan, np.float32)
         distances = np.abs(np.asarray(scores, np.float64) - self._center)
-        # An id that scores as far out counts, and so does the instance itself, which may be one more of them: all j + 1
-        # are measured from the mean of all j + 1. From their own mean the j lie closer than one more of them would.
-        opposite = distances * (count - 1) / (count + 1)
-        is_above = np.asarray(scores, np.float64) >= self._center
-        above = count - np.searchsorted(self._ordered, np.where(is_above, distances, opposite))
-        below = np.searchsorted(self._ordered, -np.where(is_above, opposite, distances), side="right")
-        result = (1.0 + np.minimum(above + below, count)) / (1 + count)
+        # An id that scores as far out counts, and so does the instance itself, which may be one more of them.
+        if count >= _FEWEST_FOR_A_TAIL:
+            result = (1.0 + count - np.searchsorted(self._distances, distances)) / (1 + count)
+        else:
+            result = self._ranks(np.asarray(scores, np.float64) >= self._center, distances)
         if self._tail is not None:
             threshold, unit, log_survival = self._tail
             beyond = distances > threshold
             excesses = (distances[beyond] - threshold) / unit
             result[beyond] = np.exp(np.interp(excesses, _tails().excesses, log_survival))
         return np.where(np.isnan(distances), np.nan, result).astype(np.float32)
+
+    def _ranks(self, is_above: Bools, distances: _Doubles) -> _Doubles:
+        """Return ranks among all j + 1, measured from the mean of all j + 1, for distances from that of the j.
+
+        From their own mean few null ids lie closer than one more of them would, and p-values would be too small.
+        """
+        count = self._ordered.size
+        opposite = distances * (count - 1) / (count + 1)
+        above = count - np.searchsorted(self._ordered, np.where(is_above, distances, opposite))
+        below = np.searchsorted(self._ordered, -np.where(is_above, opposite, distances), side="right")
+        return (1.0 + np.minimum(above + below, count)) / (1 + count)
 
     def _fit(self, size: int) -> None:
         """Fit a tail to the `size` largest distances."""
