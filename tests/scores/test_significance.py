@@ -111,7 +111,7 @@ def test_what_lies_further_out_is_never_more_probable(scores, seed):
 
 @given(st.lists(made_up.FINITE, min_size=1, max_size=20), st.integers(2, _FEWEST_FOR_A_TAIL - 1), st.integers(0, 9))
 def test_with_few_null_ids_p_values_are_the_twins_ranks(scores, count, seed):
-    null = np.random.default_rng(seed).integers(-3, 4, size=count).astype(np.float32)
+    null = np.random.default_rng(seed).normal(size=count).astype(np.float32)
     null[0] = np.nan
     scores = np.array(scores, np.float32)
     twins = [scores_twin.rank_p_value(float(one), null.tolist()) for one in scores]

@@ -127,7 +127,7 @@ class Question:
 
     @property
     def center(self) -> bool:
-        """Return whether the mean of null ids has to be found out.
+        """Return whether the mean of null ids has to be estimated.
 
         Where each unit is kept by half of all ids, a null id's score and its negative are equally probable: the mean is
         0, and that of a few null ids would only add noise.

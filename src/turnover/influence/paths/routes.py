@@ -36,7 +36,7 @@ _FEW_PAIRS, _SOME_PAIRS = 128, 1024
 _MANY_PAIRS = 2**31
 _FEW_IDS = 68
 """A chunk whose memory is not measured: fewer rows than the hundred that a plain loop takes at once, in each view."""
-_CACHE = 16 * 2**20
+_CACHE = 24 * 2**20
 """Bytes of a chunk that a processor's cache holds: beyond it, activations of convolutions go through the memory.
 
 A constant, so that the same bytes come out on any machine."""
