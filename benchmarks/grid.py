@@ -30,7 +30,7 @@ IDS = (10, 100, 1_000, 10_000, 100_000)
 QUERIES = (1, 10, 100)
 _LOOP_BATCH = 100
 _PATIENCE = 1.0  # processor seconds of the loop, beyond which a cell is multiplied from a sample
-_SAMPLED_PAIRS = 1_200  # more than what passes for a small job
+_SAMPLED_PAIRS = 1_200  # more than what passes for a small job, which is always run
 _ROUNDS, _MOST_SECONDS = 5, 2.0
 
 
@@ -142,7 +142,9 @@ def row(case: Case, ids: int, sample: Cell) -> list[Cell]:
     """Return the cells of one model and number of ids; what would take long is multiplied from a sample."""
     per_pair = sample.loop / _SAMPLED_PAIRS
     return [
-        measure(case, ids, queries) if ids * queries * per_pair < _PATIENCE else sample.multiplied(ids * queries, ids)
+        measure(case, ids, queries)
+        if ids * queries < _SAMPLED_PAIRS or ids * queries * per_pair < _PATIENCE
+        else sample.multiplied(ids * queries, ids)
         for queries in QUERIES
     ]
 
