@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-browser check bench bench-faithfulness repro constraints-hashes campaign soak clean
+.PHONY: help demo docs test test-slow test-distributed test-ray test-browser check bench bench-faithfulness repro constraints-hashes campaign soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -26,11 +26,16 @@ test: .venv/.stamp-test ## all fast tests
 
 # pytest ends with 5 where nothing is marked slow.
 test-slow: .venv/.stamp-test ## the tests marked slow
-	@$(BIN)/python -m pytest -m slow --ignore=tests/browser --ignore=tests/distributed || [ $$? -eq 5 ]
+	@$(BIN)/python -m pytest -m slow --ignore=tests/browser --ignore=tests/distributed --ignore=tests/ray || [ $$? -eq 5 ]
 
 # It starts two processes of its own, which have both cores to themselves.
 test-distributed: .venv/.stamp-test ## two processes beside one: training, saving, scores; prints the table
 	@$(BIN)/python -m pytest tests/distributed
+
+# Three nodes on this machine, of which one is killed; then two workers beside two processes.
+test-ray: .venv/.stamp-test ## a Ray cluster: killed nodes and drivers; prints the efficiency of two workers
+	@$(BIN)/python -m pytest -m slow tests/ray
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m tests.ray.efficiency
 
 # Chromium comes from the system, as Debian and Ubuntu call it; what has another name: TURNOVER_CHROMIUM and
 # TURNOVER_CHROMEDRIVER say where it is.

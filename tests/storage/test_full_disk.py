@@ -125,7 +125,7 @@ def test_a_folder_without_permission_is_rejected_before_any_work(tmp_path):
 
 
 def test_kept_arrays_that_do_not_fit_leave_the_former_ones(small_disk):
-    kept = KeptArrays(small_disk / "factors.npz", {"seed": 0})
+    kept = KeptArrays(small_disk, "factors.npz", {"seed": 0})
     kept.write({"left": np.arange(8.0)})
     with pytest.raises(StoreError, match=r"no room left.*Make room and run the same call again"):
         kept.write({"left": np.zeros(2**18)})

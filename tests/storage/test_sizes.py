@@ -42,7 +42,7 @@ def test_an_array_that_declares_more_than_it_has_is_damaged_and_takes_no_memory(
         open_arrays(tmp_path / "a.npz"),
     ):
         pass
-    assert KeptArrays(tmp_path / "a.npz", {}).read() is None
+    assert KeptArrays(tmp_path, "a.npz", {}).read() is None
 
 
 @pytest.mark.parametrize("header", [b"\0" * 118, b"(" * 118, b"{'descr': '<f8'".ljust(118)])

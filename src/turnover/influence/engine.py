@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -549,7 +548,7 @@ class Influence:
     def _kept(self, folder: str | os.PathLike[str], provenance: dict[str, Any]) -> KeptArrays:
         """Return where a score folder keeps what the estimator fitted: it depends on all but queries and ids."""
         fitted_on = {name: value for name, value in provenance.items() if name not in ("queries", "ids")}
-        return KeptArrays(Path(folder) / "factors.npz", fitted_on)
+        return KeptArrays(folder, "factors.npz", fitted_on)
 
     def _labels(self, labels: Any, ids: Tensor) -> np.ndarray:
         """Return the labels of instances, given or from `train`."""

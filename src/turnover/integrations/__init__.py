@@ -1,8 +1,8 @@
 """Other libraries' models, trainers and estimators.
 
-Owns: the only files that know transformers, peft, lightning, scikit-learn or cleanlab. Offers: the names below, each
-loaded when it is first used, because each needs another package; where that is missing, the error names the extra to
-install. Must not know: applications, runs, the command line.
+Owns: the only files that know transformers, peft, lightning, scikit-learn, ray or cleanlab. Offers: the names below,
+each loaded when it is first used, because each needs another package; where that is missing, the error names the extra
+to install. Must not know: applications, runs, the command line.
 
 | file | content |
 | --- | --- |
@@ -13,6 +13,7 @@ install. Must not know: applications, runs, the command line.
 | `sklearn_estimators.py`, `_tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
 | `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
 | `hub.py` | data sets of the Hugging Face hub |
+| `ray_executor.py` | `RayExecutor`: tiles on the nodes of a cluster |
 """
 
 from importlib import import_module
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .learning_curves import measure_curves
     from .lightning_training import InstancesCallback, LightningLearningCurves, TurnOverModule, repeat
     from .peft_lora import lora_sites
+    from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
 
@@ -34,6 +36,7 @@ __all__ = [
     "HubData",
     "InstancesCallback",
     "LightningLearningCurves",
+    "RayExecutor",
     "TextClassifier",
     "TextEncoder",
     "TurnOverClassifier",
@@ -61,6 +64,7 @@ _FILES = (
         ("InstancesCallback", "LightningLearningCurves", "TurnOverModule", "repeat"),
     ),
     ("peft_lora", *_TEXT, ("lora_sites",)),
+    ("ray_executor", "ray", "ray", ("RayExecutor",)),
     ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
     ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),
 )

@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import StoreDamagedError, StoreError, TooLargeError
-from turnover.storage import ArraySpec, StoredArrays, TileStore, atomic_file, open_arrays
+from turnover.storage import (
+    ArraySpec,
+    Folder,
+    StoredArrays,
+    TileStore,
+    arrays_in,
+    atomic_file,
+    open_arrays,
+    open_folder,
+)
 
 from ._about import About
 from ._arrays import Floats, Ints, Source, blocks, close, closed
@@ -99,10 +108,10 @@ class _StoredSource(Source):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the folder: another process reads it there."""
-        return _reopened, (self._stored.folder, self._name)
+        return _reopened, (str(self._stored.folder), self._name)
 
 
-def _reopened(folder: Path, name: str) -> _StoredSource:
+def _reopened(folder: str, name: str) -> _StoredSource:
     return _StoredSource(StoredArrays(folder), name)
 
 
@@ -128,7 +137,7 @@ def save_scores(scores: Content, place: _Place) -> None:
         return
     _write_folder(place, "scores", attributes, scores.sources, whole)
     if tokens is not None:
-        with atomic_file(Path(place) / _TOKENS) as file:
+        with open_folder(place).writing(_TOKENS) as file:
             np.savez(file, values=tokens.values, starts=tokens.starts)
 
 
@@ -142,7 +151,7 @@ def open_scores(place: _Place) -> tuple[dict[str, Any], TokenScores | None]:
     arguments = _upgraded(_known(stored.attributes, "scores"))
     arguments |= {name: stored.read(name) for name in _WHOLE if name in stored.arrays}
     arguments |= {name: _StoredSource(stored, name) for name in ("values", "stderr") if name in stored.arrays}
-    return arguments, _open_tokens(Path(place) / _TOKENS, len(arguments["ids"]))
+    return arguments, _open_tokens(stored.folder, len(arguments["ids"]))
 
 
 def save_predictions(place: _Place, attributes: Mapping[str, Any], arrays: Arrays) -> None:
@@ -278,20 +287,21 @@ def _check_kind(place: _Place, kind: Kind, attributes: Mapping[str, Any], arrays
         )
 
 
-def _open_tokens(file: Path, rows: int) -> TokenScores | None:
+def _open_tokens(folder: Folder, rows: int) -> TokenScores | None:
     """Return the tokens in a folder of scores; None where there are none."""
-    if not file.exists():
-        return None
-    cure = "Save the scores to another folder."
+    file, cure = f"{folder}/{_TOKENS}", "Save the scores to another folder."
     try:
-        tokens = TokenScores(**close(_load(file)))
+        with folder.reading(_TOKENS) as opened, arrays_in(opened, file) as arrays:
+            tokens = TokenScores(**close({name: arrays[name] for name in arrays.files}))
+    except FileNotFoundError:
+        return None
     except TooLargeError:
         raise
     except _DAMAGED as error:
-        raise StoreDamagedError(f"{str(file)!r} is damaged ({error})", cure=cure) from error
+        raise StoreDamagedError(f"{file!r} is damaged ({error})", cure=cure) from error
     if len(tokens) != rows:
         raise StoreDamagedError(
-            f"{str(file)!r} has the tokens of {len(tokens)} rows, but there are {rows} scores", cure=cure
+            f"{file!r} has the tokens of {len(tokens)} rows, but there are {rows} scores", cure=cure
         )
     return tokens
 

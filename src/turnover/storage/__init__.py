@@ -10,7 +10,9 @@ Must not know: scores, models, torch.
 | `store.py` | writing, resuming and reading a store |
 | `arrays.py` | arrays cut into tiles, and their zarr format |
 | `_manifest.py` | what a store is, which tiles are done, when it is complete |
-| `files.py`, `lock.py` | files that are there whole or not at all; one writer per folder |
+| `folders.py` | where files are: a folder of a disk, or an object store, with the same few operations |
+| `files.py`, `lock.py` | files of a disk that are there whole or not at all; one writer per folder |
+| `_objects.py` | a folder in an object store (s3, gs), and the lease of its writer |
 | `sizes.py` | declared and compressed sizes, checked before memory is taken |
 | `kept_arrays.py` | arrays in one file, read back under the same identity only |
 | `vector_cache.py` | vectors by content, kept across runs in the user's cache |
@@ -40,8 +42,9 @@ Must not know: scores, models, torch.
 or geometry, of another format, or with content of its own is rejected. **Resuming.** A tile is done when its files and,
 after them, its mark with their SHA-256 are on the disk. `open_for_writing` verifies all of that; what is missing,
 truncated or altered is pending again. A run that was killed and resumed any number of times ends with the same bytes as
-one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process. Readers need
-none.
+one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process; in an object
+store by a lease that is renewed. Other processes may write tiles (`TileWriter`), which the writer marks. Readers need
+no lock.
 
 | in a folder | content | there |
 | --- | --- | --- |
@@ -52,21 +55,23 @@ none.
 | `factors.npz` | what an estimator fitted (`KeptArrays`), for a resume | where it has to fit much |
 | `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
-zarr is in the extra `store` and imported on use.
+zarr is in the extra `store`, fsspec in `s3` and `gs`; both are imported on use.
 """
 
 from .arrays import ArraySpec
 from .files import atomic_file, digest_of, holds, is_full, readable, sha256_of, write_atomically
+from .folders import Folder, open_folder
 from .json_values import Json, from_record, plain, to_record, wrong_types
 from .kept_arrays import KeptArrays
 from .lock import LOCK_FILES, FolderLock
-from .sizes import check_memory, check_stored, check_unpacked, open_arrays, read_array, read_gzip
+from .sizes import arrays_in, check_memory, check_stored, check_unpacked, open_arrays, read_array, read_gzip
 from .store import StoredArrays, TileStore, TileWriter
 from .vector_cache import VectorCache, cache_folder, content_keys
 
 __all__ = [
     "LOCK_FILES",
     "ArraySpec",
+    "Folder",
     "FolderLock",
     "Json",
     "KeptArrays",
@@ -74,6 +79,7 @@ __all__ = [
     "TileStore",
     "TileWriter",
     "VectorCache",
+    "arrays_in",
     "atomic_file",
     "cache_folder",
     "check_memory",
@@ -85,6 +91,7 @@ __all__ = [
     "holds",
     "is_full",
     "open_arrays",
+    "open_folder",
     "plain",
     "read_array",
     "read_gzip",

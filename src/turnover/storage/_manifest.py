@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
 
 from .arrays import ArraySpec, tiles_of
-from .files import append_file, read_bytes, remove_file, write_atomically
+from .folders import Folder
 from .json_values import Json, differences, from_record, parse, plain, to_record
 from .lock import LOCK_FILES
 
@@ -46,11 +45,11 @@ class Manifest:
         """The number of tiles of every tiled array."""
         return tiles_of(self.arrays)
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Folder) -> None:
         """Make a folder a store."""
         arrays = {name: _spec_to_json(spec) for name, spec in self.arrays.items()}
         content = {"format": _FORMAT, "identity": self.identity, "arrays": arrays}
-        write_atomically(folder / _MANIFEST_NAME, to_record(content, indent=2), sync=True)
+        folder.write(_MANIFEST_NAME, to_record(content, indent=2))
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Complete:
     whole: dict[str, ArraySpec]
     whole_checksums: dict[str, str]
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Folder) -> None:
         """Declare a store complete."""
         whole = {
             name: {**_spec_to_json(spec), "sha256": self.whole_checksums.get(name)} for name, spec in self.whole.items()
@@ -70,14 +69,13 @@ class Complete:
         names = self.marks[0] if self.marks else ()
         tiles = {name: [self.marks[tile][name] for tile in sorted(self.marks)] for name in names}
         content = {"format": _FORMAT, "attributes": self.attributes, "tiles": tiles, "whole": whole}
-        write_atomically(folder / COMPLETE_NAME, to_record(content, indent=1), sync=True)
+        folder.write(COMPLETE_NAME, to_record(content, indent=1))
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Folder) -> Manifest | None:
     """Return the manifest in a folder, None where the folder is missing or empty; reject anything else."""
-    if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{str(folder)!r} must be a folder, but is a file.")
-    data = read_bytes(folder / _MANIFEST_NAME)
+    folder.check()
+    data = folder.read(_MANIFEST_NAME)
     if data is None:
         _reject_foreign(folder)
         return None
@@ -105,7 +103,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         ) from error
 
 
-def check_same(folder: Path, stored: Manifest, given: Manifest, former: Mapping[str, str]) -> None:
+def check_same(folder: Folder, stored: Manifest, given: Manifest, former: Mapping[str, str]) -> None:
     """Raise an error that names every difference between what a folder holds and what is asked for."""
     before, after = (
         {name: _spec_to_json(spec) for name, spec in manifest.arrays.items()} for manifest in (stored, given)
@@ -130,9 +128,9 @@ def _renamed(value: Any, former: Mapping[str, str]) -> Any:
     return former.get(value, value) if isinstance(value, str) else value
 
 
-def read_complete(folder: Path) -> Complete | None:
+def read_complete(folder: Folder) -> Complete | None:
     """Return what declares a store complete; None where it is not."""
-    data = read_bytes(folder / COMPLETE_NAME)
+    data = folder.read(COMPLETE_NAME)
     if data is None:
         return None
     content = from_record(data)
@@ -161,31 +159,31 @@ def read_complete(folder: Path) -> Complete | None:
         ) from error
 
 
-def read_marks(folder: Path) -> _Marks:
+def read_marks(folder: Folder) -> _Marks:
     """Return all marks that are whole; of two for the same tile the later one."""
     marks: _Marks = {}
-    for line in (read_bytes(folder / _MARKS_NAME) or b"").splitlines(keepends=True):
+    for line in folder.lines(_MARKS_NAME).splitlines(keepends=True):
         record = from_record(line)
         if record is not None and isinstance(record.get("tile"), int) and isinstance(record.get("sha256"), dict):
             marks[record["tile"]] = record["sha256"]
     return marks
 
 
-def add_mark(folder: Path, tile: int, checksums: Mapping[str, str]) -> None:
+def add_mark(folder: Folder, tile: int, checksums: Mapping[str, str]) -> None:
     """Mark a tile done."""
-    append_file(folder / _MARKS_NAME, _line(tile, checksums))
+    folder.append(_MARKS_NAME, _line(tile, checksums))
 
 
-def rewrite_marks(folder: Path, marks: _Marks) -> None:
+def rewrite_marks(folder: Folder, marks: _Marks) -> None:
     """Make these the only marks, at once."""
     data = b"".join(_line(tile, marks[tile]) for tile in sorted(marks))
-    if data != read_bytes(folder / _MARKS_NAME):
-        write_atomically(folder / _MARKS_NAME, data, sync=True)
+    if data != folder.lines(_MARKS_NAME) or folder.read(_MARKS_NAME) is None:
+        folder.rewrite(_MARKS_NAME, data)
 
 
-def remove_marks(folder: Path) -> None:
+def remove_marks(folder: Folder) -> None:
     """Remove the list of marks."""
-    remove_file(folder / _MARKS_NAME)
+    folder.remove_lines(_MARKS_NAME)
 
 
 def _line(tile: int, checksums: Mapping[str, str]) -> bytes:
@@ -199,13 +197,13 @@ def check_name(name: str) -> None:
         raise StoreError(f"the name of an array must be letters, digits and _, with no digit first, got {name!r}.")
 
 
-def _reject_foreign(folder: Path) -> None:
-    if not folder.exists():
-        return
+def _reject_foreign(folder: Folder) -> None:
     # A writer that was killed before its manifest was there leaves these.
-    foreign = sorted(
-        entry.name for entry in folder.iterdir() if entry.name not in LOCK_FILES and not entry.match(".*.part")
-    )
+    foreign = [
+        name
+        for name in folder.names()
+        if name not in LOCK_FILES and not (name.startswith(".") and name.endswith(".part"))
+    ]
     if foreign:
         shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
         raise StoreError(

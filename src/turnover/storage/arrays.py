@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -191,29 +190,33 @@ def tile_bytes(spec: ArraySpec, part: np.ndarray) -> bytes:
     return files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
 
 
-def open_array(folder: Path, checksums: Mapping[str, str]) -> "zarr.Array[Any]":
-    """Return the array in a folder, for reading; a tile whose SHA-256 is here, by its key, is verified when it is read.
+def open_array(store: Any) -> "zarr.Array[Any]":
+    """Return the array in what zarr calls a store, for reading."""
+    import zarr
+
+    return cast("Any", zarr).open_array(store, mode="r", zarr_format=3)
+
+
+def verified(kind: Any, checksums: Mapping[str, str]) -> Any:
+    """Return a kind of zarr's stores that hands out what was written: tiles whose SHA-256 is here, by their keys.
 
     The crc32c cannot tell a damaged tile from one of another store, or from another place.
     """
-    import zarr
-    from zarr.storage import LocalStore
 
-    def verified(key: str, part: Any, found: Any) -> Any:
+    def check(key: str, part: Any, found: Any) -> Any:
         if part is None and key in checksums and (found is None or sha256_of(found.to_bytes()) != checksums[key]):
             raise ValueError(f"{key} is missing, or its checksum is not that of what was written")
         return found
 
-    class VerifiedStore(LocalStore):
-        """A folder that hands out what was written, or nothing."""
+    async def get(self: Any, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        return check(key, byte_range, await kind.get(self, key, prototype, byte_range))
 
-        async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-            return verified(key, byte_range, await super().get(key, prototype, byte_range))
+    def get_sync(self: Any, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
+        return check(key, byte_range, kind.get_sync(self, key, prototype=prototype, byte_range=byte_range))
 
-        def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
-            return verified(key, byte_range, super().get_sync(key, prototype=prototype, byte_range=byte_range))
-
-    return cast("Any", zarr).open_array(VerifiedStore(folder, read_only=True), mode="r", zarr_format=3)
+    # zarr asks a store whether it can be read without an event loop.
+    methods = {"get": get, "get_sync": get_sync} if hasattr(kind, "get_sync") else {"get": get}
+    return type("VerifiedStore", (kind,), methods)
 
 
 def _fill_value(dtype: str) -> bool | float:

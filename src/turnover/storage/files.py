@@ -140,7 +140,7 @@ def is_full(error: OSError) -> bool:
 
 
 @contextmanager
-def disk_errors(folder: Path, *, to: str = "write to", needs: Callable[[], str] | None = None) -> Generator[None]:
+def disk_errors(folder: object, *, to: str = "write to", needs: Callable[[], str] | None = None) -> Generator[None]:
     """Turn the disk's errors within the block into ones that say what to do.
 
     `needs` says how much room is missing and what was kept so far; it is called only on a full disk.

@@ -5,28 +5,28 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
-from .files import atomic_file, disk_errors
+from .files import disk_errors
+from .folders import open_folder
 from .json_values import Json, plain
-from .sizes import open_arrays
+from .sizes import arrays_in
 
 _IDENTITY = "identity"
 
 
 class KeptArrays:
-    """One npz file of named arrays that belong to an identity: what they were computed from, as JSON."""
+    """One npz file in a folder, of named arrays that belong to an identity: what they were computed from, as JSON."""
 
-    def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Json]) -> None:
-        self._path = Path(path)
+    def __init__(self, folder: str | os.PathLike[str], name: str, identity: Mapping[str, Json]) -> None:
+        self._folder, self._name = open_folder(folder), name
         self._identity = json.dumps(plain(identity, where="identity"), sort_keys=True)
 
     def read(self) -> dict[str, np.ndarray] | None:
         """Return the arrays; None: there are none, they are damaged, or they belong to another identity."""
         try:
-            with open_arrays(self._path) as kept:
+            with self._folder.reading(self._name) as file, arrays_in(file, self._name) as kept:
                 if str(kept[_IDENTITY]) != self._identity:
                     return None
                 return {name: kept[name] for name in kept.files if name != _IDENTITY}
@@ -35,6 +35,6 @@ class KeptArrays:
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the arrays in place of those that are there, whole or not at all."""
-        with disk_errors(self._path.parent), atomic_file(self._path) as file:
+        with disk_errors(self._folder), self._folder.writing(self._name) as file:
             named: dict[str, np.ndarray] = {_IDENTITY: np.array(self._identity), **arrays}
             np.savez(file, **named)  # pyright: ignore[reportArgumentType]

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -52,19 +52,25 @@ def open_arrays(path: str | os.PathLike[str], *, cure: str = "Give a smaller one
     A damaged file raises ValueError, OSError, zipfile.BadZipFile or zlib.error.
     """
     # Opened here: of a damaged file NumPy would leave it open.
-    with Path(path).open("rb") as raw:
-        loaded: Any = np.load(raw, allow_pickle=False)
-        if not isinstance(loaded, NpzFile):
-            raise ValueError("it holds a single array")
-        with cast("NpzFile[Any]", loaded) as arrays:
-            packed: zipfile.ZipFile = cast("Any", arrays).zip
-            entries = packed.infolist()
-            size = sum(entry.file_size for entry in entries)
-            check_memory(size, f"{str(path)!r} unpacks to", cure=cure)
-            for entry in entries:
-                with packed.open(entry) as file:
-                    _check_declared(file, entry.file_size, entry.filename)
-            yield arrays
+    with Path(path).open("rb") as file, arrays_in(file, str(path), cure=cure) as arrays:
+        yield arrays
+
+
+@contextmanager
+def arrays_in(raw: BinaryIO, name: str, *, cure: str = "Give a smaller one.") -> Generator["NpzFile[Any]"]:
+    """Give the arrays of an npz file that is open; `name` is for errors. See `open_arrays`."""
+    loaded: Any = np.load(raw, allow_pickle=False)
+    if not isinstance(loaded, NpzFile):
+        raise ValueError("it holds a single array")
+    with cast("NpzFile[Any]", loaded) as arrays:
+        packed: zipfile.ZipFile = cast("Any", arrays).zip
+        entries = packed.infolist()
+        size = sum(entry.file_size for entry in entries)
+        check_memory(size, f"{name!r} unpacks to", cure=cure)
+        for entry in entries:
+            with packed.open(entry) as file:
+                _check_declared(file, entry.file_size, entry.filename)
+        yield arrays
 
 
 def read_array(path: str | os.PathLike[str]) -> np.ndarray:

@@ -1,12 +1,9 @@
 """A store: make or resume a folder, write tiles in any order, finish; read it lazily, or whole and verified."""
 
-import errno
 import os
-import shutil
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -37,19 +34,9 @@ from .arrays import (
     tile_bytes,
     tiles_of,
 )
-from .files import (
-    disk_errors,
-    holds,
-    make_folder,
-    read_bytes,
-    readable,
-    remove_file,
-    remove_parts,
-    sha256_of,
-    write_atomically,
-)
+from .files import disk_errors, readable, sha256_of
+from .folders import Folder, Lock, open_folder
 from .json_values import Json, plain
-from .lock import FolderLock
 from .sizes import check_memory
 
 if TYPE_CHECKING:
@@ -67,7 +54,7 @@ class StoredArrays:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require_zarr()
-        self.folder = Path(folder).absolute()
+        self.folder = open_folder(folder)
         with disk_errors(self.folder, to="read"):
             manifest = read_manifest(self.folder)
             if manifest is None:
@@ -92,9 +79,9 @@ class StoredArrays:
         """
         spec = self._spec(name)
         with disk_errors(self.folder, to="read"):
-            if read_bytes(self.folder / ARRAYS_NAME / name / METADATA_NAME) != array_metadata(spec):
+            if self.folder.read(f"{ARRAYS_NAME}/{name}/{METADATA_NAME}") != array_metadata(spec):
                 raise self._damaged([f"{ARRAYS_NAME}/{name}/{METADATA_NAME}"])
-            return open_array(self.folder / ARRAYS_NAME / name, self._checksums(name))
+            return open_array(self.folder.zarr_store(f"{ARRAYS_NAME}/{name}", self._checksums(name)))
 
     def _checksums(self, name: str) -> dict[str, str]:
         """Return the SHA-256 of the tiles of an array by their keys."""
@@ -137,24 +124,23 @@ class StoredArrays:
                 f"in {str(self.folder)!r} {len(self._marks)} of {self.tiles} tiles have a checksum", cure=_AGAIN
             )
         self._marks = {tile: marks for tile, marks in self._marks.items() if 0 <= tile < self.tiles}
+        sizes = self.folder.sizes(ARRAYS_NAME)
+
+        def has_size(name: str, tile: int) -> bool:
+            return sizes.get(self._tile(name, tile)) == self.arrays[name].file_bytes
+
         for tile in sorted(self._marks):
-            wrong = [self._tile(name, tile) for name in manifest.arrays if not self._has_size(name, tile)]
+            wrong = [self._tile(name, tile) for name in manifest.arrays if not has_size(name, tile)]
             if wrong:
                 bad += wrong
                 del self._marks[tile]
-        bad += [self._tile(name, 0) for name in self._whole_checksums if not self._has_size(name, 0)]
+        bad += [self._tile(name, 0) for name in self._whole_checksums if not has_size(name, 0)]
         # In an unfinished store such a tile is merely not done.
         if bad and self.complete:
             raise self._damaged(bad)
 
     def _tile(self, name: str, tile: int) -> str:
         return f"{ARRAYS_NAME}/{name}/{self.arrays[name].key(tile)}"
-
-    def _has_size(self, name: str, tile: int) -> bool:
-        try:
-            return (self.folder / self._tile(name, tile)).stat().st_size == self.arrays[name].file_bytes
-        except FileNotFoundError:
-            return False
 
     def _damaged(self, files: list[str]) -> StoreDamagedError:
         shown = ", ".join(map(repr, files[:3])) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
@@ -168,15 +154,14 @@ class TileWriter:
     Tiles are written whole or not at all, so that several processes may write the same one, if with the same content.
     """
 
-    folder: Path
+    folder: Folder
     arrays: Mapping[str, ArraySpec]
 
     def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> dict[str, str]:
         """Write one tile of every array, and return the checksums with which the store marks it done."""
         self._check_parts(tile, parts)
-        place = self.folder / ARRAYS_NAME
         with disk_errors(self.folder, needs=self._needs):
-            return {name: _write_tile(place / name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
+            return {name: _write_tile(self.folder, name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
 
     def _needs(self) -> str:
         return _needs(self.folder, self.arrays, len(read_marks(self.folder)))
@@ -193,21 +178,33 @@ class TileWriter:
                 )
 
 
-def _write_tile(place: Path, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
+def _write_tile(folder: Folder, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
     data = tile_bytes(spec, part)
-    write_atomically(place / spec.key(tile), data, sync=True)
+    folder.write(_file(name, spec, tile), data)
     # Of the bytes that were meant, not of those that are found on the disk.
     return sha256_of(data)
+
+
+def _file(name: str, spec: ArraySpec, tile: int) -> str:
+    return f"{ARRAYS_NAME}/{name}/{spec.key(tile)}"
+
+
+def _holds(folder: Folder, name: str, checksum: str | None) -> bool:
+    """Tell whether a file is there, readable, and has this checksum."""
+    try:
+        data = folder.read(name)
+    except OSError:
+        return False
+    return data is not None and sha256_of(data) == checksum
 
 
 class TileStore:
     """A folder of named arrays, open for one writer; see `open_for_writing`."""
 
-    def __init__(self, folder: Path, manifest: Manifest, lock: FolderLock) -> None:
+    def __init__(self, folder: Folder, manifest: Manifest, lock: Lock) -> None:
         self.folder = folder
         self.arrays = manifest.arrays
         self.tiles = manifest.tiles
-        self._place = folder / ARRAYS_NAME
         self._lock = lock
         self._one_at_a_time = threading.RLock()
         try:
@@ -239,18 +236,16 @@ class TileStore:
         """
         require_zarr()
         given = Manifest.of(identity, arrays)
-        path = Path(folder).absolute()
-        with disk_errors(path):
+        place = open_folder(folder)
+        with disk_errors(place):
             # Once before anything is touched, and once more when no other writer can come in between.
-            _exists(path, given, former or {})
-            make_folder(path)
-            lock = FolderLock(path)
+            _exists(place, given, former or {})
+            place.make()
+            lock = place.lock()
             try:
-                if not os.access(path, os.W_OK | os.X_OK):
-                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-                if not _exists(path, given, former or {}):
-                    given.write(path)
-                store = cls(path, given, lock)
+                if not _exists(place, given, former or {}):
+                    given.write(place)
+                store = cls(place, given, lock)
                 store._check_room()
             except BaseException:
                 lock.release()
@@ -324,9 +319,9 @@ class TileStore:
             checksums: dict[str, str] = {}
             with disk_errors(self.folder, needs=self._needs):
                 for name, spec in specs.items():
-                    write_atomically(self._place / name / METADATA_NAME, array_metadata(spec), sync=True)
+                    self.folder.write(f"{ARRAYS_NAME}/{name}/{METADATA_NAME}", array_metadata(spec))
                     if spec.tiles:
-                        checksums[name] = _write_tile(self._place / name, spec, 0, extra[name])
+                        checksums[name] = _write_tile(self.folder, name, spec, 0, extra[name])
                 Complete(content, self._marks, specs, checksums).write(self.folder)
                 self._complete = True
                 remove_marks(self.folder)
@@ -342,34 +337,36 @@ class TileStore:
         self.close()
 
     def _tile_holds(self, tile: int, checksums: Mapping[str, str]) -> bool:
-        files = [(self._place / name / spec.key(tile), checksums.get(name)) for name, spec in self.arrays.items()]
-        return all(holds(file, checksum) for file, checksum in files)
+        files = [(_file(name, spec, tile), checksums.get(name)) for name, spec in self.arrays.items()]
+        return all(_holds(self.folder, file, checksum) for file, checksum in files)
 
     def _rest_holds(self, end: Complete) -> bool:
-        files = [(self._place / name / end.whole[name].key(0), sha) for name, sha in end.whole_checksums.items()]
-        return all(holds(file, checksum) for file, checksum in files) and all(
-            read_bytes(path) == data for path, data in self._metadata({**self.arrays, **end.whole}).items()
+        files = [(_file(name, end.whole[name], 0), sha) for name, sha in end.whole_checksums.items()]
+        return all(_holds(self.folder, file, checksum) for file, checksum in files) and all(
+            self.folder.read(name) == data for name, data in self._metadata({**self.arrays, **end.whole}).items()
         )
 
-    def _metadata(self, arrays: Mapping[str, ArraySpec]) -> dict[Path, bytes]:
-        by_array = {self._place / name / METADATA_NAME: array_metadata(spec) for name, spec in arrays.items()}
-        return {self._place / METADATA_NAME: group_metadata(), **by_array}
+    def _metadata(self, arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
+        by_array = {f"{ARRAYS_NAME}/{name}/{METADATA_NAME}": array_metadata(spec) for name, spec in arrays.items()}
+        return {f"{ARRAYS_NAME}/{METADATA_NAME}": group_metadata(), **by_array}
 
     def _tidy(self) -> None:
         """Bring the folder into the state that was found: a killed writer may have left it between two."""
-        remove_parts(self.folder)
+        self.folder.remove_parts()
         if self._complete:
             remove_marks(self.folder)
             return
         # The marks are there before the other list of checksums goes.
         rewrite_marks(self.folder, self._marks)
-        remove_file(self.folder / COMPLETE_NAME)
+        self.folder.remove(COMPLETE_NAME)
+        left = self.folder.sizes(ARRAYS_NAME)
         for tile in self.pending():
-            for name, spec in self.arrays.items():
-                (self._place / name / spec.key(tile)).unlink(missing_ok=True)
-        for path, data in self._metadata(self.arrays).items():
-            if read_bytes(path) != data:
-                write_atomically(path, data, sync=True)
+            for file in (_file(name, spec, tile) for name, spec in self.arrays.items()):
+                if file in left:
+                    self.folder.remove(file)
+        for name, data in self._metadata(self.arrays).items():
+            if self.folder.read(name) != data:
+                self.folder.write(name, data)
 
     def _check_open(self) -> None:
         if not self._lock.held:
@@ -395,9 +392,8 @@ class TileStore:
 
     def _check_room(self) -> None:
         """Raise now if the disk cannot hold what is pending, and not after hours of work."""
-        usage = shutil.disk_usage(self.folder)
-        # Some network drives report nothing.
-        if usage.total > 0 and _room(self.arrays, len(self._marks)) > usage.free:
+        free = self.folder.room()
+        if free is not None and _room(self.arrays, len(self._marks)) > free:
             raise StoreError(
                 f"there is no room for {str(self.folder)!r}{self._needs()}. Make room and run the same call again."
             )
@@ -408,14 +404,14 @@ def _room(arrays: Mapping[str, ArraySpec], done: int) -> int:
     return (tiles_of(arrays) - done) * sum(spec.file_bytes for spec in arrays.values())
 
 
-def _needs(folder: Path, arrays: Mapping[str, ArraySpec], done: int) -> str:
+def _needs(folder: Folder, arrays: Mapping[str, ArraySpec], done: int) -> str:
     """Return how much room is missing on a full disk, and what is kept, in words."""
-    free, room = shutil.disk_usage(folder).free, _room(arrays, done)
+    free, room = folder.room(), _room(arrays, done)
     rest = f"{readable(room)} are still to be written and " if room else ""
-    return f": {rest}{readable(free)} are free; the {done} tiles that are done are kept"
+    return f": {rest}{readable(free or 0)} are free; the {done} tiles that are done are kept"
 
 
-def _exists(folder: Path, given: Manifest, former: Mapping[str, str]) -> bool:
+def _exists(folder: Folder, given: Manifest, former: Mapping[str, str]) -> bool:
     """Tell whether the folder already is the store that is asked for; reject every other content."""
     stored = read_manifest(folder)
     if stored is not None:

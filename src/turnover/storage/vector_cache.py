@@ -64,7 +64,7 @@ class VectorCache:
         """Return which keys are known [keys] and their vectors [keys, width]; rows of unknown ones mean nothing."""
         known, vectors = np.zeros(len(keys), bool), np.empty((len(keys), width), np.float32)
         for file in _files(self._folder):
-            kept = KeptArrays(file, self._identity).read()
+            kept = KeptArrays(file.parent, file.name, self._identity).read()
             if kept is None or kept["vectors"].shape != (len(kept["keys"]), width) or not len(kept["keys"]):
                 continue
             order = np.argsort(kept["keys"], kind="stable")
@@ -80,7 +80,7 @@ class VectorCache:
     def add(self, keys: NDArray[np.bytes_], vectors: NDArray[np.float32]) -> None:
         """Keep vectors; a disk that is full or cannot be written to keeps none, which costs time alone."""
         with suppress(StoreError):
-            KeptArrays(self._folder / f"{uuid.uuid4().hex}.npz", self._identity).write(
+            KeptArrays(self._folder, f"{uuid.uuid4().hex}.npz", self._identity).write(
                 {"keys": keys, "vectors": np.asarray(vectors, np.float32)}
             )
             self._make_room()
