@@ -2,6 +2,7 @@
 
 import os
 import signal
+import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +13,13 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.influence.models import mlp, trained
-from turnover.errors import InfluenceError
+from turnover.errors import CurvatureWarning, InfluenceError
 from turnover.influence import Curvature, ProcessExecutor, Ridge, in_order
+from turnover.influence._data import TrainRows
 
 IDS = range(96)
 
@@ -78,6 +81,48 @@ def test_processes_give_the_bytes_of_one_process(case, workers, tmp_path):
     assert np.array_equal(together.mean(rows(), **ids).values, alone.mean(rows(), **ids).values)
     assert together.top(rows(), k=3, **ids).equals(alone.top(rows(), k=3, **ids))
     assert np.array_equal(together.pairwise(rows(), **ids).values, alone.pairwise(rows(), **ids).values)
+
+
+def data_set():
+    x, y, _ = train_rows()
+    return turnover.with_instance_ids(TensorDataset(x, y))
+
+
+FORMS = {
+    "tensors": train_rows,
+    "a data set": data_set,
+    "a loader": lambda: DataLoader(data_set(), batch_size=10),
+    "groups": lambda: (*rows(96, seed=7), torch.arange(96) % 20),
+}
+
+
+@pytest.mark.parametrize("form", ["tensors", "a data set", "a loader", "groups"])
+def test_segments_that_are_read_apart_have_the_batches_of_one_pass(form):
+    train = TrainRows(FORMS[form](), None)
+    streamed = [list(train.batches_of(part, 16)) for part in train.segments(16, 32, streamed=True)]
+    apart = [list(train.batches_of(part, 16)) for part in train.segments(16, 32, streamed=False)]
+    assert len(streamed) == len(apart) > 2
+    for one, other in zip(streamed, apart, strict=True):
+        assert [batch.rows for batch in one] == [batch.rows for batch in other]
+        assert all(torch.equal(a.args[0], b.args[0]) for a, b in zip(one, other, strict=True))
+        assert all(torch.equal(a.ids, b.ids) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("form", ["tensors", "a loader", "groups"])
+def test_passes_over_training_rows_give_the_bytes_of_one_process(form, workers, tmp_path, monkeypatch):
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_ROWS", 16)
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._ROWS_PER_SEGMENT", 32)
+    model, found = shared_product(), []
+    for name, executor in (("alone", None), ("together", workers)):
+        options = {"train": FORMS[form](), "estimator": Curvature(), "executor": executor}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CurvatureWarning)  # the model was not trained
+            inf = turnover.Influence(model, **options)
+            inf.pairwise(rows(), out=tmp_path / name)
+        inf.keep_fit(tmp_path / f"fit {name}")
+        found.append({**content(tmp_path / name), **content(tmp_path / f"fit {name}")})
+    assert found[0] == found[1]
 
 
 def content(folder: Path) -> dict[str, bytes]:

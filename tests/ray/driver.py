@@ -1,6 +1,7 @@
-"""A driver as a process of its own: `python -m tests.ray.driver FOLDER ADDRESS FIRST LAST CLASSES`.
+"""A driver as a process of its own: `python -m tests.ray.driver FOLDER ADDRESS FIRST LAST CLASSES [warm]`.
 
-It scores the ids from FIRST to LAST on 100 queries, and prints the seconds; ADDRESS `-`: without a cluster.
+It scores the ids from FIRST to LAST on 100 queries, and prints the seconds; ADDRESS `-`: without a cluster. With `warm`
+the seconds do not count the start of workers.
 """
 
 import sys
@@ -30,7 +31,7 @@ def queries(classes: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     folder, address = sys.argv[1:3]
-    first, last, classes = map(int, sys.argv[3:])
+    first, last, classes = map(int, sys.argv[3:6])
     torch.set_num_threads(1)
     executor = None
     if address != "-":
@@ -38,7 +39,8 @@ def main() -> None:
 
         executor = RayExecutor(address, threads=1)
     inf = influence(classes, executor)
-    inf.pairwise(queries(classes), ids=range(first, first + 8192), progress=False)  # workers start
+    if sys.argv[6:] == ["warm"]:
+        inf.pairwise(queries(classes), ids=range(first, first + 8 * 8192), progress=False)
     start = time.perf_counter()
     inf.pairwise(queries(classes), ids=range(first, last), out=folder, progress=False)
     print(time.perf_counter() - start)

@@ -17,7 +17,7 @@ IDS, ROUNDS = 1_000_000, 3
 
 
 def driver(folder: Path, address: str, first: int, last: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.ray.driver", str(folder), address, str(first), str(last), "10"]
+    command = [sys.executable, "-m", "tests.ray.driver", str(folder), address, str(first), str(last), "10", "warm"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
 
 

@@ -1,21 +1,23 @@
 """What a user gives, as the engine reads it: single queries, and the training rows with their ids and labels."""
 
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, Subset
 
 from turnover.batches import Batch, batches_of, ids_of
 from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import map_tensors, tensors_in
 
 from .fingerprint import fingerprint_of
+from .packing import Shared
 
 _SHOWN = 5
 _ROWS_AT_ONCE = 64
@@ -30,12 +32,26 @@ def single_queries(data: Any, *, targets: str | None, device: torch.device) -> l
     return queries
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Some neighboring batches of the training data, the item of a task: rows to be read, or batches that were."""
+
+    number: int
+    first: int = 0
+    last: int = 0
+    batches: Iterable[Batch] | None = None
+
+
+_keys = count()
+
+
 class TrainRows:
     """Training data with ids; ids and labels are read once, when they are needed."""
 
     def __init__(self, data: Any, targets: str | None, *, numbered: bool = False) -> None:
         """Keep the data; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
         self._data, self._targets, self._numbered = _in_order(data), targets, numbered
+        self.shared = Shared(f"training rows {next(_keys)}", self._data)
         self._ids: Tensor | None = None
         self._versions: list[int | None] | None = None
 
@@ -61,12 +77,64 @@ class TrainRows:
         batches = batches_of(self._data, targets=self._targets, training_rows=with_ids, batch_size=size)
         return batches if with_ids else _numbered(batches)
 
-    def sample(self, count: int) -> Iterator[Batch]:
+    def segments(self, size: int, rows: int, *, streamed: bool) -> Iterator[Segment]:
+        """Yield all rows in segments of about so many, cut where batches of `size` rows end.
+
+        With `streamed` they are read here, one after the other; else by who gets the segment, where the data allows
+        that. The batches are the same.
+        """
+        length, step = self.length, self._rows_per_batch(size)
+        if not streamed and step is not None and length is not None:
+            per_segment = -(-rows // step) * step
+            for number, first in enumerate(range(0, length, per_segment)):
+                yield Segment(number, first, min(first + per_segment, length))
+            return
+        batches = self.batches(size)
+        for number, first in enumerate(batches):
+            waiting = _until(rows, first, batches)
+            yield Segment(number, batches=waiting if streamed else list(waiting))
+
+    def batches_of(self, segment: Segment, size: int) -> Iterator[Batch]:
+        """Yield the batches of a segment."""
+        if segment.batches is not None:
+            return iter(segment.batches)
+        with_ids = not self._numbered
+        rows = self._rows(segment.first, segment.last)
+        batches = batches_of(rows, targets=self._targets, training_rows=with_ids, batch_size=size)
+        return batches if with_ids else _numbered(batches, segment.first)
+
+    def can_be_cut(self, size: int) -> bool:
+        """Tell whether any rows can be read without those before them, in batches of `size`."""
+        return self._rows_per_batch(size) == size
+
+    def _rows_per_batch(self, size: int) -> int | None:
+        """Return how many rows the batches have where each can be read without those before it; else None."""
+        data = self._data
+        if isinstance(data, DataLoader):
+            plain = isinstance(data.sampler, SequentialSampler) and not isinstance(data.dataset, IterableDataset)
+            return data.batch_size if plain else None
+        if isinstance(data, Mapping | tuple):
+            return size if not isinstance(data, Dataset) else None
+        return size if hasattr(data, "__getitem__") and not isinstance(data, IterableDataset | list) else None
+
+    def _rows(self, first: int, last: int) -> Any:
+        """Return some of the rows, in the form of the data."""
+        data, length = self._data, self.length
+        if isinstance(data, Mapping | tuple):
+            return map_tensors(
+                data, lambda tensor: tensor[first:last] if tensor.dim() and len(tensor) == length else tensor
+            )
+        if isinstance(data, DataLoader):
+            part = Subset(data.dataset, range(first, last))
+            return DataLoader(part, batch_size=data.batch_size, collate_fn=data.collate_fn)
+        return data.select(range(first, last)) if hasattr(data, "select") else Subset(data, range(first, last))
+
+    def sample(self, most: int) -> Iterator[Batch]:
         """Yield at most so many rows in batches, every one of them from all over the data; nothing of a stream."""
         length, data = self.length, self._data
         if length is None or not self.can_be_read_again:
             return
-        order = torch.randperm(length, generator=torch.Generator().manual_seed(0))[:count]
+        order = torch.randperm(length, generator=torch.Generator().manual_seed(0))[:most]
         if isinstance(data, Mapping | tuple):
             chosen = map_tensors(data, lambda tensor: tensor[order] if len(tensor) == length else tensor)
         elif isinstance(data, DataLoader):
@@ -198,9 +266,17 @@ class TrainRows:
         return labels, is_known
 
 
-def _numbered(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield batches whose rows have ids: their own, or their places in the data."""
-    start = 0
+def _until(rows: int, first: Batch, others: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield a batch and those after it, until there are so many rows."""
+    yield first
+    done = first.rows
+    while done < rows and (batch := next(others, None)) is not None:
+        yield batch
+        done += batch.rows
+
+
+def _numbered(batches: Iterator[Batch], start: int = 0) -> Iterator[Batch]:
+    """Yield batches whose rows have ids: their own, or their places in the data, of which the first is `start`."""
     for batch in batches:
         yield batch if batch.ids is not None else replace(batch, ids=torch.arange(start, start + batch.rows))
         start += batch.rows

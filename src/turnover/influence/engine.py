@@ -434,8 +434,10 @@ class Influence:
         executor = self._executor
         if not isinstance(executor, RemoteExecutor):
             return executor
-        models = Shared(f"models {fingerprint_of(weights)}", [member.model for member in members])
-        return executor.sharing([models], memory=self._options.memory)
+        shared = [Shared(f"models {fingerprint_of(weights)}", [member.model for member in members])]
+        if self._train is not None and self._options.estimator.needs_train:
+            shared.append(self._train.shared)
+        return executor.sharing(shared, memory=self._options.memory)
 
     def _need_masks(self, what: str) -> None:
         if not self._members.have_masks:
@@ -542,7 +544,8 @@ class Influence:
             self._train.check_unchanged()
         if self._fit is None or self._fit[0] != weights:
             estimator, arrays = self._options.estimator, None if kept is None else kept.read()
-            self._fit = weights, estimator.fit(forwards, self._train, self._options.memory, arrays)
+            workers = self._workers([forward.member for forward in forwards], weights)
+            self._fit = weights, estimator.fit(forwards, self._train, self._options.memory, arrays, workers)
         return self._fit[1]
 
     def _kept(self, folder: str | os.PathLike[str], provenance: dict[str, Any]) -> KeptArrays:

@@ -28,7 +28,8 @@ class Shared:
 
     def parts(self) -> Iterator[tuple[Any, tuple[str, int, str]]]:
         """Yield what of it a task may hold, and how it is named: of models every module, of other things the whole."""
-        models = self.value if isinstance(self.value, list) else []
+        several = isinstance(self.value, list) and all(isinstance(one, nn.Module) for one in self.value)
+        models = self.value if several else []
         for number, model in enumerate(models):
             for path, module in model.named_modules():
                 yield module, (self.key, number, path)

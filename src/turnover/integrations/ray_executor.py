@@ -30,7 +30,7 @@ from turnover.storage import open_folder
 
 _ITEMS_PER_SLOT = 4
 _SECONDS_TO_CONNECT = 10
-_SECONDS_TO_ANSWER = 120  # of a node whose first worker has to import torch
+_SECONDS_TO_ANSWER = 600  # of a node whose first worker has to import torch, on a loaded machine
 _MOST_RETRIES = 10
 _KEPT = 4
 _OF_A_PROCESS = 400 * 2**20  # Python with torch

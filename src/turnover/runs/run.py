@@ -23,7 +23,7 @@ from turnover.applications import (
     wrong_labels,
 )
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import EstimatorOption, Influence, Ridge
+from turnover.influence import EstimatorOption, Executor, Influence, Ridge
 from turnover.layers import find_root, masking_of
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load, save
@@ -55,6 +55,9 @@ _TaskT = TypeVar("_TaskT", bound=Task)
 
 class Run(Generic[_TaskT]):
     """A run: its data, models, learning curves and scores. What is not in memory is opened when it is first used."""
+
+    executor: Executor | None = None
+    """Who computes scores; None: this process."""
 
     def __init__(self, folder: RunFolder, config: RunConfig, about: About, task: _TaskT) -> None:
         self.folder, self.config, self.about, self.task = folder, config, about, task
@@ -203,7 +206,7 @@ class Run(Generic[_TaskT]):
         models = [self.task.asked_model(model) for model in self.models]
         if isinstance(estimator, Ridge) and not self.about.denoised:
             estimator = "tod"
-        influence = Influence(models, train=self.train_data, estimator=estimator)
+        influence = Influence(models, train=self.train_data, estimator=estimator, executor=self.executor)
         influence.take_fit(self.folder.scores)
         return influence
 
@@ -219,7 +222,7 @@ class Run(Generic[_TaskT]):
     @cached_property
     def raw_influence(self) -> Influence:
         """Return the engine of the original estimator, for questions about training rows themselves."""
-        return Influence(self.models, train=self.train_data, estimator="tod")
+        return Influence(self.models, train=self.train_data, estimator="tod", executor=self.executor)
 
     def inputs(self, values: Any) -> Tensor:
         """Return the inputs of new values: texts, uint8 images [n, height, width, channels], or rows of a table."""
@@ -331,18 +334,25 @@ class Run(Generic[_TaskT]):
 
 
 def start_run(
-    config: RunConfig, out: str | os.PathLike[str], *, watch: Watch = unwatched, expect: Expect = unexpected
+    config: RunConfig,
+    out: str | os.PathLike[str],
+    *,
+    watch: Watch = unwatched,
+    expect: Expect = unexpected,
+    executor: Executor | None = None,
 ) -> Run[Any]:
     """Read, train and score; resume what an earlier call with the same settings left.
 
     A text corpus is learned by a language model, everything else by a classifier. `watch` is called as a stage makes
-    progress, `expect` with the seconds that all stages should take, as soon as the rows are known.
+    progress, `expect` with the seconds that all stages should take, as soon as the rows are known. The executor
+    computes scores.
     """
     if problem := unusable_path(os.fspath(out)):
         raise RunError(f"the folder {problem}. Give another: --out NEW.")
     folder = RunFolder(Path(out))
     run = _begun(config, folder)
     if run is not None and run.complete and not folder.damaged(run.about):
+        run.executor = executor
         return run
     with folder.lock():
         run = _begun(config, folder)  # another process may have written to it meanwhile
@@ -367,13 +377,14 @@ def start_run(
             _check_denoising(run)
             run.about.state = "trained"
             folder.write_about(run.about)
+        run.executor = executor
         if not run.complete:
             run.score_locked(watch=watch)
     return run
 
 
-def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
-    """Return a finished run."""
+def open_run(folder: str | os.PathLike[str], *, executor: Executor | None = None) -> Run[Any]:
+    """Return a finished run; the executor computes further scores."""
     where = RunFolder(Path(folder))
     about = where.read_about()
     if about.state != "complete":
@@ -382,7 +393,9 @@ def open_run(folder: str | os.PathLike[str]) -> Run[Any]:
         )
     where.check(about)
     config = RunConfig.read(where.config)
-    return Run(where, config, about, _task(config)(config, where))
+    run = Run(where, config, about, _task(config)(config, where))
+    run.executor = executor
+    return run
 
 
 def _data_paths(config: RunConfig) -> tuple[str | None, ...]:

@@ -361,15 +361,15 @@ def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factor
         return {str(file.relative_to(arrays)): file.read_bytes() for file in arrays.rglob("*") if file.is_file()}
 
     expected = scored("straight")
-    write = TileStore.write
-    monkeypatch.setattr(TileStore, "write", lambda store, tile, parts: stop() if tile else write(store, tile, parts))
+    mark = TileStore.mark
+    monkeypatch.setattr(TileStore, "mark", lambda store, tile, sums: stop() if tile else mark(store, tile, sums))
 
     def stop() -> None:
         raise _StopError
 
     with pytest.raises(_StopError):
         scored("stopped")
-    monkeypatch.setattr(TileStore, "write", write)
+    monkeypatch.setattr(TileStore, "mark", mark)
     kept = tmp_path / "stopped" / "factors.npz"
     if factors == "whole":
         monkeypatch.setattr(CurvatureFit, "_factorize", lambda *_: pytest.fail("the curvature was computed again"))

@@ -17,11 +17,13 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, default_loss
 from turnover.errors import InfluenceError, TurnOverError
-from turnover.influence._data import TrainRows
+from turnover.influence._data import Segment, TrainRows
+from turnover.influence.execution import Executor, LocalExecutor
 from turnover.influence.paths import Chunk, Forward
 
 from ._ridge_options import RidgeOptions
 
+_ROWS_AT_ONCE = 64
 _OR_FEATURES = (
     "Or give features of your own, [rows, d]: denoise=turnover.influence.Ridge(features=lambda model, inputs, "
     "targets: ...)."
@@ -156,12 +158,44 @@ def _losses(forward: Forward, outputs: Any, target: Any) -> Tensor:
 FeatureBatch = tuple[np.ndarray, list[Outer]]
 
 
+@dataclass(frozen=True)
+class _RowFeatures:
+    """The places of some rows and their features, for each model and layer."""
+
+    forwards: Sequence[Forward]
+    layers: Sequence[Sequence[nn.Linear]]  # of each model
+    train: TrainRows
+    ridge: RidgeOptions
+
+    def __call__(self, segment: Segment) -> list[FeatureBatch]:
+        """Return places and features of a segment, batch after batch."""
+        return [self.of_batch(batch) for batch in self.train.batches_of(segment, _ROWS_AT_ONCE)]
+
+    def of_batch(self, batch: Batch) -> FeatureBatch:
+        """Return places and features of one batch."""
+        places, ids = self.train.places(batch), self.train.ids
+        outers = [
+            outer
+            for forward, layers in zip(self.forwards, self.layers, strict=True)
+            for outer in _features_of(forward, self.ridge, _moved(forward, batch), layers)
+        ]
+        if not all(bool(outer.hidden.isfinite().all() & outer.error.isfinite().all()) for outer in outers):
+            raise InfluenceError(
+                f"features of training rows among ids {int(ids[places[0]])} to {int(ids[places[-1]])} are "
+                "not finite, so nothing can be fitted on them. Look at these rows and at the model's outputs for them."
+            )
+        return places, outers
+
+
 class FeatureStream:
     """Reads the training data as often as it is asked to; nothing of it is kept."""
 
-    def __init__(self, forwards: Sequence[Forward], train: TrainRows, ridge: RidgeOptions) -> None:
-        """Find the layers on the first batch."""
+    def __init__(
+        self, forwards: Sequence[Forward], train: TrainRows, ridge: RidgeOptions, executor: Executor | None = None
+    ) -> None:
+        """Find the layers on the first batch; features are tasks of the executor, None: of this process."""
         self._forwards, self._train, self._ridge = forwards, train, ridge
+        self._executor = executor or LocalExecutor()
         first = next(iter(train.batches()), None)
         if first is None:
             raise InfluenceError(
@@ -171,9 +205,10 @@ class FeatureStream:
         if first.can_be_split:  # the search for the last layer differentiates the whole model
             first = first.part(0, 2)
         self._layers: list[list[nn.Linear]] = [
-            _layers_of(forward, ridge, self._moved(forward, first)) for forward in forwards
+            _layers_of(forward, ridge, _moved(forward, first)) for forward in forwards
         ]
-        _, outers = self._opened(first)
+        self._features = _RowFeatures(forwards, self._layers, train, ridge)
+        _, outers = self._features.of_batch(first)
         self.sizes = [(outer.hidden.shape[-1], outer.error.shape[-1]) for outer in outers]
         self.members = len(forwards)
 
@@ -197,22 +232,10 @@ class FeatureStream:
 
     def __iter__(self) -> Iterator[FeatureBatch]:
         """Yield the places of some rows and their features, for each model and layer."""
-        for batch in self._train.batches():
-            yield self._opened(batch)
-
-    def _opened(self, batch: Batch) -> FeatureBatch:
-        places = self._train.places(batch)
-        outers = [
-            outer
-            for forward, layers in zip(self._forwards, self._layers, strict=True)
-            for outer in _features_of(forward, self._ridge, self._moved(forward, batch), layers)
-        ]
-        if not all(bool(outer.hidden.isfinite().all() & outer.error.isfinite().all()) for outer in outers):
-            raise InfluenceError(
-                f"features of training rows among ids {int(self.ids[places[0]])} to {int(self.ids[places[-1]])} are "
-                "not finite, so nothing can be fitted on them. Look at these rows and at the model's outputs for them."
-            )
-        return places, outers
+        streamed = isinstance(self._executor, LocalExecutor)
+        segments = self._train.segments(_ROWS_AT_ONCE, _ROWS_AT_ONCE, streamed=streamed)
+        for found in self._executor.map(self._features, segments):
+            yield from found
 
     def of_queries(self, queries: Sequence[Batch]) -> list[Outer]:
         """Return the gradients of queries in full view, scaled to length one, for each model and layer.
@@ -224,15 +247,15 @@ class FeatureStream:
         for query in queries:
             asked = replace(query, ids=torch.zeros(query.rows, dtype=torch.int64))
             by_model = [
-                _scaled(_features_of(forward, full, self._moved(forward, asked), layers))
+                _scaled(_features_of(forward, full, _moved(forward, asked), layers))
                 for forward, layers in zip(self._forwards, self._layers, strict=True)
             ]
             found.append([outer for outers in by_model for outer in outers])
         return [_padded(slot) for slot in zip(*found, strict=True)]
 
-    @staticmethod
-    def _moved(forward: Forward, batch: Batch) -> Batch:
-        return batch.to(forward.member.device)
+
+def _moved(forward: Forward, batch: Batch) -> Batch:
+    return batch.to(forward.member.device)
 
 
 def _scaled(outers: Sequence[Outer]) -> list[Outer]:

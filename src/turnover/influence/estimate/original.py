@@ -105,11 +105,17 @@ class Estimator(Protocol):
         ...
 
     def fit(
-        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+        self,
+        forwards: Sequence[Forward],
+        train: Any,
+        memory: int,
+        kept: Mapping[str, np.ndarray] | None = None,
+        executor: Executor | None = None,
     ) -> Fit:
         """Return what all questions share; `train` are `TrainRows`, None only where they are not needed.
 
-        `kept` is what `Estimate.arrays` gave for the same models, training rows and options.
+        `kept` is what `Estimate.arrays` gave for the same models, training rows and options. Passes over the training
+        rows are tasks of the executor; None: of this process.
         """
         ...
 
@@ -134,7 +140,12 @@ class Original:
         return {}
 
     def fit(
-        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+        self,
+        forwards: Sequence[Forward],
+        train: Any,
+        memory: int,
+        kept: Mapping[str, np.ndarray] | None = None,
+        executor: Executor | None = None,
     ) -> "Original":
         """Return itself: there is nothing to fit."""
         return self

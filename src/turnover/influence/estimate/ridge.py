@@ -48,12 +48,19 @@ class Fit:
     memory: int
 
     @classmethod
-    def of(cls, forwards: Sequence[Forward], train: TrainRows, ridge: RidgeOptions, memory: int) -> "Fit":
+    def of(
+        cls,
+        forwards: Sequence[Forward],
+        train: TrainRows,
+        ridge: RidgeOptions,
+        memory: int,
+        executor: Executor | None = None,
+    ) -> "Fit":
         """Return the views that a denoising needs: one for the fit, another where gradients count too."""
         views = [ridge]
         if ridge.gradients > 0 and ridge.features is None:
             views.append(replace(ridge, view="full" if ridge.view == "flip" else "flip"))
-        streams = tuple(FeatureStream(forwards, train, view) for view in views)
+        streams = tuple(FeatureStream(forwards, train, view, executor) for view in views)
         bases = tuple(find_basis(stream, view, memory) for stream, view in zip(streams, views, strict=True))
         return cls(ridge, streams, bases, memory)
 
@@ -358,7 +365,12 @@ class Ridge(RidgeOptions):
     """
 
     def fit(
-        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+        self,
+        forwards: Sequence[Forward],
+        train: Any,
+        memory: int,
+        kept: Mapping[str, np.ndarray] | None = None,
+        executor: Executor | None = None,
     ) -> Fit:
         """Return the training instances as features, with the directions in which they are shrunk."""
-        return Fit.of(forwards, train, self, memory)
+        return Fit.of(forwards, train, self, memory, executor)

@@ -31,7 +31,7 @@ from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
 from turnover.ui.words import count, duration, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
-from .options import AsJson, Debug, RunPath, open_classifier
+from .options import AsJson, Debug, OnRay, RunPath, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -59,6 +59,7 @@ def cleanse(
     raw: Annotated[
         bool, typer.Option("--raw", help="Write texts in removed.csv as they are, also those that look like formulas.")
     ] = False,
+    ray: OnRay = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -75,7 +76,7 @@ def cleanse(
     - turnover cleanse runs/reviews --drop significant --retrain --out reviews.clean.csv
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder)
+    run = open_classifier(folder, ray=ray)
     check_cleansing_options(run, drop=drop, level=level, retrain=retrain)
     file = out or cleaned_path(run)
     check_overwrite(run, file, force=force)

@@ -12,7 +12,7 @@ from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_
 from turnover.ui.words import count, duration, percent
 
 from .drawing import plain
-from .options import AsJson, Debug, RunPath, open_classifier
+from .options import AsJson, Debug, OnRay, RunPath, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -33,6 +33,7 @@ def evaluate(
     ),
     truth: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of true labels, where known.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
+    ray: OnRay = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -46,7 +47,7 @@ def evaluate(
     Example: turnover evaluate runs/reviews --subsets 50
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder)
+    run = open_classifier(folder, ray=ray)
     chosen = _metrics(metrics, truth)
     evaluation = replace(
         _USUAL, metrics=chosen, view=view, queries=queries, subsets=subsets, truth=truth, processes=processes

@@ -31,7 +31,7 @@ from turnover.ui.words import count, percent, power_of, unit
 from .drawing import draw_gallery, draw_value, numbers, ranking, score_text, visible
 from .drawing import plain as plain_text
 from .language_models import show_explained
-from .options import AsJson, Debug, RunPath
+from .options import AsJson, Debug, OnRay, RunPath, executor_at
 from .queries import image_query, row_query, value_query
 from .terminal import Terminal
 
@@ -64,6 +64,7 @@ def explain(
     all_labels: Annotated[
         bool, typer.Option("--all-labels", help="Supporting examples of all labels, not only of the predicted one.")
     ] = False,
+    ray: OnRay = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -83,7 +84,7 @@ def explain(
     - turnover explain runs/table --row 12 --relative
     """
     terminal = Terminal(as_json=as_json)
-    run = open_run(folder)
+    run = open_run(folder, executor=executor_at(ray))
     if run.task.name == "lm":
         show_explained(run, query, k, terminal)
         return

@@ -6,16 +6,31 @@ from typing import Annotated
 import typer
 
 from turnover.errors import ApplicationError
+from turnover.influence import Executor
 from turnover.runs import Run, open_run
 
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, as made by turnover run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
+OnRay = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Address of a Ray cluster that computes scores: HOST:6379, or auto."),
+]
 
-def open_classifier(folder: Path) -> Run:
+
+def executor_at(address: str | None) -> Executor | None:
+    """Return who computes scores: a Ray cluster where its address was given, else this process."""
+    if address is None:
+        return None
+    from turnover.integrations import RayExecutor
+
+    return RayExecutor(address)
+
+
+def open_classifier(folder: Path, *, ray: str | None = None) -> Run:
     """Return a finished run that learned labels; a language model is rejected."""
-    run = open_run(folder)
+    run = open_run(folder, executor=executor_at(ray))
     if run.task.name == "lm":
         raise ApplicationError(
             f"the run in {str(folder)!r} is a language model, without labeled rows. Commands for it: "

@@ -17,7 +17,7 @@ from turnover.runs import PATHS, RunConfig, RunFolder, changed_data, start_run
 
 from .drawing import visible
 from .finished_run import finish
-from .options import AsJson, Debug
+from .options import AsJson, Debug, OnRay, executor_at
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -85,6 +85,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Folder of the run.", show_default="runs/NAME")
     ] = None,
+    ray: OnRay = None,
     as_json: AsJson = False,
     debug: Debug = False,
     **given: Any,
@@ -108,6 +109,7 @@ def run(
     - turnover run --config runs/reviews/config.toml
     """
     terminal = Terminal(as_json=as_json)
+    executor = executor_at(ray)
     settings = _settings_of({"data": data, **given}, config)
     folder = _folder_for(settings, config, out)
     if os.path.exists(folder / "run.json"):
@@ -117,7 +119,7 @@ def run(
         terminal.aside.print(sentence, style="yellow")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
-        finish(start_run(settings, folder, watch=watch, expect=watch.expect), terminal, watch)
+        finish(start_run(settings, folder, watch=watch, expect=watch.expect, executor=executor), terminal, watch)
 
 
 def _parameters() -> Iterator[inspect.Parameter]:

@@ -1,31 +1,41 @@
 """A block of queries that scores the training rows in one pass, tile by tile."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from turnover.errors import InfluenceError
+from turnover.influence._data import Segment
 from turnover.influence.blocks import Finish, Part, Tile
-from turnover.influence.execution import Executor
+from turnover.influence.execution import Executor, RemoteExecutor
 
-from ._gradients import LayerRun
-from ._members import AtLayers
+from ._members import AtLayers, RowGradients
+from ._passes import Reader, RowScores
 
-Stream = Callable[[np.ndarray], Iterator[tuple[np.ndarray, list[dict[str, LayerRun]]]]]
-"""Gives the gradients at all layers, for every member, of the training rows at some places."""
+_ROWS_AT_A_TIME = 1024  # of a task that scores rows: some megabytes of scores come back
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The training instances: how to read their rows, where each is, how many rows each has."""
+    """The training instances: how to read their rows and gradients, and how many rows each has."""
 
-    stream: Stream
-    places: Callable[[Tensor], np.ndarray]
+    reader: Reader
+    members: Sequence[RowGradients]
     rows_of: np.ndarray
+
+    def is_whole(self, places: np.ndarray) -> bool:
+        """Tell whether instances are neighboring rows, one each, that begin and end where batches do."""
+        rows = self.reader.rows_at_once
+        return (
+            len(self.rows_of) == self.reader.train.length
+            and self.reader.train.can_be_cut(rows)
+            and bool((np.diff(places) == 1).all())
+            and places[0] % rows == 0
+            and (len(places) % rows == 0 or places[-1] + 1 == len(self.rows_of))
+        )
 
 
 class Block:
@@ -42,13 +52,34 @@ class Block:
         """Return None: there are no null ids."""
 
     def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
-        """Yield what `finish` makes of each part of the instances, in their order: one pass over the training rows."""
+        """Yield what `finish` makes of each part of the instances, in their order: one pass over the training rows.
+
+        Where tasks run in other processes and a part is a range of rows, the part is a task. Else tasks are ranges of
+        rows, and their scores are added up here.
+        """
+        reader, train = self._instances.reader, self._instances.reader.train
+        places = [train.positions(part.ids) for part in parts]
+        if isinstance(executor, RemoteExecutor) and all(self._instances.is_whole(at) for at in places):
+            score = RowScores(reader, self._instances.members, self._queries, np.empty(0, bool))
+            return executor.map(
+                _FinishedRows(score, finish),
+                [
+                    (part, Segment(number, int(at[0]), int(at[-1]) + 1))
+                    for number, (part, at) in enumerate(zip(parts, places, strict=True))
+                ],
+            )
+        return self._added_up(parts, executor, finish)
+
+    def _added_up(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
+        reader = self._instances.reader
         shape = len(self._queries), len(self.offset)
         waiting = [_Waiting(self._instances, part.ids, *shape) for part in parts]
-        places = np.unique(np.concatenate([tile.places for tile in waiting]))
+        chosen = np.zeros(len(self._instances.rows_of), bool)
+        chosen[np.concatenate([tile.places for tile in waiting])] = True
+        task = RowScores(reader, self._instances.members, self._queries, chosen)
+        segments = reader.segments(_ROWS_AT_A_TIME, executor)
         done = 0
-        for at, members in self._instances.stream(places):
-            scores = np.stack([_scores(runs, queries) for runs, queries in zip(members, self._queries, strict=True)])
+        for at, scores in (batch for found in executor.map(task, segments) for batch in found):
             for tile in waiting[done:]:
                 tile.add(at, scores)
             while done < len(waiting) and waiting[done].missing == 0:
@@ -61,19 +92,22 @@ class Block:
             )
 
 
-def _scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:
-    columns = [
-        torch.stack([part.scores(runs[name]) for name, part in by_layer.items() if name in runs]).sum(0)
-        for by_layer in queries
-    ]
-    return torch.cat(columns, 1).cpu().numpy()
+@dataclass(frozen=True)
+class _FinishedRows:
+    score: RowScores
+    finish: Finish
+
+    def __call__(self, item: tuple[Part, Segment]) -> Any:
+        part, segment = item
+        scores = np.concatenate([scores for _, scores in self.score(segment)], 1)
+        return self.finish(part, Tile(scores + np.float32(0)))  # as a sum that begins with 0: of -0.0, too
 
 
 class _Waiting:
     """A tile whose rows are being added up."""
 
     def __init__(self, instances: Instances, ids: Tensor, members: int, columns: int) -> None:
-        self.places, back = np.unique(instances.places(ids), return_inverse=True)
+        self.places, back = np.unique(instances.reader.train.positions(ids), return_inverse=True)
         self._back = back.reshape(-1)
         self.missing = int(instances.rows_of[self.places].sum())
         self._shape = (members, len(self.places), columns)

@@ -73,14 +73,13 @@ class Network:
     def __init__(self, forward: Forward, example: Batch) -> None:
         """Find the layers that run on an example and have trained parameters; `example` has a few rows."""
         self.forward = forward
-        self._model = forward.member.model
         named = [(name, value) for name, value in self._model.named_parameters() if value.is_floating_point()]
         # A model that was frozen after its training has learned all the same.
         trained = {name: value for name, value in named if value.requires_grad} or dict(named)
         owned = {id(value) for value in trained.values()}
         self.layers: dict[str, nn.Module] = {
             name: module
-            for name, module in {**dict(self._model.named_modules()), **projections_of(self._model)}.items()
+            for name, module in self._modules().items()
             if _is_covered(module) and any(id(value) in owned for value in _parameters_of(module))
         }
         if not self.layers:
@@ -94,6 +93,23 @@ class Network:
         self.layers = {name: self.layers[name] for name in runs}
         inside = {id(value) for module in self.layers.values() for value in _parameters_of(module)}
         self.uncovered = {name: value for name, value in trained.items() if id(value) not in inside}
+
+    @property
+    def _model(self) -> nn.Module:
+        return self.forward.member.model
+
+    def _modules(self) -> dict[str, nn.Module]:
+        return {**dict(self._model.named_modules()), **projections_of(self._model)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle layers by their paths, and no parameters: the model has them."""
+        return {"forward": self.forward, "_row_dims": self._row_dims, "layers": list(self.layers), "uncovered": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Find the layers in the model again."""
+        self.__dict__.update(state)
+        modules = self._modules()
+        self.layers = {name: modules[name] for name in state["layers"]}
 
     def _dims_of_rows(self, example: Batch) -> dict[str, int]:
         """Return for every layer that runs by which dimension of its outputs rows are told apart: 0, or 1.

@@ -68,6 +68,15 @@ class LayerSums:
         self._gradients = gradients if self._gradients is None else self._gradients + gradients
         self._rows += run.gradient.shape[1]
 
+    def __add__(self, other: "LayerSums") -> "LayerSums":
+        """Return the sums over the rows of both."""
+        both = LayerSums(self._vocabulary)
+        both._inputs = _plus(self._inputs, other._inputs)
+        both._gradients = _plus(self._gradients, other._gradients)
+        both._positions = _plus(self._positions, other._positions)
+        both._rows = self._rows + other._rows
+        return both
+
     def _added(self, run: LayerRun, seen: Tensor, other: BatchSums | None, dtype: torch.dtype) -> BatchSums:
         # A look at all values costs far less than their product.
         if other is not None and torch.equal(seen, other.seen) and _same(run.inputs, other.inputs):
@@ -110,6 +119,10 @@ class LayerSums:
 
 def _same(one: Tensor, two: Tensor) -> bool:
     return one is two or torch.equal(one, two)
+
+
+def _plus(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one + other
 
 
 def _where_seen(values: Tensor, seen: Tensor) -> Tensor:

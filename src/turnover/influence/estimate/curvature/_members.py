@@ -21,6 +21,19 @@ AtLayers = dict[str, LayerQueries]
 
 
 @dataclass(frozen=True)
+class RowGradients:
+    """One network, ready to give the gradients of training rows."""
+
+    network: Network
+    objectives: Objectives
+
+    def gradients(self, batch: Batch) -> dict[str, LayerRun]:
+        """Return what every layer saw of training rows, where they have a gradient."""
+        runs = self.network.gradients(batch.to(self.network.forward.member.device), self.objectives.rows)
+        return {name: run.with_gradient() for name, run in runs.items()}
+
+
+@dataclass(frozen=True)
 class FittedMember:
     """One network with the curvature of its layers and the dampings of its inverse."""
 
@@ -40,10 +53,10 @@ class FittedMember:
         """Return the inverse of every layer."""
         return {name: LayerInverse(layer, self.damping) for name, layer in self.layers.items()}
 
-    def gradients(self, batch: Batch) -> dict[str, LayerRun]:
-        """Return what every layer saw of training rows, where they have a gradient."""
-        runs = self.network.gradients(batch.to(self.device), self.objectives.rows)
-        return {name: run.with_gradient() for name, run in runs.items()}
+    @property
+    def rows(self) -> "RowGradients":
+        """Return what gives the gradients of training rows."""
+        return RowGradients(self.network, self.objectives)
 
     def applied(self, queries: Sequence[Batch]) -> list[AtLayers]:
         """Return queries with the inverse applied, a batch after the other."""
@@ -74,7 +87,7 @@ class FittedMember:
 
     def own_scores(self, batch: Batch) -> Tensor:
         """Return the score of every training row on itself, in units of its loss times the number of rows."""
-        runs = self.gradients(batch)
+        runs = self.rows.gradients(batch)
         return torch.stack(
             [self.layers[name].rotated(run).quadratic(self.inverses[name].diagonal) for name, run in runs.items()]
         ).sum(0)

@@ -1,30 +1,31 @@
 """`Curvature`: influence functions with K-FAC curvature of all layers, on calibrated outputs, over all members."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import CurvatureWarning, InfluenceError
 from turnover.influence._data import TrainRows
-from turnover.influence.execution import Executor
+from turnover.influence.execution import Executor, LocalExecutor
 from turnover.influence.paths import Forward
-from turnover.layers import map_tensors
 
 from ._blocks import Block, Instances
-from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature, losses_by_temperature
-from ._gradients import LayerRun, Network
-from ._kronecker import BatchSums, LayerCurvature, LayerSums
+from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature
+from ._gradients import Network
+from ._kronecker import LayerCurvature
 from ._members import FittedMember
+from ._passes import Calibration, Factors, Reader, joined
 
 _MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
+_ROWS_PER_SEGMENT = 4096  # of what is added up: sums are made by segment, whoever makes them
 _EXAMPLE_ROWS = 2
 _ENOUGH_MEMBERS = 4  # for one backward pass each: fewer make two, of the Fisher matrix in two parts
 _COVERED_ENOUGH = 0.9
@@ -82,10 +83,15 @@ class Curvature:
         return {"estimator": {"name": self.name, **asdict(self)}}
 
     def fit(
-        self, forwards: Sequence[Forward], train: Any, memory: int, kept: Mapping[str, np.ndarray] | None = None
+        self,
+        forwards: Sequence[Forward],
+        train: Any,
+        memory: int,
+        kept: Mapping[str, np.ndarray] | None = None,
+        executor: Executor | None = None,
     ) -> "CurvatureFit":
         """Return the curvature of every member, from two passes over the training rows; or as it was `kept`."""
-        return CurvatureFit(forwards, train, self, memory, kept)
+        return CurvatureFit(forwards, train, self, memory, kept, executor or LocalExecutor())
 
 
 class CurvatureFit:
@@ -103,6 +109,7 @@ class CurvatureFit:
         options: Curvature,
         memory: int,
         kept: Mapping[str, np.ndarray] | None,
+        executor: Executor,
     ) -> None:
         """Read the training rows twice, for temperatures, then for the curvature, unless that was kept."""
         self.options, self._train, self._memory = options, train, memory
@@ -110,7 +117,7 @@ class CurvatureFit:
         networks = [Network(forward, example.part(0, _EXAMPLE_ROWS).to(forward.member.device)) for forward in forwards]
         self._rows_at_once = self._rows_that_fit(networks[0], example)
         if kept is None:
-            self.temperatures, self._rows_of = self._calibrate(networks)
+            self.temperatures, self._rows_of = self._calibrate(networks, executor)
         else:
             self.temperatures, self._rows_of = kept["temperatures"].tolist(), kept["rows"]
         objectives = [
@@ -119,7 +126,7 @@ class CurvatureFit:
         ]
         self._warn_of_uncovered(networks[0], example, objectives[0])
         if kept is None:
-            layers = self._factorize(networks, objectives)
+            layers = self._factorize(networks, objectives, executor)
         else:
             layers = [_kept_layers(kept, number, network) for number, network in enumerate(networks)]
         self._members = [
@@ -182,18 +189,20 @@ class CurvatureFit:
         That is by how much the loss of a row would rise without it, to first order.
         """
         scores, ids = [], []
-        for batch, places in self._batches(rows):
-            own = np.stack([member.own_scores(batch).cpu().numpy() for member in self._members])
-            scores.append(own / self._rows_of.sum())
-            ids.append(rows.ids[places])
-            add(batch.rows)
+        reader = self._reader(rows)
+        for segment in reader.segments(_ROWS_PER_SEGMENT, LocalExecutor()):
+            for batch, places in reader.batches(segment):
+                own = np.stack([member.own_scores(batch).cpu().numpy() for member in self._members])
+                scores.append(own / self._rows_of.sum())
+                ids.append(rows.ids[places])
+                add(batch.rows)
         return np.concatenate(scores, 1).astype(np.float32), torch.cat(ids)
 
     # Reading the training rows
 
     @property
     def _instances(self) -> Instances:
-        return Instances(self._stream, self._train.positions, self._rows_of)
+        return Instances(self._reader(), [member.rows for member in self._members], self._rows_of)
 
     def _example(self) -> Batch:
         first = next(iter(self._train.batches(_FEWEST_ROWS)), None)
@@ -216,40 +225,32 @@ class CurvatureFit:
         per_row = 4 * sum(run.inputs.numel() + 2 * run.gradient.numel() for run in runs.values()) / rows
         # What lies between the layers is kept for the gradient, too, about as much again, and all of it twice for a
         # moment; queries need their part.
-        return int(np.clip(self._memory // (6 * per_row), _FEWEST_ROWS, _MOST_ROWS))
+        fitting = int(np.clip(self._memory // (6 * per_row), _FEWEST_ROWS, _MOST_ROWS))
+        return 1 << (fitting.bit_length() - 1)  # a power of two: then tiles of a score folder are whole batches
 
-    def _batches(self, rows: TrainRows | None = None) -> Iterator[tuple[Batch, np.ndarray]]:
-        """Yield rows, by default the training rows, with the place of each among the instances."""
-        rows = self._train if rows is None else rows
-        for batch in rows.batches(self._rows_at_once):
-            whole = batch.rows <= self._rows_at_once or not batch.can_be_split
-            for start in range(0, batch.rows, batch.rows if whole else self._rows_at_once):
-                part = batch if whole else batch.part(start, start + self._rows_at_once)
-                yield part, rows.places(part)
+    def _reader(self, rows: TrainRows | None = None) -> Reader:
+        return Reader(self._train if rows is None else rows, self._rows_at_once)
 
-    def _calibrate(self, networks: Sequence[Network]) -> tuple[list[float], np.ndarray]:
+    def _calibrate(self, networks: Sequence[Network], executor: Executor) -> tuple[list[float], np.ndarray]:
         """Return the temperature of every network, and the number of rows of every instance."""
         rows_of = np.zeros(len(self._train.ids), np.int64)
-        losses: list[Any] = [0.0] * len(networks)
-        classes = 0
-        for batch, places in self._batches():
+        asked = networks if self.options.temperature is None else []
+        losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in asked]
+        reader, classes = self._reader(), 0
+        for places, added, count in executor.map(
+            Calibration(reader, asked), reader.segments(_ROWS_PER_SEGMENT, executor)
+        ):
             np.add.at(rows_of, places, 1)
-            if self.options.temperature is not None:
-                continue
-            for number, network in enumerate(networks):
-                moved = batch.to(network.forward.member.device)
-                outputs = network.outputs(moved)
-                classes = outputs.shape[-1]
-                by_temperature = losses_by_temperature(outputs, moved.target)
-                losses[number] = None if by_temperature is None else losses[number] + by_temperature.double()
-                if by_temperature is None:
-                    break
+            classes = max(classes, count)
+            pairs = zip(losses, added, strict=True)
+            losses = [None if before is None or more is None else before + more for before, more in pairs]
         self._train.check_complete(rows_of)
         if self.options.temperature is not None:
             return [float(self.options.temperature)] * len(networks), rows_of
-        if any(part is None or not isinstance(part, Tensor) for part in losses):
+        sums = [part for part in losses if part is not None and part.dim() > 0]
+        if len(sums) < len(networks):
             return [1.0] * len(networks), rows_of
-        found = [best_temperature(part, classes) for part in losses]
+        found = [best_temperature(part, classes) for part in sums]
         if any(value is None for value in found):
             warnings.warn(
                 CurvatureWarning(
@@ -263,32 +264,12 @@ class CurvatureFit:
         return [1.0 if value is None else value for value in found], rows_of
 
     def _factorize(
-        self, networks: Sequence[Network], objectives: Sequence[Objectives]
+        self, networks: Sequence[Network], objectives: Sequence[Objectives], executor: Executor
     ) -> list[dict[str, LayerCurvature]]:
-        sums: list[dict[str, LayerSums]] = [{} for _ in networks]
+        reader = self._reader()
         parts: tuple[FisherPart, ...] = ("whole",) if len(networks) >= _ENOUGH_MEMBERS else ("leading", "rest")
-        # A generator for each: what is drawn for a row must not depend on how rows are cut into batches.
-        drawn = [
-            [
-                partial(objective.fisher, part=part, generator=torch.Generator().manual_seed(self.options.seed + seed))
-                for seed, part in enumerate(parts, len(parts) * number)
-            ]
-            for number, objective in enumerate(objectives)
-        ]
-        for batch, _ in self._batches():
-            first: dict[str, BatchSums] = {}
-            for network, of_member, kept in zip(networks, drawn, sums, strict=True):
-                moved = batch.to(network.forward.member.device)
-                added: dict[str, BatchSums] = {}
-                for runs in network.gradients_of_each(moved, of_member):
-                    for name, run in runs.items():
-                        if name not in kept:
-                            kept[name] = LayerSums(_vocabulary(network.layers[name]))
-                        if name in added:
-                            kept[name].add_gradients(run, added[name])
-                        else:
-                            added[name] = kept[name].add(run, first.get(name))
-                first = first or added
+        task = Factors(reader, networks, objectives, parts, self.options.seed)
+        sums = reduce(joined, executor.map(task, reader.segments(_ROWS_PER_SEGMENT, executor)))
         of_first = {name: part.curvature(name) for name, part in sums[0].items()}
         others = [
             {
@@ -315,17 +296,6 @@ class CurvatureFit:
             stacklevel=7,
         )
 
-    def _stream(self, places: np.ndarray) -> Iterator[tuple[np.ndarray, list[dict[str, LayerRun]]]]:
-        chosen = np.zeros(len(self._rows_of), bool)
-        chosen[places] = True
-        for batch, at in self._batches():
-            inside = chosen[at]
-            if not inside.any():
-                continue
-            if not inside.all() and batch.can_be_split:
-                batch, at = _rows_of(batch, inside), at[inside]
-            yield at, [member.gradients(batch) for member in self._members]
-
 
 def _kept_layers(kept: Mapping[str, np.ndarray], number: int, network: Network) -> dict[str, LayerCurvature]:
     """Return the curvature of one member as `CurvatureFit.arrays` gave it."""
@@ -341,18 +311,3 @@ def _kept_layers(kept: Mapping[str, np.ndarray], number: int, network: Network) 
         if sigma is not None and alpha is not None and left is not None:
             found[name] = LayerCurvature(sigma, alpha, left.to(device), None if right is None else right.to(device))
     return found
-
-
-def _vocabulary(module: nn.Module) -> int | None:
-    return module.num_embeddings if isinstance(module, nn.Embedding) else None
-
-
-def _rows_of(batch: Batch, inside: np.ndarray) -> Batch:
-    """Return some rows of a batch, all of whose tensors have rows."""
-    chosen = torch.from_numpy(np.flatnonzero(inside))
-
-    def cut(tensor: Tensor) -> Tensor:
-        return tensor[chosen.to(tensor.device)] if tensor.dim() else tensor
-
-    args, kwargs, target, ids = map_tensors((batch.args, batch.kwargs, batch.target, batch.ids), cut)
-    return Batch(args, kwargs, target, ids, len(chosen))

@@ -1,0 +1,167 @@
+"""Passes over the training rows, a segment at a time: what each of them adds, as tasks that any process can run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from turnover.batches import Batch
+from turnover.influence._data import Segment, TrainRows
+from turnover.influence.execution import Executor, LocalExecutor
+from turnover.layers import map_tensors
+
+from ._calibration import FisherPart, Objectives, losses_by_temperature
+from ._gradients import LayerRun, Network
+from ._kronecker import BatchSums, LayerSums
+from ._members import AtLayers, RowGradients
+
+_NEXT_SEGMENT = 2**32  # between the seeds of segments: more than there are members and draws
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads training rows in batches of at most so many rows, with the place of each row's instance among all."""
+
+    train: TrainRows
+    rows_at_once: int
+
+    def segments(self, rows: int, executor: Executor) -> Iterator[Segment]:
+        """Yield all rows in segments of about so many, read here where tasks run here."""
+        streamed = isinstance(executor, LocalExecutor)
+        return self.train.segments(self.rows_at_once, rows, streamed=streamed)
+
+    def batches(self, segment: Segment) -> Iterator[tuple[Batch, np.ndarray]]:
+        """Yield the batches of a segment and the places of their rows."""
+        for batch in self.train.batches_of(segment, self.rows_at_once):
+            whole = batch.rows <= self.rows_at_once or not batch.can_be_split
+            for start in range(0, batch.rows, batch.rows if whole else self.rows_at_once):
+                part = batch if whole else batch.part(start, start + self.rows_at_once)
+                yield part, self.train.places(part)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The places of rows and, where a temperature is to be found, the losses of every network by temperature."""
+
+    reader: Reader
+    networks: Sequence[Network]
+
+    def __call__(self, segment: Segment) -> tuple[np.ndarray, list[Tensor | None], int]:
+        """Return places, the sums of losses of every network (None: outputs are no classes), the number of classes."""
+        found: list[np.ndarray] = []
+        losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in self.networks]
+        classes = 0
+        for batch, places in self.reader.batches(segment):
+            found.append(places)
+            for number, network in enumerate(self.networks):
+                moved = batch.to(network.forward.member.device)
+                outputs = network.outputs(moved)
+                classes = outputs.shape[-1]
+                by_temperature, before = losses_by_temperature(outputs, moved.target), losses[number]
+                known = None if before is None or by_temperature is None else by_temperature.double()
+                losses[number] = None if before is None or known is None else before + known
+        return np.concatenate(found), losses, classes
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The sums that the curvature of every network's layers is made of."""
+
+    reader: Reader
+    networks: Sequence[Network]
+    objectives: Sequence[Objectives]
+    parts: tuple[FisherPart, ...]  # of the Fisher matrix, a backward pass each
+    seed: int
+
+    def __call__(self, segment: Segment) -> list[dict[str, LayerSums]]:
+        """Return the sums over a segment, for every network by layer."""
+        sums: list[dict[str, LayerSums]] = [{} for _ in self.networks]
+        start = self.seed + _NEXT_SEGMENT * segment.number
+        # A generator for each: what is drawn for a row must not depend on how rows are cut into batches.
+        drawn = [
+            [
+                partial(objective.fisher, part=part, generator=torch.Generator().manual_seed(start + seed))
+                for seed, part in enumerate(self.parts, len(self.parts) * number)
+            ]
+            for number, objective in enumerate(self.objectives)
+        ]
+        for batch, _ in self.reader.batches(segment):
+            first: dict[str, BatchSums] = {}
+            for network, of_member, kept in zip(self.networks, drawn, sums, strict=True):
+                moved = batch.to(network.forward.member.device)
+                added: dict[str, BatchSums] = {}
+                for runs in network.gradients_of_each(moved, of_member):
+                    for name, run in runs.items():
+                        if name not in kept:
+                            kept[name] = LayerSums(_vocabulary(network.layers[name]))
+                        if name in added:
+                            kept[name].add_gradients(run, added[name])
+                        else:
+                            added[name] = kept[name].add(run, first.get(name))
+                first = first or added
+        return sums
+
+
+def joined(sums: list[dict[str, LayerSums]], others: list[dict[str, LayerSums]]) -> list[dict[str, LayerSums]]:
+    """Return the sums over the rows of both, for every network by layer."""
+    return [
+        {name: _both(one.get(name), other.get(name)) for name in {**one, **other}}
+        for one, other in zip(sums, others, strict=True)
+    ]
+
+
+def _both(one: LayerSums | None, other: LayerSums | None) -> LayerSums:
+    found = [part for part in (one, other) if part is not None]
+    return found[0] if len(found) == 1 else found[0] + found[1]
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """The scores of training rows on queries with the inverse curvature applied."""
+
+    reader: Reader
+    members: Sequence[RowGradients]
+    queries: Sequence[Sequence[AtLayers]]  # of every member, a batch after the other
+    chosen: np.ndarray  # which instances count, by their place; all of them where it is empty
+
+    def __call__(self, segment: Segment) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the places of rows and their scores [members, rows, queries], batch after batch."""
+        found = []
+        for batch, at in self.reader.batches(segment):
+            inside = self.chosen[at] if len(self.chosen) else np.ones(len(at), bool)
+            if not inside.any():
+                continue
+            if not inside.all() and batch.can_be_split:
+                batch, at = _rows_of(batch, inside), at[inside]
+            scores = [
+                _scores(member.gradients(batch), queries)
+                for member, queries in zip(self.members, self.queries, strict=True)
+            ]
+            found.append((at, np.stack(scores)))
+        return found
+
+
+def _scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:
+    columns = [
+        torch.stack([part.scores(runs[name]) for name, part in by_layer.items() if name in runs]).sum(0)
+        for by_layer in queries
+    ]
+    return torch.cat(columns, 1).cpu().numpy()
+
+
+def _vocabulary(module: nn.Module) -> int | None:
+    return module.num_embeddings if isinstance(module, nn.Embedding) else None
+
+
+def _rows_of(batch: Batch, inside: np.ndarray) -> Batch:
+    """Return some rows of a batch, all of whose tensors have rows."""
+    chosen = torch.from_numpy(np.flatnonzero(inside))
+
+    def cut(tensor: Tensor) -> Tensor:
+        return tensor[chosen.to(tensor.device)] if tensor.dim() else tensor
+
+    args, kwargs, target, ids = map_tensors((batch.args, batch.kwargs, batch.target, batch.ids), cut)
+    return Batch(args, kwargs, target, ids, len(chosen))
