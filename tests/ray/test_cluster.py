@@ -74,11 +74,11 @@ def test_a_node_that_is_killed_costs_its_running_tiles_only(cluster, alone, tmp_
 def test_a_driver_that_is_killed_and_started_again_goes_on(cluster, alone, tmp_path):
     folder = tmp_path / "scores"
     driver = start(folder, cluster.address)
-    wait_for(folder, 0.02, driver)
+    wait_for(folder, 0.3, driver)
+    driver.send_signal(signal.SIGSTOP)  # so that it does not finish before the second one comes
     second = start(folder, cluster.address)
     assert second.wait() != 0
     assert f"is being written by the process with pid {driver.pid} " in second.communicate()[1]
-    wait_for(folder, 0.3, driver)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     written = {
