@@ -3,7 +3,7 @@
 A put makes an object visible whole or not at all, which is what `atomic_file` does on a disk. A list of lines is an
 object for each line. One writer at a time is held by a lease: an object with the writer's name that is created only
 where there is none, and renewed as long as the writer lives. A lease that was not renewed for `_LEASE` seconds, by the
-clock of who looks at it, is taken over. That keeps two writers from doing the same work. It is no lock: a writer that
+clock of who looks at it, is taken over. That keeps two writers from doing the same work. A lock is safer: a writer that
 was cut off from the store and comes back may write for a moment beside the one that took over. Nothing is damaged by
 that, since both write the same bytes under the same names; the first finds its lease lost and stops.
 """
