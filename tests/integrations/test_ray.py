@@ -7,11 +7,17 @@ from torch import nn
 pytest.importorskip("ray", reason="needs ray: pip install 'turnover[ray]'")
 pytest.importorskip("zarr", reason="needs zarr: pip install 'turnover[store]'")
 
+pytest.importorskip("typer", reason="needs typer: pip install 'turnover[cli]'")
+
+import numpy as np
 import ray
+from typer.testing import CliRunner
 
 import turnover
 from turnover.errors import InfluenceError, StoreLockedError
 from turnover.integrations import RayExecutor
+from turnover.runs import RunConfig, start_run
+from turnover.ui.terminal.app import make_app
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*RAY_ACCEL_ENV.*:FutureWarning")
 
@@ -97,6 +103,25 @@ def test_a_folder_that_nodes_do_not_see_is_rejected(cluster, tmp_path, monkeypat
     with pytest.raises(InfluenceError, match=r"is not one that all nodes share:\n  node .*cannot be seen"):
         cluster.check_folder(str(tmp_path / "there"))
     assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_run_is_scored_on_a_cluster_as_in_one_process(cluster, tmp_path):
+    numbers = np.random.default_rng(0).normal(size=(80, 3))
+    lines = [f"{a},{b},{c},{'yes' if a + b > 0 else 'no'}" for a, b, c in numbers]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,c,label", *lines]))
+    config = RunConfig(data=str(tmp_path / "table.csv"), label="label", epochs=3, replicas=3, hidden=16)
+    alone = start_run(config, tmp_path / "alone")
+    together = start_run(config, tmp_path / "together", executor=cluster)
+    assert np.array_equal(together.mean_influence.values, alone.mean_influence.values)
+    queries = alone.data("validation")
+    assert together.influence.top(queries, k=3).equals(alone.influence.top(queries, k=3))
+
+
+def test_a_command_names_an_address_without_a_cluster(tmp_path):
+    ray.shutdown()
+    answer = CliRunner().invoke(make_app(), ["explain", str(tmp_path), "--errors", "--ray", "127.0.0.1:1"])
+    assert answer.exit_code != 0
+    assert "cannot connect to a Ray cluster at 127.0.0.1:1" in " ".join(f"{answer.output}{answer.exception}".split())
 
 
 @pytest.mark.parametrize(
