@@ -24,7 +24,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*RAY
 
 @pytest.fixture(scope="module")
 def cluster():
-    ray.init(num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False, log_to_driver=False)
+    options = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False, "log_to_driver": False}
+    ray.init("local", **options)
     yield RayExecutor()
     ray.shutdown()
 
