@@ -260,7 +260,7 @@ class TileStore:
     @staticmethod
     def identity_of(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
         """Return what a store was made for; None: there is none in the folder."""
-        path = Path(folder).absolute()
+        path = open_folder(folder)
         with disk_errors(path, to="read"):
             manifest = read_manifest(path)
         return None if manifest is None else manifest.identity
