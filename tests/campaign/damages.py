@@ -49,7 +49,7 @@ class Kept:
     answers: Callable[[Path], Answers]
     rebuild: Callable[[Path, Path], None] | None = None  # makes a damaged folder, the first, anew
     files: str = "*"  # which of the files are damaged
-    alone: bool = False  # each file stands for itself: another one in its place is no damage
+    alone: bool = False  # each file stands for itself, and another one in its place is not damage
 
 
 def difference(found: Answers, before: Answers) -> str:

@@ -106,7 +106,7 @@ labels = st.one_of(st.sampled_from(["a", "b", "0", "1", "1.0", "-1", "yes", "No"
 missing = st.sampled_from(["", "NA", "nan", "NaN", "null", "?", "-", " "])
 names = st.one_of(st.sampled_from(["x", "size", "<i>", "name", "text", "a b", "Größe", "id", "2"]), words)
 
-# A mark of UTF-8 at the beginning of a file is no part of its first name.
+# A mark of UTF-8 at the beginning of a file does not belong to its first name.
 _column_names = names.map(lambda name: name.strip().lstrip("\ufeff").strip()).filter(bool)
 
 

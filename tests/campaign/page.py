@@ -229,7 +229,7 @@ def soak(seconds: float, seed: int) -> dict[str, Any]:
     tally = Tally()
     with _text_run() as folder, served(folder) as page:
         crowd = Crowd(page, _right_answers(folder), tally, 48, _CLIENTS_IN_SOAK)
-        # What is loaded and cached by the first requests is no leak.
+        # What the first requests load and cache does not leak.
         crowd.run(20, seed, lambda: False)
         crowd.seconds.clear()
         ends = time.monotonic() + seconds

@@ -46,8 +46,9 @@ TRIALS: tuple[Trial, ...] = (
 )
 
 
-def run_trial(trial: Trial, budget: Budget) -> Tally:
-    """Return the outcomes of one trial; where it breaks by itself, that is a traceback."""
+def run_trial(name: str, budget: Budget) -> Tally:
+    """Return the outcomes of the trial of a name; where it breaks by itself, that is a traceback."""
+    trial = next(trial for trial in TRIALS if trial.name == name)
     tally, began = Tally(), time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,8 +73,8 @@ def run_all(trials: Sequence[Trial], *, seed: int, share: float, seconds: float,
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.campaign.interruptions"])
     tallies: dict[str, Tally] = {}
-    with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
-        under_way = {pool.submit(run_trial, trial, budget): trial for trial in trials}
+    with ProcessPoolExecutor(jobs, context) as pool:
+        under_way = {pool.submit(run_trial, trial.name, budget): trial for trial in trials}
         for done in as_completed(under_way):
             trial, tally = under_way[done], done.result()
             tallies[trial.name] = tally
