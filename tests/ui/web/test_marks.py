@@ -94,3 +94,11 @@ def test_a_mark_that_cannot_be_written_is_not_shown_as_made(text_run, monkeypatc
     with pytest.raises(RunError, match="no room"):
         book.put(1, GOOD)
     assert len(book) == 0
+
+
+def test_a_mark_that_is_taken_back_while_the_page_is_made_is_still_shown(texts, monkeypatch):
+    texts.put("/api/marks/3", json={"label": GOOD})
+    monkeypatch.setattr(MarkBook, "get", lambda self, row: None)
+    answer = texts.get("/marks")
+    assert answer.status_code == 200
+    assert 'data-row="3"' in answer.text

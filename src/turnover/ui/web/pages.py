@@ -83,7 +83,11 @@ def make_pages(site: Site) -> APIRouter:
 
     @pages.get("/marks")
     def marks(request: Request) -> Response:
-        rows = [site.browsing.row(mark.row, with_prediction=False) for mark in site.marks.all]
+        # With the marks of this moment: another client may take one back meanwhile.
+        rows = [
+            site.browsing.row(mark.row, with_prediction=False).model_copy(update={"mark": mark})
+            for mark in site.marks.all
+        ]
         return _render(site, request, "marks.html", rows=rows)
 
     @pages.post("/marks")
