@@ -139,7 +139,11 @@ def answers_of(folder: Path) -> Answers:
         top = run.influence.top((run.x[:2], run.y[:2]), k=5, progress=False)
         found |= {"mean influence": run.mean_influence.values, "held-out predictions": run.out_of_sample.probs}
         found |= {"supporting": top.helpful_ids, "supporting scores": top.helpful_scores}
-        found |= {"rows": run.rows.frame.to_json(), "names": list(run.rows.names), "values": np.asarray(run.rows.values)}
+        found |= {
+            "rows": run.rows.frame.to_json(),
+            "names": list(run.rows.names),
+            "values": np.asarray(run.rows.values),
+        }
         wrong = run.wrong_labels
         found |= {"likely label errors": None if wrong is None else repr(wrong)}
     return found

@@ -13,6 +13,7 @@ from experiments.runtime.koh import at, extrapolated, line
 from experiments.runtime.ours import peer_missing
 from experiments.runtime.page import equal_verdict, fast_verdict, findings, loop_verdict, time_of, times
 from experiments.runtime.task import PairRows
+from turnover.influence import NULL_IDS
 
 
 def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatch, tmp_path):
@@ -58,9 +59,10 @@ def test_ratios_are_those_of_the_seconds(toy):
 def test_seconds_of_the_engine_are_in_proportion_to_all_ids_where_one_size_was_timed(toy):
     result = toy.result
     ((size, seconds),) = result["costs"]["engine"]["all"]["points"]
-    never = result["null_ids"]
+    nulls = result["costs"]["engine"]["all"]["nulls"]
     for one in result["growth"]:
-        wanted = seconds * (one["instances"] + never) / (size + never)
+        more = min(NULL_IDS, nulls * one["instances"] / size)
+        wanted = seconds * (one["instances"] + more) / (size + nulls)
         assert one["ours"]["all"] == pytest.approx(wanted)
 
 

@@ -32,7 +32,7 @@ class NoiseFit:
 
     Attributes:
         weights: of each prediction, at least 0.
-        rate: share of wrong labels; 0 where the labels do not tell it from 0.
+        rate: share of wrong labels.
         loss: mean negative log-likelihood of the labels.
     """
 
@@ -53,6 +53,7 @@ def fit_weights(
     *,
     rates: Sequence[float] | None = None,
     noisy: NDArray[np.bool_] | None = None,
+    tested: bool = True,
 ) -> NoiseFit:
     """Return the weights of class scores [rows, classes] and the rate that make given labels likeliest.
 
@@ -61,6 +62,7 @@ def fit_weights(
         labels: given labels [rows].
         rates: the rate is one of these; None: any.
         noisy: which rows have that rate, all others none [rows]; None: all.
+        tested: whether a rate that the labels do not tell from 0 is 0.
     """
     chosen = some_of(len(labels))
     labels = labels[chosen]
@@ -72,7 +74,7 @@ def fit_weights(
     starts = [(start, None) for start in _STARTS] if rates is None else [(0.0, rate) for rate in rates]
     fits = [_maximize(scores, given, share, *start) for start in starts]
     weights, rate, loss = min(fits, key=lambda fit: fit[2])
-    if rates is None and 2 * len(labels) * (_maximize(scores, given, share, 0.0, 0.0)[2] - loss) < _CRITICAL:
+    if rates is None and tested and 2 * len(labels) * (_maximize(scores, given, share, 0.0, 0.0)[2] - loss) < _CRITICAL:
         rate = 0.0
     return NoiseFit(tuple((weights / spread).tolist()), rate, loss)
 
@@ -87,12 +89,16 @@ def cautious_fit(
 ) -> NoiseFit:
     """Return the fit of the smallest rate that is within one standard error of the likeliest one.
 
-    What a prediction cannot know of a class, such as irony, looks like a wrong label too: rates come out too high.
+    What a prediction cannot know of a class, such as irony, looks like a wrong label too: rates come out too high. With
+    few rows that is 0 more often than not.
     """
-    best = fit_weights(parts, labels, noisy=noisy)
+    best = fit_weights(parts, labels, noisy=noisy, tested=False)
     least = best.loss + _ONE_STANDARD_ERROR / (2 * min(_MOST_ROWS, len(labels)))
+    none = fit_weights(parts, labels, rates=(0.0,), noisy=noisy)
+    if none.loss <= least:
+        return none
     low, high = 0.0, best.rate
-    for _ in range(8 if best.rate else 0):
+    for _ in range(8):
         middle = (low + high) / 2
         near = fit_weights(parts, labels, rates=(middle,), noisy=noisy).loss <= least
         low, high = (low, middle) if near else (middle, high)
