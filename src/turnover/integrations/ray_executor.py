@@ -5,6 +5,7 @@ instances or rows. Workers write tiles into the shared folder by themselves; the
 that is lost costs its running items: Ray runs these again elsewhere.
 """
 
+import logging
 import os
 import socket
 import uuid
@@ -223,7 +224,7 @@ def _connect(address: str | None) -> None:
         return
     try:
         _check_reachable(address)
-        ray.init(address=address, log_to_driver=False, logging_level="error")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise InfluenceError(
             f"cannot connect to a Ray cluster at {address or 'the default address'} ({error}). Start one: ray start "
