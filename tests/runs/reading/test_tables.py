@@ -114,6 +114,8 @@ def test_a_column_without_a_name_gets_one(tmp_path):
 REFUSED = {
     "empty file": ("a.csv", b"", "is empty"),
     "blank file": ("a.csv", b" \n\n", "is empty"),
+    "a mark of UTF-8 alone": ("a.csv", b"\xef\xbb\xbf", "is empty"),
+    "a mark of UTF-16 and blank lines": ("a.csv", b"\xff\xfe\n\x00", "is empty"),
     "header only": ("a.csv", b"text,label\n", "no rows below its header"),
     "latin-1": ("a.csv", "text,label\nok,1\ncafé,1\n".encode("latin-1"), r"byte 0xe9 at position 19, line 3.*iconv"),
     "cut off": ("a.csv", "text,label\nok,é".encode()[:-1], "ends within a letter"),
@@ -190,3 +192,8 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     with pytest.raises(DataFileError, match="cannot write"):
         _write_output(tmp_path / "file" / "rows.csv", b"x")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_second_mark_of_utf_8_does_not_belong_to_the_first_name(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfx,y\n1,a\n")
+    assert list(read_table(tmp_path / "a.csv").frame.columns) == ["x", "y"]

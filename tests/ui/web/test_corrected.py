@@ -150,3 +150,9 @@ def test_cells_that_were_not_marked_keep_their_type_and_digits(tmp_path, ending)
         json.loads(corrected.content) if ending == ".json" else pq.read_table(io.BytesIO(corrected.content)).to_pylist()
     )
     assert repr(written) == repr(expected)
+
+
+def test_a_cell_that_begins_with_the_mark_of_utf_8_is_replaced_as_a_whole(tmp_path):
+    file = _written(tmp_path / "data.csv", "y,x\n\ufeffa,1\nb,2\n\ufeffa,3\nb,4\n")
+    _, corrected = _corrected(file, {0: "b"}, label="y", task="table")
+    assert corrected.content.decode() == "y,x\nb,1\nb,2\n\ufeffa,3\nb,4\n"

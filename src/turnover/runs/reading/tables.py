@@ -239,6 +239,8 @@ def separator_of(path: Path, encoding: str) -> str:
     """Return what separates columns: what splits the first lines into as many as the header, and most of them."""
     with path.open(encoding=encoding, newline="") as file:
         sample = [line for _, line in zip(range(_SAMPLE_LINES), file, strict=False) if line.strip()]
+    if not sample:  # a mark of UTF-8 or UTF-16, and blank lines
+        raise DataFileError(f"{str(path)!r} is empty. Give a file with rows in it.")
     if path.suffix.lower() != ".csv" and "\t" in sample[0]:
         return "\t"
 
@@ -275,7 +277,8 @@ def _is_quoted(field: str) -> bool:
 
 def _column_names(header: list[str], path: Path) -> list[str]:
     """Return names of the columns; unnamed ones get one, repeated ones are rejected."""
-    names = [cell.strip() or f"Unnamed: {place}" for place, cell in enumerate(header)]
+    # Files that were joined have a second mark of UTF-8, which nobody sees.
+    names = [cell.lstrip("\ufeff").strip() or f"Unnamed: {place}" for place, cell in enumerate(header)]
     _check_unique(names, path)
     return names
 

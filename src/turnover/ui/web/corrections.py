@@ -214,16 +214,16 @@ def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, An
     for place, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
         written = b"".join(lines[start:end])
         if place in values:
-            mark, line = _parted(written)
+            mark, line = _parted(written, begins=start == 0)
             written = mark + rewrite(line, column, values[place]).encode()
         if stays[place]:
             parts.append(written)
     return b"".join(parts)
 
 
-def _parted(line: bytes) -> tuple[bytes, str]:
-    """Return the mark of UTF-8 that a first line may begin with, and the line itself."""
-    mark = codecs.BOM_UTF8 if line.startswith(codecs.BOM_UTF8) else b""
+def _parted(line: bytes, *, begins: bool) -> tuple[bytes, str]:
+    """Return the mark of UTF-8 that a file may begin with, and the line itself; elsewhere it belongs to a cell."""
+    mark = codecs.BOM_UTF8 if begins and line.startswith(codecs.BOM_UTF8) else b""
     return mark, line[len(mark) :].decode()
 
 
