@@ -6,7 +6,7 @@ import sys
 # Spinning threads cost up to 25 times on a shared machine; this must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from . import curvature, grid, import_time, influence, layer, live_page, memory, replicas, step
+from . import curvature, grid, import_time, influence, layer, live_page, memory, replicas, scale, step
 
 ALL = {
     "layer": layer,
@@ -16,6 +16,7 @@ ALL = {
     "grid": grid,
     "curvature": curvature,
     "memory": memory,
+    "scale": scale,
     "import": import_time,
     "live_page": live_page,
 }
