@@ -12,6 +12,7 @@ from turnover.errors import InfluenceError
 from turnover.influence import NULL_IDS, Member
 from turnover.influence.blocks import null_count
 from turnover.storage._manifest import read_manifest
+from turnover.storage.folders import open_folder
 
 
 @pytest.fixture(autouse=True)
@@ -71,9 +72,10 @@ def test_a_bert_scores_as_the_plain_loop_does_at_every_size(ids):
 def test_a_folder_without_a_number_of_null_ids_is_resumed_with_all_of_them(tmp_path):
     model = trained(mlp(), at=["1", "3"])
     whole = turnover.Influence(model, nulls=NULL_IDS).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
-    manifest = read_manifest(tmp_path / "scores")
+    folder = open_folder(tmp_path / "scores")
+    manifest = read_manifest(folder)
     assert manifest.identity.pop("nulls") == NULL_IDS
-    manifest.write(tmp_path / "scores")
+    manifest.write(folder)
     again = turnover.Influence(model).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
     assert len(again.null) == NULL_IDS
     assert np.array_equal(again.values, whole.values)
