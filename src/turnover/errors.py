@@ -168,6 +168,10 @@ class StoreDamagedError(_CurableError, StoreError):
     """A folder or file of results is damaged or half written and cannot be read; has `problem` and `cure`."""
 
 
+class DeviceError(TurnOverError, ValueError):
+    """A device is unknown, or not on this machine."""
+
+
 class TooLargeError(TurnOverError, ValueError):
     """What a file or setting asks for needs more memory than is free."""
 

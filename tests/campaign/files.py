@@ -580,8 +580,9 @@ def _by_json(file: Path) -> list[list[list[Any]]]:
         rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     else:
         rows = json.loads(text)
-        if isinstance(rows, dict) and isinstance(rows.get("data"), list):
-            rows = rows["data"]
+        held = [value for value in rows.values() if isinstance(value, list)] if isinstance(rows, dict) else []
+        if len(held) == 1 and all(isinstance(row, dict) for row in held[0]):  # the only list, whatever its name
+            rows = held[0]
         if isinstance(rows, dict):
             rows = [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
     columns = list(dict.fromkeys(name for row in rows for name in row))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
 from turnover.influence import Influence, Member, evaluating
-from turnover.layers import Instances, as_ids, replicas_of
+from turnover.layers import Instances, as_ids, device_of, replicas_of
 from turnover.wrapping import wrapped_root
 
 _AT_ONCE = 256
@@ -103,7 +103,7 @@ def _mean_outputs(models: Sequence[nn.Module], batch: Batch, flipped: int | None
     """Return outputs averaged over all replicas: a model with more of them weighs more, as in its scores."""
     outputs: list[Tensor] = []
     for model in models:
-        moved = batch.to(next(iter(model.parameters())).device)
+        moved = batch.to(device_of(model))
         view = nullcontext() if flipped is None else Instances(as_ids([flipped] * batch.rows), "flip")
         with view:
             rows = moved.logits(model).float().cpu()

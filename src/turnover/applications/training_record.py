@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, batches_of
 from turnover.errors import ApplicationError
-from turnover.layers import Replicated, eval_mode, no_instances
+from turnover.layers import Replicated, device_of, eval_mode, no_instances
 from turnover.storage import atomic_file, open_arrays
 
 from ._noise import centered, fit_weights
@@ -188,13 +188,12 @@ def _log_probabilities(model: nn.Module, batch: Batch) -> NDArray[np.float64]:
     outputs = _run(model, batch)
     if outputs.dim() != 2:
         raise ApplicationError(f"{_NO_CLASSES} Got outputs {list(outputs.shape)}.")
-    return torch.log_softmax(outputs.double(), 1).cpu().numpy()
+    return torch.log_softmax(outputs.cpu().double(), 1).numpy()  # not every device has float64
 
 
 def _run(model: nn.Module, batch: Batch) -> Tensor:
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with no_instances(), eval_mode(model), torch.no_grad():
-        return batch.to(device).logits(model)
+        return batch.to(device_of(model)).logits(model)
 
 
 def _is_linear(module: nn.Module) -> bool:

@@ -77,7 +77,7 @@ def record(
             _check_finite(writing.last)
             rows = torch.cat(batches).numpy()
             sizes = np.array([len(batch) for batch in batches])
-            whole = {"rows": rows, "sizes": sizes, "settings": settings, "losses": losses.double().cpu().numpy()}
+            whole = {"rows": rows, "sizes": sizes, "settings": settings, "losses": losses.cpu().double().numpy()}
             store.finish({"kind": "recorded training"}, whole=whole)
     return reopen(recipe, folder)
 
@@ -244,7 +244,7 @@ def _check_losses(
     """Compare losses with those of the training: functions have no checksum that holds between processes."""
     first = recording.first
     place_parameters(trained_parameters(recipe, model)[0], recording.before(first))
-    losses = _losses(recipe, model, recording.batches[first], recording.seed, first).double().cpu().numpy()
+    losses = _losses(recipe, model, recording.batches[first], recording.seed, first).cpu().double().numpy()
     if losses.shape != recorded.shape or not np.allclose(losses, recorded, rtol=1e-3, atol=1e-5):
         raise StoreMismatchError(
             f"the training in {name} was recorded with another loss or model: its rows now have other losses "

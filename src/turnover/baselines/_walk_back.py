@@ -74,7 +74,7 @@ def walk_back(
             dots, curved, batched = _products(losses, parameters, by_gradient, batched)
             by_theta = by_theta + curved + factors.decay * by_gradient
             by_velocity = factors.keep * all_velocity
-            scores.index_add_(0, batch, -dots.T.double().cpu() / len(batch))
+            scores.index_add_(0, batch, -dots.T.cpu().double() / len(batch))
             if not bool(by_theta.isfinite().all()):
                 raise BaselineError(
                     f"walking back, the derivatives are no longer finite at step {step} of {len(recording.batches)}. "

@@ -260,7 +260,7 @@ class Exact:
                 "parameters. Give parameters= (e.g. the last layer) or solver='cg'."
             )
         eye = torch.eye(hessian.size, dtype=hessian.like.dtype, device=hessian.like.device)
-        matrix = hessian.times(eye).double()
+        matrix = hessian.times(eye).cpu().double()
         matrix = (matrix + matrix.T) / 2
         factor, failed = torch.linalg.cholesky_ex(matrix)
         pivots = factor.diagonal().square()
@@ -271,9 +271,10 @@ class Exact:
             raise _indefinite(float(values[0]), float(values[-1]), "smallest eigenvalue")
 
         def solve(vectors: Tensor) -> tuple[Tensor, float]:
-            solution = torch.cholesky_solve(vectors.double().T, factor).T
-            sizes = vectors.double().norm(dim=1).clamp_min(1e-300)
-            return solution.to(vectors.dtype), _largest((solution @ matrix - vectors.double()).norm(dim=1) / sizes)
+            exact = vectors.cpu().double()  # not every device has float64
+            solution = torch.cholesky_solve(exact.T, factor).T
+            sizes = exact.norm(dim=1).clamp_min(1e-300)
+            return solution.to(vectors), _largest((solution @ matrix - exact).norm(dim=1) / sizes)
 
         return solve
 

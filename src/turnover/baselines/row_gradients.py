@@ -102,7 +102,7 @@ class RowLosses:
         """Yield the gradients [chunk, parameters] of the rows' losses, chunk by chunk."""
         for chunk in rows.split(min(_ROWS_AT_ONCE, self.block)):
             gradients = self._gradients(chunk)
-            bad = chunk[~gradients.isfinite().all(1)]
+            bad = chunk[~gradients.isfinite().all(1).cpu()]
             if len(bad):
                 raise BaselineError(
                     f"the gradients of {len(bad)} rows are not finite (rows {bad[:_SHOWN].tolist()}): the loss or the "
@@ -194,7 +194,7 @@ def vector_products(
 
 def as_numpy(values: Tensor) -> np.ndarray:
     """Return values in float64."""
-    return values.double().cpu().numpy()
+    return values.cpu().double().numpy()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.layers import RECIPE_KEY, Masking, find_root, masking_of, whole_model
+from turnover.layers import RECIPE_KEY, Masking, device_of, find_root, masking_of, preferred_device, whole_model
 from turnover.wrapping import replica_models, wrapped_root
 
 from .fingerprint import fingerprint_of, plain_repr
@@ -55,8 +55,7 @@ class Member:
     @property
     def device(self) -> torch.device:
         """Return where the model lives."""
-        first = next(iter(self.model.parameters()), None)
-        return torch.device("cpu") if first is None else first.device
+        return device_of(self.model)
 
     def site_numbers(self, paths: Sequence[str] | None) -> frozenset[int] | None:
         """Return the numbers of the sites with these paths, or raise where there is no such site; None: all."""
@@ -159,10 +158,7 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
     models: list[Any] = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
     if wrong := [one for one in models if not isinstance(one, nn.Module)]:
         raise InfluenceError(f"a model must be a torch.nn.Module, got {wrong[0]!r}. Load it first, and give it.")
-    try:
-        device = None if device is None else torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InfluenceError(f"device={device!r} is unknown. Give one such as 'cpu' or 'cuda:0'.") from error
+    device = None if device is None else preferred_device(device)
     if not models:
         raise InfluenceError(
             "an empty list of models was given. Give a wrapped model, or several with different seeds."

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import TrainingError
+from turnover.layers import preferred_device
 from turnover.training import TrainingRecipe
 from turnover.wrapping import wrap
 
@@ -46,7 +47,7 @@ def train_mlp(
     Inputs are standardized rows, float32 [rows, features]; targets class numbers [rows], or standardized floats [rows,
     outputs]. The seed is that of weights, masks and batches; `weights` are those of the rows' losses, None: 1 each.
     """
-    device = torch.device("cpu" if settings.device is None else settings.device)
+    device = preferred_device(settings.device)
     recipe = TrainingRecipe(
         partial(_masked_mlp, settings, inputs.shape[1], outputs, seed, device),
         inputs.to(device),

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from turnover.batches import Batch, Loss, batches_of
 from turnover.errors import InstanceIdError, TargetError, TrainingError
 from turnover.influence import Measure
-from turnover.layers import View, eval_mode, instances, no_instances
+from turnover.layers import View, device_of, eval_mode, instances, no_instances
 
 
 def measure_curves(
@@ -35,7 +35,7 @@ def measure_curves(
         ['curve_flip', 'curve_keep', 'curve_validation']
     """
     measure = Measure("loss", loss)
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     with no_instances(), eval_mode(model), torch.no_grad():  # trainers call this inside the context of a batch
         kept, flipped = [], []
         for batch in batches_of(train, targets=targets, training_rows=True):
@@ -78,4 +78,4 @@ def _mean(losses: list[Tensor], name: str) -> float:
     rows = sum(map(len, losses))
     if not rows:
         raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
-    return sum(float(batch.double().sum()) for batch in losses) / rows
+    return sum(float(batch.cpu().double().sum()) for batch in losses) / rows

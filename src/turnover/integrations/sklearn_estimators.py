@@ -19,6 +19,7 @@ from torch import Tensor
 
 from turnover.errors import TargetError, TrainingError, WeakSignalWarning
 from turnover.influence import EstimatorOption, Influence
+from turnover.layers import device_of, widest_float
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import unwrap
 
@@ -111,8 +112,8 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
     def _predictions(self, X: Any) -> np.ndarray:
         """Return what the whole network predicts, in float64: a row's prediction must not depend on its batch."""
         x = self._standardized(X)
-        device = next(self.model_.parameters()).device
-        dtype = torch.float32 if device.type == "mps" else x.dtype  # mps has no float64
+        device = device_of(self.model_)
+        dtype = widest_float(device)
         network = unwrap(self.model_).to(dtype).eval()
         with torch.no_grad():
             parts = [self._as_predictions(network(part.to(device, dtype))).cpu() for part in x.split(_ROWS_AT_ONCE)]
@@ -147,7 +148,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         weight_decay: of AdamW.
         class_weight: "balanced", or a weight for each class; None: 1 each.
         estimator: of the scores of `influence`, as for `turnover.Influence`; all but "tod" keep the training rows.
-        device: where to train and to score; None: the CPU.
+        device: where to train and to score; None: what TURNOVER_DEVICE names, else an accelerator, else the CPU.
         random_state: of weights, masks and batches; None: another one at every `fit`.
 
     Attributes:

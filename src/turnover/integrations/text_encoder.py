@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from turnover.errors import DataFileError, MissingExtraError
-from turnover.layers import tensor_bytes
+from turnover.layers import device_of, preferred_device, tensor_bytes
 
 from .hub import hub_is_reachable
 
@@ -83,8 +83,9 @@ class TextEncoder:
                 max_length=self.most_tokens,
                 return_tensors="pt",
             )
+            batch = batch.to(device_of(self.model))
             states = self.model(**batch).last_hidden_state
-            features[places] = _mean_state(states, batch["attention_mask"]).float()
+            features[places] = _mean_state(states, batch["attention_mask"]).float().cpu()
             done += len(places)
             if callable(progress):
                 progress(done, len(texts))
@@ -157,7 +158,7 @@ class TextEncoder:
             tokenizer.pad_token = tokenizer.eos_token
         if model.config.is_encoder_decoder:
             model = model.get_encoder()
-        return model.eval().requires_grad_(False), tokenizer
+        return model.eval().requires_grad_(False).to(preferred_device()), tokenizer
 
 
 class TextClassifier(nn.Module):

@@ -19,9 +19,11 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 | `expansion.py` | where rows are expanded to all replicas |
 | `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
 | `modes.py` | masks for whole networks: on gradients alone, or on the difference from the start |
+| `devices.py` | where a model lives, and where work goes that nobody gave a device for |
 | `tensors.py` | every tensor of nested inputs or outputs; the bytes of a tensor |
 """
 
+from .devices import PREFERRED, device_of, preferred_device, widest_float
 from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
 from .instances import (
@@ -54,6 +56,7 @@ __all__ = [
     "DIMS",
     "FIRST_RESERVED_ID",
     "KEEP",
+    "PREFERRED",
     "RECIPE_KEY",
     "TARGET_NAMES",
     "VIEWS",
@@ -81,6 +84,7 @@ __all__ = [
     "checkpoint_contexts",
     "detach",
     "detach_replicas",
+    "device_of",
     "drop_start",
     "eval_mode",
     "exchange_values",
@@ -93,6 +97,7 @@ __all__ = [
     "map_tensors",
     "masking_of",
     "no_instances",
+    "preferred_device",
     "remove_hooks",
     "replicas_of",
     "scales",
@@ -102,4 +107,5 @@ __all__ = [
     "to_tensor",
     "whole_model",
     "whole_tensor",
+    "widest_float",
 ]

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from turnover.errors import ApplicationError
 from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
+from turnover.layers import preferred_device
 from turnover.training import TrainingRecipe
 
 from .config import RunConfig
@@ -36,7 +37,8 @@ class _BuildNetwork:
         """Return the network."""
         # A recipe seeds torch before it builds; the settings would otherwise give every training the same start.
         config = replace(self.config, seed=torch.initial_seed() % 2**31)
-        return (masked_network if self.masked else plain_network)(config, self.inputs, self.classes)
+        network = (masked_network if self.masked else plain_network)(config, self.inputs, self.classes)
+        return network.to(preferred_device())
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class _RowLoss:
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the losses [rows]."""
-        return functional.cross_entropy(outputs, targets, weight=self.weights, reduction="none")
+        weights = None if self.weights is None else self.weights.to(outputs.device)
+        return functional.cross_entropy(outputs, targets, weight=weights, reduction="none")
 
 
 def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:

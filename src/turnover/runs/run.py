@@ -24,7 +24,7 @@ from turnover.applications import (
 )
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
 from turnover.influence import EstimatorOption, Executor, Influence, Ridge
-from turnover.layers import find_root, masking_of
+from turnover.layers import device_of, find_root, masking_of, preferred_device
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load, save
 
@@ -187,7 +187,7 @@ class Run(Generic[_TaskT]):
     def load_model(self, kept: Path) -> nn.Module:
         """Return a trained model from its folder."""
         try:
-            return load(kept, model=self.task.plain_network()).eval()
+            return load(kept, model=self.task.plain_network()).eval().to(preferred_device())
         except SavedModelError as error:
             raise RunError(f"{error.problem.removesuffix('.')}. Run it again: {self.folder.again}") from error
 
@@ -237,8 +237,9 @@ class Run(Generic[_TaskT]):
         """Return the probabilities [rows, classes] that the full network gives inputs; of several models the mean."""
         if not len(x):
             return np.empty((0, len(self.label_names)), np.float32)
+        device = device_of(self.model)
         parts = [
-            torch.stack([functional.softmax(model(part), dim=1) for model in self.models]).mean(0)
+            torch.stack([functional.softmax(model(part.to(device)), dim=1) for model in self.models]).mean(0).cpu()
             for part in x.split(1024)
         ]
         return torch.cat(parts).numpy()
@@ -453,7 +454,7 @@ def _train(run: Run[Any], watch: Watch) -> None:
         seed = task.seed_of(number)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = task.masked_network(number)
+            model = task.masked_network(number).to(preferred_device())
             watch_member = partial(_watch_member, watch, number, len(task.model_folders))
             settings = replace(task.settings, seed=seed)
             record = _record(run, model, rows)

@@ -18,7 +18,7 @@ from torch.nn import functional
 from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError, TurnOverWarning
 from turnover.integrations import measure_curves
-from turnover.layers import instances
+from turnover.layers import device_of, instances
 from turnover.storage import check_stored, readable, sha256_of, write_atomically, wrong_types
 
 from .config import RunConfig, Watch, unwatched
@@ -84,6 +84,7 @@ def fit(
 
     The record is called after every epoch. The file `saved` keeps the state to resume from.
     """
+    device = device_of(model)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     # Fused: with many weights and small batches, the steps of AdamW one by one take as long as all products.
     optimizer = torch.optim.AdamW(learned, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
@@ -93,14 +94,15 @@ def fit(
     batches = -(-len(rows.y) // settings.batch_size)
     steps = batches + round(LOOK * batches)  # of an epoch, with the look at all rows after it
     last_saved = time.monotonic()
+    weights = None if rows.weights is None else rows.weights.to(device)
     for epoch in range(first, settings.epochs):
         # The order depends on the epoch alone, so that a resumed training ends with the same weights.
         order = torch.randperm(len(rows.y), generator=torch.Generator().manual_seed(settings.seed * 10_007 + epoch))
         model.train()
         for number, batch in enumerate(order.split(settings.batch_size)):
             with instances(rows.ids[batch]) as active:
-                outputs = model(rows.x[batch])
-            loss = functional.cross_entropy(outputs, active.repeat(rows.y[batch]), weight=rows.weights)
+                outputs = model(rows.x[batch].to(device))
+            loss = functional.cross_entropy(outputs, active.repeat(rows.y[batch].to(device)), weight=weights)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -136,9 +138,9 @@ def class_weights(labels: Tensor, classes: int) -> Tensor | None:
 @torch.no_grad()
 def loss_and_accuracy(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
     """Return the mean loss and the accuracy of the full network on rows."""
-    loss, correct = 0.0, 0
+    loss, correct, device = 0.0, 0, device_of(model)
     for inputs, labels in zip(x.split(256), y.split(256), strict=True):  # outputs over a vocabulary are large
-        outputs = model(inputs)
+        outputs, labels = model(inputs.to(device)), labels.to(device)
         loss += float(functional.cross_entropy(outputs, labels, reduction="sum"))
         correct += int((outputs.argmax(1) == labels).sum())
     return loss / len(y), correct / len(y)

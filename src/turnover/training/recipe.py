@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, Loss, default_loss
 from turnover.errors import TrainingError
-from turnover.layers import as_ids, find_root, instances, map_tensors, tensor_bytes, tensors_in
+from turnover.layers import as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
@@ -184,7 +184,7 @@ class TrainingRecipe:
 
     def losses(self, model: nn.Module, rows: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the losses of rows; a wrapped model that trains sees them in keep view."""
-        batch = self._batch(rows)
+        batch = self._batch(rows, device_of(model))
         outputs, targets = _outputs(model, batch), batch.target
         # In keep view the rows of all replicas come one after the other; a row's loss is their mean.
         replicas = len(outputs) // max(1, len(rows))
@@ -198,18 +198,18 @@ class TrainingRecipe:
             )
         values = values.flatten(1).mean(1) if values.dim() > 1 else values
         values = values.view(replicas, -1).mean(0) if replicas > 1 else values
-        return values if weights is None else values * weights[rows]
+        return values if weights is None else values * weights[rows].to(values.device)
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
         """Return the outputs for rows; a wrapped model that trains sees them in keep view."""
-        return _outputs(model, self._batch(rows))
+        return _outputs(model, self._batch(rows, device_of(model)))
 
-    def _batch(self, rows: Tensor) -> Batch:
-        inputs = map_tensors(self.inputs, lambda tensor: tensor[rows])
+    def _batch(self, rows: Tensor, device: torch.device) -> Batch:
+        inputs = map_tensors(self.inputs, lambda tensor: tensor[rows].to(device))
         named = isinstance(inputs, Mapping)
         args = () if named else (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         ids = rows if self.ids is None else self.ids[rows]
-        return Batch(args, dict(inputs) if named else {}, self.targets[rows], ids, len(rows))
+        return Batch(args, dict(inputs) if named else {}, self.targets[rows].to(device), ids, len(rows))
 
     def _row_mask(self, rows: Any) -> Tensor:
         """Return a bool for every row: whether it is trained on."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, logits_of, open_batch
 from turnover.errors import AuditError
-from turnover.layers import Masking, instances, masking_of, whole_model
+from turnover.layers import Masking, instances, masking_of, whole_model, widest_float
 from turnover.tables import aligned, html_table
 
 from ._leaks import CURES, SITE, Leak, cause_of, names_of_parameters
@@ -213,11 +213,11 @@ class _Tally:
             if flip is not None:
                 self.used += int((flip != 0).sum())
             if keep is not None:
-                self.gradient += float(keep.double().square().sum())
+                self.gradient += float(keep.to(widest_float(keep.device)).square().sum())
             if keep is not None and flip is not None:
                 both = (keep != 0) & (flip != 0)
                 self.leaked += int(both.sum())
-                self.leaked_gradient += float(keep[both].double().square().sum())
+                self.leaked_gradient += float(keep[both].to(widest_float(keep.device)).square().sum())
 
 
 def _row_values(

@@ -62,7 +62,7 @@ class LinearControl:
 
     def fit(self, scores: np.ndarray, ids: Tensor) -> None:
         """Choose how much of the prediction to subtract, by the scores [ids, queries] of null ids."""
-        predicted = self._predicted(ids).double().cpu().numpy()
+        predicted = self._predicted(ids).cpu().double().numpy()
         finite = np.where(np.isfinite(scores), scores, 0.0).astype(np.float64)
         finite -= finite.mean(0)
         predicted -= predicted.mean(0)

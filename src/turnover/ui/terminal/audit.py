@@ -9,14 +9,14 @@ from turnover.wrapping import AuditReport
 from turnover.wrapping import audit as audit_model
 
 from .drawing import numbers, plain
-from .options import AsJson, Debug, RunPath
+from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
 
 # Each row takes two backward passes.
 _ROWS = 8
 
 
-def audit(folder: RunPath, as_json: AsJson = False, debug: Debug = False) -> None:
+def audit(folder: RunPath, as_json: AsJson = False, device: OnDevice = None, debug: Debug = False) -> None:
     """Measure what leaks from a training row into its flipped subnetwork.
 
     The flipped subnetwork of a row must never learn it. What leaks there makes scores too small.

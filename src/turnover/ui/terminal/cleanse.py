@@ -31,7 +31,7 @@ from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
 from turnover.ui.words import count, duration, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
-from .options import AsJson, Debug, OnRay, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -61,6 +61,7 @@ def cleanse(
     ] = False,
     ray: OnRay = None,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Drop the harmful training rows, and write the data without them.

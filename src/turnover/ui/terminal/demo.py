@@ -12,7 +12,7 @@ from turnover.ui.words import percent
 
 from .drawing import draw_gallery, numbers
 from .finished_run import print_next, took, written_report
-from .options import AsJson, Debug
+from .options import AsJson, Debug, OnDevice
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -29,6 +29,7 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = _USUAL.epochs,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder of the run.")] = Path("runs/demo"),
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Find label errors among handwritten digits, in two minutes and without a download.

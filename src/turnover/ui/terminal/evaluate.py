@@ -12,7 +12,7 @@ from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_
 from turnover.ui.words import count, duration, percent
 
 from .drawing import plain
-from .options import AsJson, Debug, OnRay, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -35,6 +35,7 @@ def evaluate(
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
     ray: OnRay = None,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Compare the scores of a run with retraining.

@@ -31,7 +31,7 @@ from turnover.ui.words import count, percent, power_of, unit
 from .drawing import draw_gallery, draw_value, numbers, ranking, score_text, visible
 from .drawing import plain as plain_text
 from .language_models import show_explained
-from .options import AsJson, Debug, OnRay, RunPath, executor_at
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, executor_at
 from .queries import image_query, row_query, value_query
 from .terminal import Terminal
 
@@ -66,6 +66,7 @@ def explain(
     ] = False,
     ray: OnRay = None,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Show the training examples behind a prediction.

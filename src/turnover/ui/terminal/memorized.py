@@ -25,7 +25,7 @@ from turnover.ui.words import count, percent, power_of, score, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain
 from .language_models import show_memorized
-from .options import AsJson, Debug, RunPath
+from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
 
 _BINS, _WIDEST = 16, 48
@@ -38,6 +38,7 @@ def memorized(
     folder: RunPath,
     most: Annotated[int, typer.Option(min=1, help="Number of likely label errors, or passages, to show.")] = 10,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Show what was memorized, and which labels are likely errors.

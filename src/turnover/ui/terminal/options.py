@@ -18,6 +18,16 @@ OnRay = Annotated[
     typer.Option("--ray", metavar="ADDRESS", help="Address of a Ray cluster that computes scores: HOST:6379, or auto."),
 ]
 
+OnDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        show_default="$TURNOVER_DEVICE, else auto",
+        help="Where to compute: auto, cpu, cuda, cuda:1 or mps. auto: an accelerator where there is one.",
+    ),
+]
+
 
 def executor_at(address: str | None) -> Executor | None:
     """Return who computes scores: a Ray cluster where its address was given, else this process."""

@@ -9,7 +9,7 @@ import typer
 from turnover.errors import RunError
 from turnover.runs import open_run
 
-from .options import AsJson, Debug, RunPath
+from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
 
 
@@ -17,6 +17,7 @@ def report(
     folder: RunPath,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Write the report of a run: one HTML file that needs no network.

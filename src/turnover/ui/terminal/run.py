@@ -17,7 +17,7 @@ from turnover.runs import PATHS, RunConfig, RunFolder, changed_data, start_run
 
 from .drawing import visible
 from .finished_run import finish
-from .options import AsJson, Debug, OnRay, executor_at
+from .options import AsJson, Debug, OnDevice, OnRay, executor_at
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -87,6 +87,7 @@ def run(
     ] = None,
     ray: OnRay = None,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
     **given: Any,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .drawing import visible
-from .options import AsJson, Debug, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, RunPath, open_classifier
 from .terminal import Terminal
 
 
@@ -20,6 +20,7 @@ def serve(
         typer.Option(envvar="TURNOVER_TOKEN", help="Token that visitors must send; generated where one is needed."),
     ] = None,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Serve a live page that explains predictions.

@@ -17,16 +17,13 @@ import torch
 from torch import Tensor
 
 from turnover.errors import InfluenceError
+from turnover.layers import widest_float
 
 from ._gradients import LayerRun
 
 _TOLERANCE = 1e-3
 _MOST_TERMS = 32
 _VALUES_AT_ONCE = 2**22  # of products on their way to scores: 16 MiB
-
-
-def _sum_dtype(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class LayerSums:
 
     def add(self, run: LayerRun, other: BatchSums | None = None) -> BatchSums:
         """Add some rows, differentiated for the Fisher matrix; `other` are the same rows in another member."""
-        gradient, dtype = run.gradient, _sum_dtype(run.gradient.device)
+        gradient, dtype = run.gradient, widest_float(run.gradient.device)
         # What has no gradient, padding for example, is not among what the weights see.
         seen = run.seen if run.positions > 1 else torch.ones_like(gradient[..., 0], dtype=torch.bool)
         added = self._added(run, seen, other, dtype)
@@ -64,7 +61,7 @@ class LayerSums:
     def add_gradients(self, run: LayerRun, added: BatchSums) -> None:
         """Add the gradients of rows whose inputs were added: another part of their Fisher matrix."""
         flat = _where_seen(run.gradient, added.seen)
-        gradients = (flat.transpose(1, 2) @ flat).to(_sum_dtype(flat.device))
+        gradients = (flat.transpose(1, 2) @ flat).to(widest_float(flat.device))
         self._gradients = gradients if self._gradients is None else self._gradients + gradients
         self._rows += run.gradient.shape[1]
 

@@ -1,0 +1,59 @@
+"""Where a model lives, and where work goes that nobody gave a device for."""
+
+import os
+from functools import cache
+
+import torch
+from torch import nn
+
+from turnover.errors import DeviceError
+
+PREFERRED = "TURNOVER_DEVICE"
+"""The environment variable that names the device for commands and trainings; worker processes inherit it."""
+
+
+def preferred_device(device: torch.device | str | None = None) -> torch.device:
+    """Return a device that is there: the given one, else that of TURNOVER_DEVICE, else "auto".
+
+    "auto" is the accelerator of this machine, such as CUDA or MPS, and the CPU where there is none.
+
+    Example:
+        >>> preferred_device("cpu")
+        device(type='cpu')
+    """
+    given = device or os.environ.get(PREFERRED) or "auto"
+    if given == "auto":
+        return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+    there = "Give auto, cpu, cuda, cuda:1 or mps."
+    try:
+        found = torch.device(given)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(f"device {given!r} is unknown. {there}") from error
+    if found.type in ("cpu", "meta"):
+        return found
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None or accelerator.type != found.type:
+        have = "no accelerator" if accelerator is None else f"{accelerator.type} only"
+        raise DeviceError(f"device {given!r} is not there: PyTorch sees {have} on this machine. {there}")
+    if found.index is not None and found.index >= torch.accelerator.device_count():
+        raise DeviceError(
+            f"device {given!r} is not there: this machine has {found.type}:0 to "
+            f"{found.type}:{torch.accelerator.device_count() - 1}. {there}"
+        )
+    return found
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return where a model lives; one without parameters lives on the CPU."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+@cache
+def widest_float(device: torch.device) -> torch.dtype:
+    """Return the dtype of long sums on a device: float64, or float32 where there is none, as on MPS."""
+    try:
+        torch.zeros((), dtype=torch.float64, device=device)
+    except TypeError:
+        return torch.float32
+    return torch.float64
