@@ -22,7 +22,7 @@ def test_ids_and_labels_come_from_the_training_data_in_its_order(digits):
     order = torch.randperm(500)
     inf = turnover.Influence(digits.model, estimator="tod", train=(digits.x[order], digits.y[order], order))
     known = train_instances(inf, None, needed=True)
-    assert known.ids.tolist() == order.tolist()
+    assert known.mask_ids.tolist() == order.tolist()
     assert known.labels.tolist() == digits.y[order].tolist()
     assert inf.models == (digits.model,)
 

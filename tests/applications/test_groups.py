@@ -78,7 +78,8 @@ def test_results_become_json_and_a_table(digits, annotated):
     found = groups(digits.influence, digits.validation, members=digits.y)
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["items"][0]["rows"] == found.items[0].rows
     assert found.table()["group"].tolist() == [item.group for item in found.items]
-    data = without_group(annotated[0], instance_id_of("Ann"), digits.test[0][:2], others=2).as_dict()
+    data = without_group(annotated[0], "Ann", digits.test[0][:2], others=2).as_dict()
+    assert data == without_group(annotated[0], instance_id_of("Ann"), digits.test[0][:2], others=2).as_dict()
     assert len(json.loads(json.dumps(data, allow_nan=False))["changed"]) == 2
 
 
@@ -91,7 +92,8 @@ def test_not_one_group_per_instance_is_refused(digits):
     ("group", "others", "message"),
     [
         (5, 32, "no training instance has the id 5"),
-        ("Ann", 32, "instance_id_of"),
+        ("Anne", 32, "no training instance has the id 'Anne'"),
+        (None, 32, "must be a name or an integer"),
         (instance_id_of("Ann"), 1, "others must be an integer >= 2"),
     ],
 )

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import turnover
-from turnover.errors import TargetError, TrainingError
+from turnover.errors import InfluenceError, TargetError, TrainingError, TurnOverWarning
 
 QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
 DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
@@ -140,6 +140,33 @@ def test_data_frames_and_their_labels_are_taken(wine):
     assert set(found.predict(data.data)) == {"red", "white", "rosé"}
     assert found.influence(data.data[:2], names[:2]).values.shape == (len(names), 2)
     assert found.out_of_sample_.labels.tolist() == np.searchsorted(found.classes_, names).tolist()
+
+
+@pytest.mark.parametrize("estimator", ["tod", "auto"])
+@pytest.mark.parametrize("kind", ["strings", "numbers"])
+def test_rows_of_a_data_frame_are_called_by_its_index(wine, kind, estimator):
+    pandas = pytest.importorskip("pandas")
+    names = [f"wine-{row}" for row in range(60)] if kind == "strings" else list(range(1000, 1060))
+    frame = pandas.DataFrame(wine[0][::3], index=names).sample(frac=1.0, random_state=0)
+    labels = pandas.Series(wine[1][::3], index=names)[frame.index]
+    model = turnover.TurnOverClassifier(hidden=(64,), replicas=2, epochs=15, estimator=estimator, random_state=0)
+    model.fit(frame, labels)
+    assert model.self_influence_.ids.tolist() == frame.index.tolist()
+    assert model.out_of_sample_.to_pandas().index.equals(pandas.Index(frame.index, name="instance"))
+    scores = model.influence(frame[:2], labels[:2])
+    assert scores.to_pandas().index.tolist() == frame.index.tolist()
+    assert model.influence(frame[:2], labels[:2], ids=[names[7]]).ids.tolist() == [names[7]]
+    assert set(frame.loc[scores.top(3).helpful_ids[0]].index) <= set(names)
+    with pytest.raises(InfluenceError, match="no instance 'wine'|no instance 7"):
+        model.influence(frame[:2], labels[:2], ids=["wine" if kind == "strings" else 7])
+
+
+def test_an_index_with_duplicates_names_no_rows_and_says_so(wine):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(wine[0][:60], index=[*range(58), 3, 5])
+    with pytest.warns(TurnOverWarning, match="has 3, 5 more than once"):
+        model = turnover.TurnOverClassifier(hidden=(32,), replicas=1, epochs=1).fit(frame, wine[1][:60])
+    assert model.self_influence_.ids.tolist() == list(range(60))
 
 
 def test_the_network_has_no_leak(classifier, wine):

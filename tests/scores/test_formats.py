@@ -84,12 +84,12 @@ def test_a_query_may_have_the_name_of_a_column():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (pd.DataFrame({"a": [1.0]}, index=["x"]), "ids must be integers"),
+        (pd.DataFrame({"a": [1.0]}, index=[1.5]), "ids must be integers"),
         (pd.DataFrame({"a": ["x"]}, index=[7]), "values must be real numbers"),
         (pd.DataFrame({1.5: [1.0]}, index=[7]), r"string or an integer, got 1\.5"),
         ([1.0], "must be a pandas DataFrame or Series, got a list"),
     ],
-    ids=["names as ids", "words as scores", "number as name", "list"],
+    ids=["numbers as ids", "words as scores", "number as name", "list"],
 )
 def test_other_tables_are_rejected(table, message):
     with pytest.raises(ScoresError, match=message):

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnover.batches import batches_of
 from turnover.errors import ApplicationError
+from turnover.ids import Ids, id_array
 from turnover.influence import Influence
 from turnover.scores import OutOfSample, Scores
 
@@ -120,9 +121,9 @@ class Cleansing(Result):
         return len(self.kept)
 
     @property
-    def dropped_ids(self) -> NDArray[np.int64]:
+    def dropped_ids(self) -> Ids:
         """Return the ids of the instances to drop, the most harmful first."""
-        return np.array([one.id for one in self.dropped], np.int64)
+        return id_array([one.id for one in self.dropped])
 
     def table(self) -> "pandas.DataFrame":
         """Return one row per dropped instance: what `HarmfulExample` has."""
@@ -202,7 +203,7 @@ def cleanse(
     if amount.rows is None:
         candidates = [position for position in candidates if significant[position]]
     chosen, spared = _sparing_classes(candidates, amount.rows, classes)
-    held_out, places = held_out_places(influence, out_of_sample, known.ids[chosen], progress=progress)
+    held_out, places = held_out_places(influence, out_of_sample, known.mask_ids[chosen], progress=progress)
     kept = np.ones(len(known), bool)
     kept[chosen] = False
     return Cleansing(
@@ -227,9 +228,9 @@ def find_harmful(
     """Return harmful training examples as a finding: its counts, and at most so many of negative mean influence."""
     significant, p_values = significance(mean, level)
     harmful = _harmful_first(mean)
-    known = TrainInstances(mean.ids, None, examples)
+    known = TrainInstances(mean.mask_ids, None, examples, mean.names)
     first = harmful[:most]
-    held_out, places = held_out_places(None, out_of_sample, mean.ids[first])
+    held_out, places = held_out_places(None, out_of_sample, mean.mask_ids[first])
     return HarmfulExamples(
         count=int(significant[harmful].sum()),
         helpful=int((significant & (mean.values > 0)).sum()),
@@ -280,7 +281,7 @@ def _share(share: float, text: str, count: int) -> DropAmount:
 
 def _harmful_first(mean: Scores) -> NDArray[np.int64]:
     """Return the positions of all instances of negative mean influence, the most harmful first."""
-    order = np.lexsort((mean.ids, mean.values))
+    order = np.lexsort((mean.mask_ids, mean.values))
     return order[np.nan_to_num(mean.values[order], nan=0.0) < 0]
 
 

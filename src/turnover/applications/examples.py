@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import InfluenceError
+from turnover.ids import Name, Names
 from turnover.influence import Influence
 
 from ._results import Result, checked_labels
@@ -25,13 +26,14 @@ class Instance(Result):
     """A training instance that a finding names.
 
     Attributes:
+        id: as it was given; of rows of a file their number, of groups that of the group.
         position: its place among the training instances, counted from 0.
         row: its row number in the data; of a group that of its first training row.
         label: its label, by name where names are known; None: not known, or a group of rows.
         rows: its training rows: more than one only for a group.
     """
 
-    id: int
+    id: Name
     position: int
     row: int
     name: str | None
@@ -154,47 +156,49 @@ class Examples:
 
 @dataclass(frozen=True)
 class TrainInstances:
-    """Training instances in the order of the data: ids, each once; labels and examples where they are known."""
+    """Training instances in the order of the data, each once; labels, examples and names where they are known."""
 
-    ids: NDArray[np.int64]
+    mask_ids: NDArray[np.int64]
     labels: NDArray[Any] | None
     examples: Examples | None = None
+    names: Names = field(default_factory=Names)
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self.ids)
+        return len(self.mask_ids)
 
     def instance(self, position: int) -> dict[str, Any]:
         """Return the fields of `Instance` at a position."""
-        id, position = int(self.ids[position]), int(position)
+        id, position = int(self.mask_ids[position]), int(position)
         if self.examples is not None:
             return {"position": position, **self.examples.instance_of(id)}
         label = None if self.labels is None else self.labels[position].item()
-        about = {"name": None, "label": label, "group": None, "rows": 1}
-        return {"id": id, "position": position, "row": position, **about}
+        name = self.names.by_id.get(id)
+        about = {"name": None if name is None else str(name), "label": label, "group": None, "rows": 1}
+        return {"id": id if name is None else name, "position": position, "row": position, **about}
 
     def positions(self, ids: Any) -> NDArray[np.int64]:
-        """Return the positions of ids; −1 for those that are not among the instances."""
+        """Return the positions of mask ids; −1 for those that are not among the instances."""
         ids = np.asarray(ids, np.int64)
-        place = np.searchsorted(self.ids, ids, sorter=self._order)
+        place = np.searchsorted(self.mask_ids, ids, sorter=self._order)
         position = self._order[np.minimum(place, len(self) - 1)]
-        return np.where(self.ids[position] == ids, position, -1)
+        return np.where(self.mask_ids[position] == ids, position, -1)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        return np.argsort(self.ids, kind="stable")
+        return np.argsort(self.mask_ids, kind="stable")
 
 
 def train_instances(
     influence: Influence, labels: Any, examples: Examples | None = None, *, needed: bool
 ) -> TrainInstances:
     """Return the training instances with labels (None: those of the data); raise where `needed` ones are missing."""
-    ids = influence.train_ids
+    ids, names = influence.mask_ids(), influence.names
     if labels is not None:
-        return TrainInstances(ids, checked_labels(labels, len(ids)), examples)
+        return TrainInstances(ids, checked_labels(labels, len(ids)), examples, names)
     try:
-        return TrainInstances(ids, influence.train_labels, examples)
+        return TrainInstances(ids, influence.train_labels, examples, names)
     except InfluenceError:
         if needed:
             raise
-        return TrainInstances(ids, None, examples)
+        return TrainInstances(ids, None, examples, names)

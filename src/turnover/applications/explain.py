@@ -246,9 +246,9 @@ def explain(
         top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
         tops = [_marked(top, level)]
     (top, (marks, _)), (other, (_, other_marks)) = tops[0], tops[-1]
-    supporting = _Side(1, known, top.helpful_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
+    supporting = _Side(1, known, top.helpful_mask_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
     opposing = _Side(
-        -1, known, other.harmful_ids, other.harmful_scores, other.harmful_stderr, other.harmful_p, other_marks
+        -1, known, other.harmful_mask_ids, other.harmful_scores, other.harmful_stderr, other.harmful_p, other_marks
     )
     names = top.queries or tuple(range(len(predicted.probs)))
     return Explanations(
@@ -308,8 +308,8 @@ def row_magnitudes(influence: Influence, self_influence: Scores | None = None) -
         (20,)
     """
     own = influence.self_influence(progress=False) if self_influence is None else self_influence
-    known = TrainInstances(influence.train_ids, None)
-    positions = known.positions(own.ids)
+    known = TrainInstances(influence.mask_ids(), None)
+    positions = known.positions(own.mask_ids)
     if (positions < 0).any() or len(np.unique(positions)) < len(known):
         raise ApplicationError("self_influence is not that of the training data. Give influence.self_influence().")
     # Rows of one group share an id; the group's magnitude is that of its mean row.
@@ -396,7 +396,7 @@ _Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 def _marked(top: Top, level: float) -> tuple[Top, _Marks]:
     """Return lists, and which entries of both [queries, k] are significant; none where noise is not known."""
-    none = np.zeros(top.helpful_ids.shape, bool)
+    none = np.zeros(top.helpful_mask_ids.shape, bool)
     return top, top.significant(level) if top.knows_noise else (none, none)
 
 
@@ -415,9 +415,9 @@ def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: flo
     marked = discoveries(p, level)
     own = np.broadcast_to(scale[:, None], scores.shape)
     top = _changed(scores, scores.values / own, own).top(k)
-    rows = TrainInstances(scores.ids, None)
+    rows = TrainInstances(scores.mask_ids, None)
     queries = np.arange(len(top.counts))[:, None]
-    places = [rows.positions(ids) for ids in (top.helpful_ids, top.harmful_ids)]
+    places = [rows.positions(ids) for ids in (top.helpful_mask_ids, top.harmful_mask_ids)]
     helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
     helpful, harmful = ((place >= 0) & marked[place, queries] for place in places)
     top = replace(top, path=f"{scores.path}; relative to each row's magnitude")
@@ -433,6 +433,7 @@ def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.floa
     return Scores(
         values,
         ids=scores.ids,
+        mask_ids=scores.mask_ids,
         queries=scores.queries,
         stderr=None if stderr is None else stderr if scale is None else stderr / scale,
         null=scores.null if scale is None else None,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.errors import ApplicationError, TurnOverError
+from turnover.errors import ApplicationError, InfluenceError
+from turnover.ids import Name, Names
 from turnover.influence import Influence, null_ids
 from turnover.scores import Scores, discoveries, normal_tail, student_tail
 
 from ._results import NoiseFrom, Result, checked_labels, entry, noise_from, significance, table_of
-from .examples import Examples, TrainInstances
+from .examples import Examples
 from .predictions import predictions, predictions_in_view
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def groups(
         influence: with its training data.
         queries: labeled rows, as for `Influence.mean`.
         members: the group of every training instance, in the order of the data; None: instances are groups.
-        names: of groups that are instances, by id, as `data.names` has them; None: ids.
+        names: of groups that are instances, by mask id; None: ids as `influence` knows them.
         level: false discovery rate of the significant groups.
         progress: show a bar; None: on a terminal.
 
@@ -136,7 +137,7 @@ def groups(
     """
     mean = influence.mean(queries, progress=progress)
     if members is None:
-        every = [(names or {}).get(int(id), int(id)) for id in mean.ids]
+        every = (mean.names | Names.given(names)).shown(mean.mask_ids).tolist()
         significant, p_values = significance(mean, level)
         values, stderr, sizes = mean.values.astype(np.float64), mean.stderr, np.ones(len(mean), np.int64)
     else:
@@ -159,13 +160,13 @@ def find_groups(
     order = np.argsort(mean.values, kind="stable")  # NaN comes last
     items = []
     for place in order[np.isfinite(mean.values[order])][:most]:
-        group = examples.instance_of(int(mean.ids[place]))
+        group = examples.instance_of(int(mean.mask_ids[place]))
         score = _score(group["group"], group["rows"], place, mean.values, *noise)
-        items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.ids[place]].sum())))
+        items.append(replace(score, likely_label_errors=int(label_errors[ids == mean.mask_ids[place]].sum())))
     return GroupScores(tuple(items), True, level, mean.unit, mean.method, noise_from(mean))
 
 
-def without_group(influence: Influence, group: int, inputs: Any, *, others: int = 32) -> WithoutGroup:
+def without_group(influence: Influence, group: Name, inputs: Any, *, others: int = 32) -> WithoutGroup:
     """Return predictions by the flipped subnetwork of a group, beside those of the full network.
 
     Half of a network predicts a little differently from the whole of it, whatever the half. So the same is done with
@@ -173,7 +174,7 @@ def without_group(influence: Influence, group: int, inputs: Any, *, others: int 
 
     Args:
         influence: of a classifier whose instances are groups.
-        group: the group's instance id; `turnover.batches.instance_id_of("Ann")` for a name.
+        group: the group's name or id.
         inputs: rows, as for `Influence.pairwise`.
         others: how many null ids to compare with.
 
@@ -193,9 +194,9 @@ def without_group(influence: Influence, group: int, inputs: Any, *, others: int 
         raise ApplicationError(
             f"others must be an integer >= 2, for a standard deviation of null ids, got {others!r}. Give others=32."
         )
-    _check_trained(influence, group)
+    mask_id = _mask_id(influence, group)
     full = predictions(influence, inputs).probs
-    ids = [int(group), *null_ids(others).tolist()]
+    ids = [mask_id, *null_ids(others).tolist()]
     flipped = np.stack([predictions_in_view(influence, inputs, flipped=id).probs for id in ids])
     return WithoutGroup(full, flipped[0], flipped[1:].mean(0), flipped[1:].std(0, ddof=1))
 
@@ -251,18 +252,15 @@ def _significant_sums(
     return discoveries(p[:, None], level)[:, 0], p if known == "null_ids" else None
 
 
-def _check_trained(influence: Influence, group: int) -> None:
-    if isinstance(group, bool) or not isinstance(group, int | np.integer) or group < 0:
-        raise ApplicationError(
-            f"group must be an instance id, an integer >= 0, got {group!r}. The id of a name: "
-            "turnover.batches.instance_id_of('Ann')."
-        )
+def _mask_id(influence: Influence, group: Name) -> int:
+    """Return the mask id of a group that was trained; without training data any may be meant."""
+    is_id = isinstance(group, int | np.integer) and not isinstance(group, bool) and group >= 0
+    if not is_id and not isinstance(group, str):
+        raise ApplicationError(f"group must be a name or an integer >= 0, got {group!r}. Give the name of a group.")
     try:
-        ids = influence.train_ids
-    except TurnOverError:
-        return  # without training data any id may be meant
-    if TrainInstances(ids, None).positions([group])[0] < 0:
+        return int(influence.mask_ids([group])[0])
+    except InfluenceError as error:
         raise ApplicationError(
-            f"no training instance has the id {group}. Give ids to groups: turnover.with_instance_ids(data, "
-            "groups='column')."
-        )
+            f"no training instance has the id {group!r} ({error}) Give ids to groups: "
+            "turnover.with_instance_ids(data, groups='column')."
+        ) from error

@@ -193,7 +193,7 @@ def held_out_places(
             return None, nothing
     if out_of_sample is None or out_of_sample.labels is None or not len(ids):
         return None, nothing
-    values, first, counts = np.unique(out_of_sample.ids, return_index=True, return_counts=True)
+    values, first, counts = np.unique(out_of_sample.mask_ids, return_index=True, return_counts=True)
     places = np.minimum(np.searchsorted(values, ids), len(values) - 1)
     if (values[places] != ids).any():
         raise ApplicationError("out_of_sample holds other rows than the training data. Give influence.out_of_sample().")

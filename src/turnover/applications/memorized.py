@@ -213,7 +213,8 @@ class Memorized:
         """Return the fields of `HeldOutExample`."""
         label, place = int(self.labels[position]), int(position)
         if self.examples is None:
-            instance = TrainInstances(self.out_of_sample.ids, self.labels).instance(place)
+            known = TrainInstances(self.out_of_sample.mask_ids, self.labels, names=self.out_of_sample.names)
+            instance = known.instance(place)
             by_record = None if self.wrong_labels is None else bool(self.likely[place])
             return instance | held_out_fields(self.out_of_sample, place, label, None) | {"by_record": by_record}
         fields = held_out_fields(self.out_of_sample, place, label, self.examples.label_names)
@@ -270,7 +271,7 @@ def memorized(
     """
     own = influence.self_influence(train, progress=progress) if self_influence is None else self_influence
     held_out = influence.out_of_sample(train, progress=progress) if out_of_sample is None else out_of_sample
-    if not np.array_equal(own.ids, held_out.ids):
+    if not np.array_equal(own.mask_ids, held_out.mask_ids):
         raise ApplicationError("self_influence and out_of_sample are of different rows. Compute both on the same data.")
     given = _class_labels(labels, held_out)
     if duplicates is not None and len(duplicates) != len(given):

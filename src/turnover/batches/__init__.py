@@ -19,12 +19,14 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `batch.py` | `Batch`: inputs, target and ids of some rows, which key or item is the target; the default loss |
 """
 
+from turnover.ids import FIRST_RESERVED_ID, instance_id_of
+
 from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch
-from .columns import FIRST_RESERVED_ID, instance_id_of, names_of, null_ids
+from .columns import names_of, null_ids
 from .datasets import InstanceIdDataset, InstanceIdIterable
 from .forms import INSTANCE_ID, attach, split_ids
 from .give import with_instance_ids
-from .loaders import carries_ids, ids_of
+from .loaders import carries_ids, ids_of, names_in
 
 __all__ = [
     "FIRST_RESERVED_ID",
@@ -42,6 +44,7 @@ __all__ = [
     "instance_id_of",
     "logits_of",
     "mean_over_tokens",
+    "names_in",
     "names_of",
     "null_ids",
     "open_batch",

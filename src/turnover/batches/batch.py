@@ -1,7 +1,7 @@
 """The one batch type: inputs, target and ids of some rows, from data in any form; and the default loss of rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -15,10 +15,11 @@ from torch.utils.data import (
 )
 
 from turnover.errors import BatchError, MissingIdError, TargetError
+from turnover.ids import Name, instance_id_of
 from turnover.layers import TARGET_NAMES, map_tensors, tensors_in
 
 from .forms import INSTANCE_ID, is_mapping, is_sequence, split_ids
-from .loaders import carries_ids
+from .loaders import carries_ids, names_in
 
 Loss = Callable[[Any, Any], Tensor]
 IGNORED = -100
@@ -35,6 +36,7 @@ class Batch:
     target: Any  # taken out of the inputs; None: there is none
     ids: Tensor | None  # instance ids [rows]; None: the rows carry none
     rows: int
+    names: tuple[Name, ...] | None = None  # what the user calls the rows [rows]; None: by their ids
 
     def logits(self, model: Callable[..., Any]) -> Any:
         """Return what a model makes of the inputs, as `logits_of` gives it."""
@@ -47,7 +49,7 @@ class Batch:
             return tensor.to(device)
 
         args, kwargs, target = map_tensors((self.args, self.kwargs, self.target), move)
-        return Batch(args, kwargs, target, self.ids, self.rows)
+        return replace(self, args=args, kwargs=kwargs, target=target)
 
     def row(self, index: int) -> "Batch":
         """Return one row, still as a batch."""
@@ -71,7 +73,8 @@ class Batch:
             return value
 
         ids = None if self.ids is None else self.ids[start:stop]
-        return Batch(cut(self.args), cut(self.kwargs), cut(self.target), ids, stop - start)
+        names = None if self.names is None else self.names[start:stop]
+        return Batch(cut(self.args), cut(self.kwargs), cut(self.target), ids, stop - start, names)
 
     @property
     def can_be_split(self) -> bool:
@@ -83,9 +86,11 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
     """Return a batch taken apart: the last item before the ids, or the key `labels` or `label`, is the target.
 
     A batch is a tensor, a tuple (x, y), a dict whose target may be named by `targets`, or one of them with ids. With
-    `with_ids` None, ids are wherever something can be ids; the key "instance_id" always is.
+    `with_ids` None, ids are wherever something can be ids; the key "instance_id" always is. Strings whose hashes are
+    the ids, those of the user's own column, are names and no input.
     """
     ids: Tensor | None = None
+    names: tuple[str, ...] | None = None
     if with_ids or (is_mapping(batch) and INSTANCE_ID in batch):
         batch, ids = split_ids(batch)
     elif with_ids is None:
@@ -93,6 +98,8 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
             batch, ids = split_ids(batch)
         except MissingIdError:
             ids = None
+    if ids is not None:
+        batch, names = _take_names(batch, ids)
     args, kwargs, target = (), {}, None
     if is_mapping(batch):
         kwargs = dict(batch)
@@ -106,7 +113,20 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
         args, target = (tuple(batch[:-1]), batch[-1]) if len(batch) > 1 else (tuple(batch), None)
     else:
         args = (batch,)
-    return Batch(args, kwargs, target, ids, _rows((args, kwargs), target, ids))
+    return Batch(args, kwargs, target, ids, _rows((args, kwargs), target, ids), names)
+
+
+def _take_names(batch: Any, ids: Tensor) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a batch without the strings whose hashes its ids are, and these strings; None: it has none."""
+    items = batch.items() if is_mapping(batch) else enumerate(batch) if is_sequence(batch) else ()
+    for place, values in items:
+        if not is_sequence(values) or len(values) != len(ids) or not all(isinstance(one, str) for one in values):
+            continue
+        if [instance_id_of(one) for one in values] == [int(number) for number in ids]:
+            if is_mapping(batch):
+                return {key: value for key, value in batch.items() if key != place}, tuple(values)
+            return [item for at, item in enumerate(batch) if at != place], tuple(values)
+    return batch, None
 
 
 def _rows(inputs: Any, target: Any, ids: Tensor | None) -> int:
@@ -128,6 +148,16 @@ def batches_of(
 
     A tuple of training rows that is given by hand ends with ids, (x, y, ids), any other with the target.
     """
+    named = names_in(data)
+    for batch in _opened(data, targets, training_rows, batch_size):
+        if named is not None and batch.ids is not None and batch.names is None:
+            ids = [int(number) for number in batch.ids]
+            names = named(ids)
+            batch = batch if names == ids else replace(batch, names=tuple(names))
+        yield batch
+
+
+def _opened(data: Any, targets: str | None, training_rows: bool, batch_size: int) -> Iterator[Batch]:
     if isinstance(data, DataLoader):
         with_ids = carries_ids(data)
         for batch in cast("Iterable[Any]", data):

@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
-from turnover.layers import FIRST_RESERVED_ID
+from turnover.ids import FIRST_RESERVED_ID, collision, instance_id_of
 
 from .forms import is_array, is_dataclass, is_mapping, is_sequence
 
@@ -20,23 +19,6 @@ from .forms import is_array, is_dataclass, is_mapping, is_sequence
 def null_ids(count: int) -> Tensor:
     """Return ids that no training ever saw."""
     return torch.arange(FIRST_RESERVED_ID, FIRST_RESERVED_ID + count)
-
-
-def instance_id_of(string: str) -> int:
-    """Return the instance id of a string: 62 bits of its BLAKE2b hash.
-
-    The hash is BLAKE2b with a digest of 8 bytes and no key, over the UTF-8 bytes, read as a
-    little-endian number modulo 2**62.
-
-    Args:
-        string: an id or group name as it stands in your column.
-
-    Example:
-        >>> instance_id_of("review-17")
-        476552979230029453
-    """
-    digest = blake2b(string.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") % FIRST_RESERVED_ID
 
 
 def names_of(values: Iterable[object]) -> dict[int, str]:
@@ -154,7 +136,7 @@ class Seen:
         if isinstance(value, str):
             _keep_name(self.names, number, str(value))
         elif number in self.names:
-            raise _collision(number, self.names[number], number)
+            raise collision(number, self.names[number], number)
         if self.column.kind == "id" and token is not None:
             self._check_row(number, value, where, token)
         return number
@@ -227,14 +209,7 @@ def _is_missing(value: Any) -> bool:
 
 def _keep_name(names: dict[int, str], number: int, string: str) -> None:
     if names.setdefault(number, string) != string:
-        raise _collision(string, names[number], number)
-
-
-def _collision(value: object, other: object, number: int) -> DuplicateIdError:
-    return DuplicateIdError(
-        f"{value!r} and {other!r} both have the instance id {number}. Rename one of them, or give the column as "
-        "integers."
-    )
+        raise collision(string, names[number], number)
 
 
 def _show(value: object) -> str:

@@ -1,13 +1,15 @@
 """Data sets whose rows carry ids: map-style and iterable, and what both share."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
+from turnover.ids import Name
 
 from ._content import OrderGuard, digest, reject_several_workers
 from ._roots import RootRows
@@ -38,11 +40,36 @@ class Carrier:
         self._form = form
         self._whole_batches = whole_batches
         self._names: dict[int, str] = {}
+        self._all_named = column is None
+        self._was_read = False
 
     @property
     def names(self) -> dict[int, str]:
         """The string behind every hashed id of the rows that this process has read so far."""
         return dict(self._names)
+
+    def named(self, ids: Sequence[Name]) -> list[Name]:
+        """Return ids with the string in place of each that is its hash.
+
+        What worker processes have read is not known to this process. So where strings are missing, all rows are read
+        here, once.
+        """
+        if not self._all_named and any(number not in self._names for number in ids) and self._has_strings():
+            self._read_names()
+            self._all_named = True
+        return [self._names.get(number, number) if isinstance(number, int) else number for number in ids]
+
+    def _has_strings(self) -> bool:
+        """Tell whether the column has strings, by the rows that were read here; where none was, by the first."""
+        if not self._was_read:
+            with suppress(LookupError):  # data that is read by keys, which are not known here
+                next(iter(cast("Iterator[Any]", self)), None)
+        return bool(self._names)
+
+    def _read_names(self) -> None:
+        """Read all rows for their names."""
+        for _ in cast("Iterator[Any]", self):
+            pass
 
     @property
     def counts_rows(self) -> bool:
@@ -57,6 +84,7 @@ class Carrier:
     def _claimed(self, row: Any, where: Any, seen: Seen, token: Hashable) -> Any:
         """Return the id that a row has in its column, or the ids of a ready batch."""
         value = seen.column.value(row, where)
+        self._was_read = True
         if self._whole_batches and holds_many(value):
             return torch.tensor([seen.claim(item, where) for item in value], dtype=torch.int64)
         return seen.claim(value, where, token)
@@ -99,7 +127,6 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
         super().__init__(dataset, column, form, whole_batches=whole_batches)
         self._roots = RootRows(dataset)
         self._seen = None if column is None else Seen(column, self._names)
-        self._all_named = column is None
 
     @property
     def numbering(self) -> Hashable:
@@ -113,8 +140,7 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
         What worker processes have read is not known to this process, hence the reading.
         """
         if not self._all_named and hasattr(self.dataset, "__len__"):
-            for index in range(len(self)):
-                self._id_of(self.dataset[index], index)
+            self._read_names()
             self._all_named = True
         return dict(self._names)
 
@@ -168,6 +194,7 @@ class InstanceIdDataset(Carrier, Dataset[Any]):
                 f"{len(rows)} rows were read at once, and {column} does not hold one value for "
                 "each of them. Read the rows one by one."
             )
+        self._was_read = True
         ids = [self._seen.claim(value, row, row) for value, row in zip(values, rows, strict=True)]
         return torch.tensor(ids, dtype=torch.int64)
 

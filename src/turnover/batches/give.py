@@ -51,13 +51,13 @@ def with_instance_ids(data: Any, *, id: str | int | None = None, groups: str | i
         data: a map-style or iterable data set, a list or tensor of rows, a `DataLoader`, or a
             Hugging Face data set (also streaming, also a dict of splits).
         id: your own column with one id for every row: a key, a field or the position in a tuple.
-            Integers are used as they are; strings are hashed to 62 bits and `.names` of the result
-            maps back. Two different rows with one id are an error when the second is read.
+            Integers are used as they are; strings are hashed to 62 bits for the masks, and results have
+            the strings. They are no input of the model. Two different rows with one id are an error when the second is read.
         groups: your own column whose equal values make one instance: an annotator, a source.
 
     Returns:
         A data set or loader of the kind given, with what was given as `.dataset`; for Hugging Face
-        the data set with a new column (`turnover.batches.names_of` maps its strings back).
+        the data set with a new column; keep that of strings in it, shown or not, for their names.
 
     Raises:
         DataSetError: the data cannot be numbered as they are, such as a generator.
@@ -111,7 +111,7 @@ def _kind_of(data: Any) -> type[InstanceIdDataset] | type[InstanceIdIterable]:
 
 def _instead_of(data: Any) -> str:
     if hasattr(data, "iloc"):
-        return "Give its rows: frame.to_dict('records')."
+        return "Give its rows with their index: with_instance_ids(frame.reset_index().to_dict('records'), id='index')."
     if isinstance(data, Mapping):
         return "Give each of its data sets by itself, or a list of rows."
     if isinstance(data, set | frozenset):

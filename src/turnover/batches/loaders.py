@@ -4,7 +4,7 @@ The user's collate_fn sees its rows as ever.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, Subset
 
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
+from turnover.ids import Name, instance_id_of
 
 from ._content import reject_several_workers
 from ._roots import is_hugging_face, leaves
-from .columns import Column
+from .columns import Column, names_of
 from .datasets import Carrier, InstanceIdDataset, InstanceIdIterable
 from .forms import INSTANCE_ID, NumberedRow, attach
 
@@ -134,3 +135,36 @@ def ids_of(data: Any) -> Tensor | None:
     if isinstance(data, InstanceIdDataset) and data.counts_rows:
         return torch.tensor(data.numbers(), dtype=torch.int64)
     return None
+
+
+def names_in(data: Any) -> Callable[[Sequence[Name]], list[Name]] | None:
+    """Return what puts the user's strings in place of ids that are their hashes; None: the data has no strings.
+
+    A data set with ids knows its strings. A Hugging Face data set has them in a column, also one that is not shown:
+    that whose hashes the ids are.
+    """
+    lookups: list[Callable[[Sequence[Name]], list[Name]]] = []
+    for part in leaves(cast(Any, data).dataset if isinstance(data, DataLoader) else data):
+        if isinstance(part, Carrier) and not part.counts_rows:
+            lookups.append(part.named)
+        elif _has_id_column(part) and len(part) and (names := _strings_in(part)):
+            lookups.append(lambda ids, names=names: [names.get(cast(int, number), number) for number in ids])
+    if not lookups:
+        return None
+
+    def named(ids: Sequence[Name]) -> list[Name]:
+        for lookup in lookups:
+            ids = lookup(ids)
+        return list(ids)
+
+    return named
+
+
+def _strings_in(data: Any) -> dict[int, str]:
+    """Return the strings behind the ids of a Hugging Face data set."""
+    every = data.with_format(None)
+    first: dict[str, Any] = every[0]
+    for name, value in first.items():
+        if isinstance(value, str) and instance_id_of(value) == first[INSTANCE_ID]:
+            return names_of(every[name][:])
+    return {}

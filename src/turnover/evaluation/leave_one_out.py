@@ -113,11 +113,11 @@ def _truths(scores: Any, ids: ArrayLike | None) -> tuple[Floats, np.ndarray | No
     """Return leave-one-out scores as [seeds, rows, queries], and the ids of the rows where they are known."""
     name = "leave-one-out scores"
     if isinstance(scores, Scores):
-        return matrix_of(scores, ids=scores.ids, name=name)[None], scores.ids
+        return matrix_of(scores, ids=scores.mask_ids, name=name)[None], scores.mask_ids
     if isinstance(scores, list | tuple) and scores and all(isinstance(of_seed, Scores) for of_seed in scores):
-        rows = scores[0].ids
+        rows = scores[0].mask_ids
         parts = [matrix_of(of_seed, ids=rows, name=name) for of_seed in scores]
-        if len({part.shape for part in parts}) > 1 or any(len(of_seed.ids) != len(rows) for of_seed in scores):
+        if len({part.shape for part in parts}) > 1 or any(len(of_seed.mask_ids) != len(rows) for of_seed in scores):
             raise ScoresError("leave-one-out scores of the seeds differ in rows or queries. Give the same for all.")
         return np.stack(parts), rows
     values = numbers_of(scores, name)

@@ -60,6 +60,7 @@ def suspicion_of(scores: Scores, *, by: Literal["mean", "self"]) -> Scores:
     return Scores(
         values if by == "self" else -values,
         ids=scores.ids,
+        mask_ids=scores.mask_ids,
         unit="suspicion",
         path=f"{scores.path}; suspicion by {by}".removeprefix("; "),
         provenance=scores.provenance,

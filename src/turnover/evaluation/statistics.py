@@ -147,7 +147,8 @@ def matrix_of(scores: AnyScores, *, ids: ArrayLike | None = None, name: str = "s
     """Return scores as float64 [rows, queries], `Scores` in the order of `ids`; scores [rows] become one column."""
     row_ids = None if ids is None else np.asarray(ids)
     if isinstance(scores, Scores):
-        values = scores.values[_places(scores.ids, row_ids, name)].astype(np.float64)
+        row_ids = None if ids is None else np.asarray(scores.names.mask_ids(ids, error=ScoresError))
+        values = scores.values[_places(scores.mask_ids, row_ids, name)].astype(np.float64)
     else:
         values = numbers_of(scores, name)
         if row_ids is not None and values.ndim and len(values) != len(row_ids):

@@ -151,7 +151,7 @@ def agreement(named_scores: Mapping[str, AnyScores], *, k: int = 10, ids: ArrayL
     if len(named_scores) < 2:
         raise ScoresError(f"`named_scores` must have two methods or more, got {len(named_scores)}: {{name: scores}}.")
     if ids is None:
-        ids = next((scores.ids for scores in named_scores.values() if isinstance(scores, Scores)), None)
+        ids = next((scores.mask_ids for scores in named_scores.values() if isinstance(scores, Scores)), None)
     names = tuple(named_scores)
     values = [matrix_of(scores, ids=ids, name=f"scores of {name!r}") for name, scores in named_scores.items()]
     for name, matrix in zip(names, values, strict=True):

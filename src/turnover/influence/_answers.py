@@ -37,7 +37,7 @@ def every_pair(question: Question, bar: Any) -> Scores:
     null = joined_nulls(nulls)
     return Scores(
         values=values,
-        ids=question.ids.numpy(),
+        **question.instances,
         queries=question.names,
         stderr=errors,
         offset=np.concatenate(offsets) if question.is_centered else None,
@@ -104,13 +104,15 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
             nulls, offsets = zip(*(ends[start] for start in sorted(ends)), strict=True)
             finish_store(
                 store,
-                ids=question.ids.numpy(),
+                **question.instances,
                 queries=question.names,
                 null=joined_nulls(nulls),
                 offset=np.concatenate(offsets) if question.is_centered else None,
                 **question.about,
             )
-    return Scores.open(folder)
+    scores = Scores.open(folder)
+    # Folders of version 0.1.0 have no names.
+    return scores if scores.names else scores.named(question.instance_names)
 
 
 def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.ndarray | None, np.ndarray]]:
@@ -165,7 +167,7 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
     null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.estimate.keeps_null else None
     return Scores(
         values=values,
-        ids=question.ids.numpy(),
+        **question.instances,
         stderr=errors,
         offset=np.float32(finite_mean(np.concatenate(offsets), 0)) if question.is_centered else None,
         null=null,
@@ -212,7 +214,7 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
             TurnOverWarning,
             stacklevel=3,
         )
-    return replace(Top.concat(tops), path=question.about["path"])
+    return replace(Top.concat(tops), path=question.about["path"]).named(question.instance_names)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, Subset
 
-from turnover.batches import Batch, batches_of, ids_of
+from turnover.batches import Batch, batches_of, ids_of, names_in
 from turnover.errors import InfluenceError, TurnOverWarning
+from turnover.ids import Name, Names, collision
 from turnover.layers import map_tensors, tensors_in
 
 from .fingerprint import fingerprint_of
@@ -53,6 +54,7 @@ class TrainRows:
         self._data, self._targets, self._numbered = _in_order(data), targets, numbered
         self.shared = Shared(f"training rows {next(_keys)}", self._data)
         self._ids: Tensor | None = None
+        self._names, self._by_id = Names(), dict[int, Name]()
         self._versions: list[int | None] | None = None
 
     @property
@@ -75,7 +77,10 @@ class TrainRows:
         """Yield all rows in batches; of `size` rows unless the data has batches of its own."""
         with_ids = not self._numbered
         batches = batches_of(self._data, targets=self._targets, training_rows=with_ids, batch_size=size)
-        return batches if with_ids else _numbered(batches)
+        for batch in batches if with_ids else _numbered(batches):
+            if batch.names is not None and batch.ids is not None:
+                self._keep_names(batch.ids, batch.names)
+            yield batch
 
     def segments(self, size: int, rows: int, *, streamed: bool) -> Iterator[Segment]:
         """Yield all rows in segments of about so many, cut where batches of `size` rows end.
@@ -155,8 +160,28 @@ class TrainRows:
                     raise InfluenceError("train has no instance ids. Give train=turnover.with_instance_ids(dataset).")
                 ids = torch.cat([part for part in parts if part is not None])
                 self._warn_of_labels_as_ids(ids)
+            elif (named := names_in(self._data)) is not None:
+                self._keep_names(ids, named(ids.tolist()))
             self._ids = first_of_each(ids)
         return self._ids
+
+    @property
+    def names(self) -> Names:
+        """Return what the user calls the instances, where that is not by their mask ids."""
+        _ = self.ids
+        return self.read_names
+
+    @property
+    def read_names(self) -> Names:
+        """Return the names of instances whose rows were read so far."""
+        if len(self._names.by_id) != len(self._by_id):
+            self._names = Names(dict(self._by_id))
+        return self._names
+
+    def _keep_names(self, ids: Tensor, names: Iterable[Name]) -> None:
+        for number, name in zip(ids.tolist(), names, strict=True):
+            if self._by_id.setdefault(number, name) != name:
+                raise collision(name, self._by_id[number], number)
 
     def _warn_of_labels_as_ids(self, ids: Tensor) -> None:
         """Warn where rows without a target share ids: (x, y) was given, and the labels are taken for ids."""
@@ -225,7 +250,7 @@ class TrainRows:
         """Raise for ids that are not in the training data."""
         unknown = ids[~torch.isin(ids, self.ids)]
         if len(unknown):
-            shown = ", ".join(str(int(i)) for i in unknown[:_SHOWN])
+            shown = ", ".join(map(str, self.names.shown(unknown[:_SHOWN].numpy())))
             more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
             raise InfluenceError(
                 f"ids {shown}{more} are not in train. Give ids of training rows, or leave `train` out to score any id."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError, TurnOverError
+from turnover.ids import Name, Names
 from turnover.storage import KeptArrays
 
 from .blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, ScoreBlock
@@ -95,7 +96,7 @@ class Question:
     queries: Sequence[Batch]  # single queries
     forwards: Sequence[Forward]  # one per member
     routes: Sequence[Route]  # the path of each member to its raw scores; none where these are not needed
-    ids: Tensor
+    ids: Tensor  # mask ids
     options: Options
     executor: Executor
     unit: str
@@ -103,6 +104,7 @@ class Question:
     estimate: Estimate
     kept: KeptArrays | None = None  # where what the estimator fitted is kept for a resume; None: nowhere
     nulls: int = NULL_IDS  # null ids that are scored on each query
+    instance_names: Names = field(default_factory=Names)
     in_one_pass: bool = False  # whether so few instances are asked about that they go through beside the null ids
 
     @property
@@ -136,9 +138,19 @@ class Question:
         return self.options.center and not (known and all(forward.member.is_symmetric for forward in self.forwards))
 
     @property
-    def names(self) -> tuple[int | str, ...]:
+    def instances(self) -> dict[str, Any]:
+        """Return ids of instances as scores take them: what users call them, and mask ids."""
+        mask_ids = self.ids.numpy()
+        return {"ids": self.instance_names.shown(mask_ids), "mask_ids": mask_ids}
+
+    @property
+    def names(self) -> tuple[Name, ...]:
         """Return the name of each query: its id where all have one of their own, else its place."""
-        ids = [int(query.ids[0]) for query in self.queries if query.ids is not None]
+        ids = [
+            query.names[0] if query.names is not None else int(query.ids[0])
+            for query in self.queries
+            if query.ids is not None
+        ]
         return tuple(ids) if len(set(ids)) == len(self.queries) else tuple(range(len(self.queries)))
 
     @property

@@ -14,7 +14,7 @@ from torch.nn import functional
 from turnover.batches import IGNORED, Batch, null_ids
 from turnover.errors import InfluenceError, WeakSignalWarning
 from turnover.layers import View, map_tensors
-from turnover.scores import OutOfSample, Scores, TokenScores
+from turnover.scores import Scores, TokenScores
 
 from ._data import TrainRows
 from .blocks import average
@@ -230,8 +230,8 @@ def held_out_predictions(
     *,
     predict: Callable[[Tensor], Tensor] | None,
     mask_bias: MaskBias | None = None,
-) -> OutOfSample:
-    """Return the held-out predictions of every row, those of its flipped subnetworks.
+) -> dict[str, Any]:
+    """Return the held-out predictions of every row, those of its flipped subnetworks, as `OutOfSample` takes them.
 
     `predict` maps outputs to predictions; None: the default for the targets. `mask_bias` corrects the outputs for what
     masks alone do to them.
@@ -263,12 +263,12 @@ def held_out_predictions(
     path = "flipped view of each row"
     if mask_bias is not None:
         path += f", mask-bias correction by {len(mask_bias.references)} reference examples"
-    return OutOfSample(
-        replicas=predictions.numpy(),
-        ids=torch.cat(ids).numpy(),
-        labels=_class_labels(targets, predictions.shape[-1]),
-        path=path,
-    )
+    return {
+        "replicas": predictions.numpy(),
+        "ids": torch.cat(ids).numpy(),
+        "labels": _class_labels(targets, predictions.shape[-1]),
+        "path": path,
+    }
 
 
 def _class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:

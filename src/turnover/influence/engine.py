@@ -1,7 +1,7 @@
 """`Influence`: what the training instances do to predictions, with forward passes only."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from turnover._version import __version__
 from turnover.batches import Batch, Loss, null_ids
 from turnover.errors import InfluenceError, NotWrappedError
+from turnover.ids import Ids, Names, instance_id_of, strings_in
 from turnover.layers import as_ids
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.storage import KeptArrays
@@ -79,6 +80,9 @@ class Influence:
         executor: computes the tiles; None: this process. `turnover.influence.ProcessExecutor(2)`: worker processes;
             `turnover.integrations.RayExecutor(address=...)`: a cluster. See docs/scale.md.
         nulls: number of null ids whose scores tell what noise looks like; None: in proportion to the job, 2 to 1,024.
+        names: what instances are called in results, strings or integers: by id, or for ids that are row numbers those
+            of rows 0, 1, 2, …, such as the index of a DataFrame. None: the strings of the id or groups column of
+            `train`, else ids.
 
     Example:
         >>> import torch, turnover
@@ -110,6 +114,7 @@ class Influence:
         compile: bool = False,
         executor: Executor | None = None,
         nulls: int | None = None,
+        names: Mapping[int, Any] | Iterable[Any] | None = None,
         **renamed: Any,
     ) -> None:
         """Check everything that can be checked before the first query."""
@@ -142,6 +147,7 @@ class Influence:
             member.site_numbers(self._options.sites)
         self._targets = targets
         self._train = None if train is None else TrainRows(train, targets, numbered=not self._members.have_masks)
+        self._given_names, self._are_all_named = Names.given(names), names is not None
         self._executor = executor or LocalExecutor()
         self._routes = Routes(self._options.memory, compile=compile)
         self._fit: tuple[list[str], Fit] | None = None
@@ -179,9 +185,25 @@ class Influence:
         return self._targets
 
     @property
-    def train_ids(self) -> np.ndarray:
-        """Return every training instance's id once, in the order of `train`."""
-        return self._ids(None).numpy()
+    def train_ids(self) -> Ids:
+        """Return every training instance's id once, as it was given, in the order of `train`."""
+        return self.names.shown(self.mask_ids())
+
+    @property
+    def names(self) -> Names:
+        """Return what instances are called that are not called by their mask ids."""
+        return self._given_names if self._train is None else self._train.names | self._given_names
+
+    def mask_ids(self, ids: Any = None) -> np.ndarray:
+        """Return the integers that the masks of instances are made of, int64 [ids].
+
+        Args:
+            ids: as they were given, or mask ids; None: those of `train`.
+
+        Raises:
+            InfluenceError: there is no such instance; near names are suggested.
+        """
+        return self._ids(ids).numpy()
 
     @property
     def train_labels(self) -> np.ndarray:
@@ -298,7 +320,7 @@ class Influence:
         unique_ids = first_of_each(self._ids(ids))
         id_labels = np.empty(0) if label is None else self._labels(labels, unique_ids)
         if exclude is not None and len(exclude) > 0:
-            included = ~torch.isin(unique_ids, as_ids(exclude))
+            included = ~torch.isin(unique_ids, as_ids(self._as_mask_ids(exclude)))
             unique_ids = unique_ids[included]
             id_labels = id_labels if label is None else id_labels[included.numpy()]
         with self._computing():
@@ -352,6 +374,7 @@ class Influence:
         raw = replace(self._options, estimator=Original(), control=None)
         provenance = self._provenance([], torch.from_numpy(fields["ids"]), raw)
         tokens = fields.pop("tokens")
+        fields |= self._named(fields["ids"], rows)
         scores = Scores(**fields, unit=self._measure.unit, provenance=provenance)
         if tokens is not None:
             scores = scores.with_tokens(tokens)
@@ -380,7 +403,7 @@ class Influence:
         provenance = self._provenance([], ids, self._options, weights) | {"train": rows.digest}
         scores = Scores(
             values=values,
-            ids=ids.numpy(),
+            **self._named(ids.numpy(), rows),
             stderr=errors,
             unit=self._measure.unit,
             path=fit.result,
@@ -419,7 +442,8 @@ class Influence:
             mask_bias = MaskBias.of(self._forwards(), self._train or rows, count, memory=memory, progress=progress)
         forwards = self._forwards(self._members.whole)
         with evaluating([*self._members.whole, *self._members]), progress_bar(rows.length, progress, "rows") as bar:
-            return held_out_predictions(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
+            fields = held_out_predictions(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
+        return OutOfSample(**fields | self._named(fields["ids"], rows))
 
     # Inside
 
@@ -469,10 +493,24 @@ class Influence:
                     "which instances? Give ids=..., or the training data: Influence(model, train=data)."
                 )
             return self._train.ids
-        chosen = as_ids(ids).cpu()
+        chosen = as_ids(self._as_mask_ids(ids)).cpu()
         if self._train is not None:
             self._train.check_known(chosen)
         return chosen
+
+    def _as_mask_ids(self, ids: Any) -> Any:
+        """Return mask ids in place of names; a string whose hash was trained, or may have been, stands for it."""
+        strings = [] if self._are_all_named else strings_in(ids)
+        if strings:
+            hashes = np.array([instance_id_of(one) for one in strings], np.int64)
+            trained = np.ones(len(hashes), bool) if self._train is None else np.isin(hashes, self._train.ids.numpy())
+            kept = zip(hashes[trained].tolist(), np.array(strings, object)[trained], strict=True)
+            self._given_names = Names({**dict(kept), **self._given_names.by_id})
+        return self.names.mask_ids(ids, error=InfluenceError)
+
+    def _named(self, mask_ids: np.ndarray, rows: TrainRows) -> dict[str, Any]:
+        """Return ids of rows that were read, as results take them."""
+        return {"ids": (rows.read_names | self._given_names).shown(mask_ids), "mask_ids": mask_ids}
 
     def _data(self, data: Any) -> TrainRows:
         """Return the chosen rows."""
@@ -535,6 +573,7 @@ class Influence:
             estimate=self._fitted(forwards, weights, kept).question(nulls or NULL_IDS),
             kept=kept,
             nulls=raw_nulls,
+            instance_names=self.names,
             in_one_pass=any(route.is_untried for route in routes),
         )
 

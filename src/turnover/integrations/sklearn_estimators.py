@@ -17,7 +17,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from turnover.errors import TargetError, TrainingError, WeakSignalWarning
+from turnover.errors import TargetError, TrainingError, TurnOverWarning, WeakSignalWarning
+from turnover.ids import Ids, id_array, plain_name
 from turnover.influence import EstimatorOption, Influence
 from turnover.layers import device_of, widest_float
 from turnover.scores import OutOfSample, Scores
@@ -71,15 +72,16 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         Args:
             X: the queries [queries, features].
             y: their targets; None, for a classifier: judge them at the label that the network predicts.
-            ids: which training rows, by number; None: all.
+            ids: which training rows, by the index of the DataFrame that was fitted, else by number; None: all.
             out: a folder to write scores to, tile by tile.
             progress: show a bar; None: on a terminal.
         """
         x = self._standardized(X)
         targets = self._query_targets(y, len(x))
-        engine = Influence(self.model_, train=self.train_rows_, estimator=self.estimator)
+        engine = Influence(self.model_, train=self.train_rows_, estimator=self.estimator, names=self.row_names_)
         queries = x.float() if targets is None else (x.float(), targets)
-        ids = range(self.n_rows_) if ids is None else ids
+        if ids is None:
+            ids = range(self.n_rows_) if self.row_names_ is None else self.row_names_
         return engine.pairwise(queries, ids=ids, out=out, progress=progress)
 
     @abstractmethod
@@ -98,7 +100,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
         rows = inputs, targets, torch.arange(len(inputs))
         # Other estimators than the original are fitted on the training rows; without one they need not be kept.
         self.train_rows_ = None if isinstance(self.estimator, str) and self.estimator == "tod" else rows
-        engine = Influence(self.model_, train=rows)
+        engine = Influence(self.model_, train=rows, names=self.row_names_)
         with warnings.catch_warnings():
             # These rows were trained under these ids. Where nothing had to be memorized, that is a finding.
             warnings.simplefilter("ignore", WeakSignalWarning)
@@ -122,6 +124,7 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
     def _checked(self, X: Any, y: Any, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and targets as arrays, or raise as scikit-learn does."""
         x, targets = validate_data(self, X, y, dtype=np.float64, **checks)
+        self.row_names_ = _index_of(X)
         return np.asarray(x), np.asarray(targets)
 
     def _standardized(self, X: Any) -> Tensor:
@@ -157,6 +160,7 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
         out_of_sample_: `OutOfSample`: `.probs` [rows, classes], `.labels` as numbers of `classes_`, `.label_quality`.
         model_: the wrapped network, on standardized inputs.
         scaler_: standardizes the inputs.
+        row_names_: the index of the DataFrame that was fitted, which all results call the rows by; None: numbers.
 
     Example:
         >>> import numpy as np
@@ -260,6 +264,7 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         model_: the wrapped network, from standardized inputs to standardized targets.
         scaler_: standardizes the inputs.
         target_scaler_: standardizes the targets.
+        row_names_: as for `TurnOverClassifier`.
 
     Example:
         >>> import numpy as np
@@ -309,3 +314,21 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _index_of(X: Any) -> Ids | None:
+    """Return the index of a DataFrame as names of its rows; None: rows have numbers."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index) or not hasattr(index, "is_unique"):
+        return None
+    if not index.is_unique:
+        again = ", ".join(map(repr, index[index.duplicated()].unique()[:3].tolist()))
+        warnings.warn(
+            f"the index of X has {again} more than once, so it names no rows: results have row numbers. Give "
+            "X.reset_index(drop=True), or an index with a value of its own for every row.",
+            TurnOverWarning,
+            stacklevel=4,
+        )
+        return None
+    names = id_array([plain_name(value) for value in index])
+    return None if np.array_equal(names, np.arange(len(names))) else names

@@ -27,7 +27,6 @@ from .devices import PREFERRED, device_of, preferred_device, widest_float
 from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
 from .instances import (
-    FIRST_RESERVED_ID,
     Instances,
     active_instances,
     as_ids,
@@ -54,7 +53,6 @@ from .views import KEEP, VIEWS, View, factors_by_table, scales
 
 __all__ = [
     "DIMS",
-    "FIRST_RESERVED_ID",
     "KEEP",
     "PREFERRED",
     "RECIPE_KEY",

@@ -22,6 +22,7 @@ from turnover.errors import (
     ReservedIdError,
     SiteNotReachedError,
 )
+from turnover.ids import FIRST_RESERVED_ID
 from turnover.masks import WORD_BITS, words_for
 
 from .masking import Masking, Site
@@ -32,8 +33,6 @@ _Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
 
 ACTIVE: ContextVar["Instances | None"] = ContextVar("turnover_instances", default=None)
-FIRST_RESERVED_ID = 2**62
-"""Ids from here on are never trained: they are the null ids."""
 
 _STABLE_IDS = "Give every example a stable id: turnover.with_instance_ids(dataset)."
 

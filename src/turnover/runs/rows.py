@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from turnover.errors import DataFileError
+from turnover.ids import near_names
 from turnover.storage import atomic_file, check_unpacked, open_arrays
 
 from ._packed import PackedNumbers, PackedTexts
@@ -32,6 +34,7 @@ TO_BE_SPLIT = -1
 _ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
 # Rows that are Python objects at a time.
 _AT_ONCE = 10_000
+_DIGITS = 20  # int() rejects thousands of them
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,19 @@ class Rows:
     def own(self) -> np.ndarray:
         """Return which rows stand in the data itself, bool [rows], not in a file of validation or test rows."""
         return self.fixed <= 0
+
+    def number_of(self, given: str) -> int:
+        """Return the number of a row by its name, or by that number itself; raise and name near ones."""
+        given = given.strip()
+        if given in self.names:
+            return list(self.names).index(given)
+        if given.isdecimal() and len(given) < _DIGITS and int(given) < len(self):
+            return int(given)
+        near = near_names(given, self.names)
+        raise DataFileError(
+            f"there is no row {given!r}. {f'Did you mean {near}? ' if near else ''}Give the name of a row, such as "
+            f"{self.names[0]!r}, or its number from 0 to {len(self) - 1:,}."
+        )
 
     def taken(self, places: np.ndarray) -> "Rows":
         """Return some of the rows, in this order."""

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.ids import Ints, Name, Names
 
-from ._arrays import Floats, Ints, floats
+from ._arrays import Floats, floats, instance_ids
 
 SIGN = "positive: the training instance helps"
 """What the sign of every score means."""
-
-Name = str | int
-"""A query's name; queries without names are numbered from 0."""
 
 Over = Literal["queries", "ids"]
 _MOST_NAMED = 5
@@ -149,15 +147,16 @@ def columns_of(names: Sequence[Name], queries: tuple[Name, ...] | None) -> Ints:
     return np.array([columns[name] for name in names], np.int64)
 
 
-def rows_of(chosen_ids: Ints, ids: Ints) -> Ints:
-    """Return the rows of the chosen ids, in that order; all rows where several have one id."""
+def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
+    """Return the rows of the chosen instances among mask ids, in that order; all rows where several have one id."""
+    chosen_ids = instance_ids(names.mask_ids(chosen, error=ScoresError))
     order = np.argsort(ids, kind="stable")
     first = np.searchsorted(ids, chosen_ids, side="left", sorter=order)
     counts = np.searchsorted(ids, chosen_ids, side="right", sorter=order) - first
     unknown = chosen_ids[counts == 0]
     if unknown.size:
         more = f" and {unknown.size - _MOST_NAMED} more" if unknown.size > _MOST_NAMED else ""
-        listed = ", ".join(map(str, unknown[:_MOST_NAMED]))
+        listed = ", ".join(map(str, names.shown(unknown[:_MOST_NAMED])))
         raise ScoresError(f"there are no scores of instance {listed}{more}; see .ids for those there are.")
     # The r-th row of an id that starts at place p of the order is order[p + r].
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
+from turnover.ids import Ids, Ints, Names, named_ids
 
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 _BLOCK = 2**22
 """Numbers worked on at a time: enough to be fast, and never a second copy of a large result."""
@@ -46,6 +46,25 @@ def instance_ids(given: ArrayLike, name: str = "ids") -> Ints:
     if array.size and int(array.min()) < 0:
         raise ScoresError(f"{name} must be integers from 0 to 2**63 − 1, got {array.min()}.")
     return array
+
+
+def both_ids(ids: Any, mask_ids: ArrayLike | None, name: str = "ids", dims: int = 1) -> tuple[Ids, Ints, Names]:
+    """Return ids as people see them, their mask ids, both read-only, and names; where there are none, both are one.
+
+    In two dimensions, those of lists, −1 and None stand for no instance.
+    """
+    is_number = getattr(getattr(ids, "dtype", None), "kind", "O") in "iu"
+    if mask_ids is not None and is_number and same(np.asarray(ids), np.asarray(mask_ids)):
+        mask_ids = None
+    named = named_ids(ids, mask_ids, ScoresError)
+    numbers = ids if named is None else named[1]
+    checked = instance_ids(numbers, name) if dims == 1 else integers(numbers, name, dims)
+    if named is None:
+        return checked, checked, Names()
+    if named[0].shape != checked.shape:
+        raise ScoresError(f"{name} have shape {list(named[0].shape)} and their mask ids {list(checked.shape)}.")
+    names = Names.of(checked.ravel(), named[0].ravel())
+    return (named[0], checked, names) if names else (checked, checked, names)
 
 
 def close(state: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ScoresError
+from turnover.ids import Ids, Ints, Names
 
 from ._about import About, Name, Over, agreed, is_per_row, joined_names, null_scores, per_query, query_names
-from ._arrays import Floats, Ints, Source, close, instance_ids, joined_arrays, near, same, source_of, spread
+from ._arrays import Floats, Source, both_ids, close, joined_arrays, near, same, source_of, spread
 from .tokens import TokenScores
 
 _OPTIONAL = ("stderr", "null", "null_spread", "offset")
@@ -35,12 +36,13 @@ class Content:
         replicas: int = 1,
         provenance: Mapping[str, Any] | None = None,
         standardized: bool = False,
+        mask_ids: ArrayLike | None = None,
     ) -> None:
         self._values = source_of(values, "values")
         shape = self._values.shape
         if len(shape) not in (1, 2):
             raise ScoresError(f"values must have shape [instances, queries] or [instances], got {list(shape)}.")
-        self._ids = instance_ids(ids)
+        self._ids, self._mask_ids, self._names = both_ids(ids, mask_ids)
         if len(self._ids) != shape[0]:
             raise ScoresError(f"there are {len(self._ids)} ids and {shape[0]} rows of values; give one id per row.")
         if queries is not None and len(shape) == 1:
@@ -74,9 +76,19 @@ class Content:
         return None if self._null_spread is None else np.broadcast_to(self._null_spread, self.shape)
 
     @property
-    def ids(self) -> Ints:
-        """Return the instance ids, int64 [n]."""
+    def ids(self) -> Ids:
+        """Return the ids of the instances as they were given [n]: int64, or objects where there are strings."""
         return self._ids
+
+    @property
+    def mask_ids(self) -> Ints:
+        """Return the integers that the masks of the instances are made of, int64 [n]: what `instances` takes."""
+        return self._mask_ids
+
+    @property
+    def names(self) -> Names:
+        """Return the names of instances that are not called by their mask id."""
+        return self._names
 
     @property
     def queries(self) -> tuple[Name, ...] | None:
@@ -156,7 +168,7 @@ class Content:
         """
         if not isinstance(other, Content) or self._about != other._about or self._queries != other._queries:
             return False
-        arrays = ("_ids", "_null", "_null_spread", "_offset", "values", "stderr")
+        arrays = ("_ids", "_mask_ids", "_null", "_null_spread", "_offset", "values", "stderr")
         if not all(same(getattr(self, name), getattr(other, name)) for name in arrays):
             return False
         return other._tokens is None if self._tokens is None else self._tokens.equals(other._tokens)
@@ -189,7 +201,7 @@ def _over_queries(parts: Sequence[Content]) -> dict[str, Any]:
     for place, part in enumerate(parts):
         if part.queries is None:
             raise ScoresError(f'part {place} is one score per instance and has no queries; give over="ids".')
-        if not same(first.ids, part.ids):
+        if not (same(first.ids, part.ids) and same(first.mask_ids, part.mask_ids)):
             raise ScoresError(
                 f"ids of part {place} differ from those of part 0, or their order does; "
                 "put them in one order with .select(ids=...), or compute the scores of the same ids."
@@ -202,6 +214,7 @@ def _over_queries(parts: Sequence[Content]) -> dict[str, Any]:
     return {
         "values": joined_arrays([part.values for part in parts], -1),
         "ids": first.ids,
+        "mask_ids": first.mask_ids,
         "queries": joined_names([part.queries or () for part in parts]),
         **{name: joined_arrays([_known(part, name) for part in parts], -1) for name in _OPTIONAL},
     }
@@ -215,21 +228,26 @@ def _over_ids(parts: Sequence[Content]) -> dict[str, Any]:
         if not near(first.null, part.null):
             raise ScoresError(f"null of part {place} differs from that of part 0: another model or null.")
     # Within a part rows of a group share an id; between parts a shared id was scored twice.
-    together = np.sort(np.concatenate([np.unique(part.ids) for part in parts]))
+    together = np.sort(np.concatenate([np.unique(part.mask_ids) for part in parts]))
     twice = together[1:][together[1:] == together[:-1]]
     if twice.size:
+        name = Names.of(*_all_ids(parts)).shown(twice[:1])[0]
         raise ScoresError(
-            f"instance {twice[0]} is in more than one part, as are {twice.size - 1} others; join disjoint sets of ids."
+            f"instance {name} is in more than one part, as are {twice.size - 1} others; join disjoint sets of ids."
         )
     return {
         "values": joined_arrays([part.values for part in parts], 0),
-        "ids": np.concatenate([part.ids for part in parts]),
+        **dict(zip(("mask_ids", "ids"), _all_ids(parts), strict=True)),
         "queries": first.queries,
         "stderr": joined_arrays([_known(part, "stderr") for part in parts], 0),
         "null": first.null,
         "null_spread": _one_for_all(parts, "null_spread"),
         "offset": _one_for_all(parts, "offset"),
     }
+
+
+def _all_ids(parts: Sequence[Content]) -> tuple[Ints, Ids]:
+    return np.concatenate([part.mask_ids for part in parts]), np.concatenate([part.ids for part in parts])
 
 
 def _known(part: Content, name: str) -> Floats | None:

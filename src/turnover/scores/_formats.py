@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from turnover.errors import MissingExtraError, ScoresError
+from turnover.ids import Name
 from turnover.tables import aligned, faded, html_table
 
-from ._about import SIGN, About, Name, is_per_row, query_name
+from ._about import SIGN, About, is_per_row, query_name
 from ._arrays import Floats, Source, blocks
 from ._content import Content
 from .significance import noise_of
@@ -162,6 +163,8 @@ def to_dataset(scores: Content) -> Any:
     xarray = _load_xarray()
     dims = ("instance", "query")[: len(scores.shape)]
     coords: dict[str, Any] = {"instance": scores.ids}
+    if scores.names:
+        coords["mask_id"] = ("instance", scores.mask_ids)
     if scores.queries is not None:
         same_type = len({type(name) for name in scores.queries}) <= 1
         coords["query"] = np.array(scores.queries, None if scores.queries and same_type else object)
@@ -204,6 +207,8 @@ def from_dataset(dataset: Any) -> dict[str, Any]:
         "replicas": int(dataset.attrs.get("replicas", 1)),
         "standardized": bool(dataset.attrs.get("standardized", False)),
     }
+    if "mask_id" in dataset:
+        arguments["mask_ids"] = dataset["mask_id"].to_numpy()
     arguments |= {name: dataset.attrs[name] for name in ("unit", "path") if name in dataset.attrs}
     if "stderr" in dataset and dataset["stderr"].attrs.get("from", _REPLICAS) == _REPLICAS:
         arguments["stderr"] = dataset["stderr"].transpose(*dims).to_numpy()

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Floats, Ints
+from turnover.ids import Ints
+
+from ._arrays import Floats
 
 
 def ranks(values: Floats, ids: Ints) -> Ints:

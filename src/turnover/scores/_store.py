@@ -1,8 +1,9 @@
 """Results on disk: a folder (zarr) that is read in part, or one .npz file that NumPy alone reads.
 
 Both hold the same arrays and attributes, format 1. Scores: `values` float32 [n, m] or [n] and, where scores are of
-several replicas, `stderr` of the same shape, in a folder both in tiles of any shape; `ids` int64 [n]; where known
-`offset`, `null_spread` and `null`, float32. Attributes: `kind`, `format`, `queries`, `unit`, `path`, `replicas`,
+several replicas, `stderr` of the same shape, in a folder both in tiles of any shape; `ids` int64 [n], the mask ids;
+where instances are called otherwise, `names`, a JSON list in ASCII as uint8; where known `offset`, `null_spread` and
+`null`, float32. Attributes: `kind`, `format`, `queries`, `unit`, `path`, `replicas`,
 `provenance` and, where it is true, `standardized`. The tokens of rows are `values` and `starts` in `tokens.npz` beside
 the store, since rows of different length are no tiles; in a file, `token_values` and `token_starts`. Out-of-sample
 predictions: `replicas`, `ids` and, where known, `labels`; attributes `path` and `provenance`.
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnover.errors import StoreDamagedError, StoreError, TooLargeError
+from turnover.ids import Ints, names_from_bytes, names_to_bytes
 from turnover.storage import (
     ArraySpec,
     Folder,
@@ -34,7 +36,7 @@ from turnover.storage import (
 )
 
 from ._about import About
-from ._arrays import Floats, Ints, Source, blocks, close, closed
+from ._arrays import Floats, Source, blocks, close, closed
 from ._content import Content
 from .tokens import TokenScores
 
@@ -45,7 +47,7 @@ _Place = str | os.PathLike[str]
 _FORMAT = 1
 _TILE = 2**20
 _TOKENS = "tokens.npz"
-_WHOLE = ("ids", "offset", "null_spread", "null")
+_WHOLE = ("ids", "names", "offset", "null_spread", "null")
 _NEEDED: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scores": (("values", "ids"), ("queries", "unit", "path", "replicas", "provenance")),
     "out_of_sample": (("replicas", "ids"), ("path", "provenance")),
@@ -146,10 +148,10 @@ def open_scores(place: _Place) -> tuple[dict[str, Any], TokenScores | None]:
     if _is_file(place):
         attributes, arrays = _read_file(place, "scores")
         parts = {name: arrays.pop(f"token_{name}") for name in ("values", "starts") if f"token_{name}" in arrays}
-        return {**_upgraded(attributes), **arrays}, TokenScores(**close(parts)) if parts else None
+        return {**_upgraded(attributes), **_with_names(arrays)}, TokenScores(**close(parts)) if parts else None
     stored = _open_folder(place, "scores")
     arguments = _upgraded(_known(stored.attributes, "scores"))
-    arguments |= {name: stored.read(name) for name in _WHOLE if name in stored.arrays}
+    arguments |= _with_names({name: stored.read(name) for name in _WHOLE if name in stored.arrays})
     arguments |= {name: _StoredSource(stored, name) for name in ("values", "stderr") if name in stored.arrays}
     return arguments, _open_tokens(stored.folder, len(arguments["ids"]))
 
@@ -167,9 +169,10 @@ def open_predictions(place: _Place) -> dict[str, Any]:
     """Return what the class `OutOfSample` takes for saved predictions."""
     if _is_file(place):
         attributes, arrays = _read_file(place, "out_of_sample")
-        return attributes | arrays
+        return attributes | _with_names(arrays)
     stored = _open_folder(place, "out_of_sample")
-    return _known(stored.attributes, "out_of_sample") | {name: stored.read(name) for name in stored.arrays}
+    arrays = {name: stored.read(name) for name in stored.arrays}
+    return _known(stored.attributes, "out_of_sample") | _with_names(arrays)
 
 
 _STANDARDIZED = "the usual "
@@ -198,8 +201,22 @@ def _upgraded(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole(scores: Content) -> Arrays:
-    arrays = {name: getattr(scores, name) for name in _WHOLE}
-    return {name: array for name, array in arrays.items() if array is not None}
+    arrays = {name: getattr(scores, name) for name in ("offset", "null_spread", "null")}
+    known = {name: array for name, array in arrays.items() if array is not None}
+    return id_arrays(scores) | known
+
+
+def id_arrays(result: Any) -> Arrays:
+    """Return the ids of a result as they are kept: mask ids and, where instances are called otherwise, their names."""
+    return {"ids": result.mask_ids} | ({"names": names_to_bytes(result.ids)} if result.names else {})
+
+
+def _with_names(arrays: Arrays) -> Arrays:
+    """Return kept arrays with ids as results take them."""
+    if "names" not in arrays:
+        return arrays
+    rest = {name: array for name, array in arrays.items() if name != "names"}
+    return rest | {"ids": names_from_bytes(arrays["names"]), "mask_ids": arrays["ids"]}
 
 
 def _write_folder(

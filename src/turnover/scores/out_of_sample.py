@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.ids import Ids, Ints, Names
 from turnover.tables import html_table
 
 from ._about import plain_provenance
-from ._arrays import Floats, Ints, close, closed, floats, instance_ids, integers, same
+from ._arrays import Floats, both_ids, close, closed, floats, integers, same
 from ._formats import Facts, counted, html_of, load_pandas, number_range, text_of
-from ._store import open_predictions, save_predictions
+from ._store import id_arrays, open_predictions, save_predictions
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -26,10 +27,11 @@ class OutOfSample:
 
     Args:
         replicas: predictions [r, n, classes], of each network; or [n, classes] of one.
-        ids: instance ids [n]; rows of one group share theirs.
+        ids: what the rows are called [n], integers or strings; rows of one group share theirs.
         labels: the given label of each row, from 0 to classes − 1; None: not known.
         path: how the predictions were computed, for people to read.
         provenance: all that they depend on, as JSON could hold it.
+        mask_ids: the integers that masks are made of [n]; None: `ids`, of strings their hashes.
 
     Raises:
         ScoresError: shapes or types do not fit.
@@ -48,6 +50,7 @@ class OutOfSample:
         labels: ArrayLike | None = None,
         path: str = "",
         provenance: Mapping[str, Any] | None = None,
+        mask_ids: ArrayLike | None = None,
     ) -> None:
         array = floats(replicas, "replicas")
         if array.ndim == 2:
@@ -57,7 +60,7 @@ class OutOfSample:
                 f"replicas must have shape [replicas, n, classes] or [n, classes], got {list(array.shape)}."
             )
         self._replicas = array
-        self._ids = instance_ids(ids)
+        self._ids, self._mask_ids, self._names = both_ids(ids, mask_ids)
         self._labels = None if labels is None else integers(labels, "labels")
         self._path = path
         self._provenance = plain_provenance(provenance)
@@ -80,9 +83,19 @@ class OutOfSample:
         return self._replicas
 
     @property
-    def ids(self) -> Ints:
-        """Return the instance ids, int64 [n]."""
+    def ids(self) -> Ids:
+        """Return the ids of the rows as they were given [n]: int64, or objects where there are strings."""
         return self._ids
+
+    @property
+    def mask_ids(self) -> Ints:
+        """Return the integers that the masks of the rows are made of, int64 [n]."""
+        return self._mask_ids
+
+    @property
+    def names(self) -> Names:
+        """Return the names of rows that are not called by their mask id."""
+        return self._names
 
     @property
     def labels(self) -> Ints | None:
@@ -116,7 +129,9 @@ class OutOfSample:
         """Tell whether all is the same in both, NaN equal to NaN."""
         if not isinstance(other, OutOfSample):
             return False
-        arrays = all(same(getattr(self, name), getattr(other, name)) for name in ("replicas", "ids", "labels"))
+        arrays = all(
+            same(getattr(self, name), getattr(other, name)) for name in ("replicas", "ids", "mask_ids", "labels")
+        )
         return arrays and (self.path, self.provenance) == (other.path, other.provenance)
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -146,7 +161,7 @@ class OutOfSample:
             >>> OutOfSample.open(file).equals(result)
             True
         """
-        arrays = {"replicas": self._replicas, "ids": self._ids}
+        arrays = {"replicas": self._replicas, **id_arrays(self)}
         arrays |= {} if self._labels is None else {"labels": self._labels}
         save_predictions(path, {"path": self._path, "provenance": self._provenance}, arrays)
 

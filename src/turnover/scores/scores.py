@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.ids import Ints, Name, Names
 
-from ._about import Name, Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
-from ._arrays import Floats, Ints, blocks, closed, instance_ids, mean_over_queries, row_means
+from ._about import Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
+from ._arrays import Floats, blocks, closed, mean_over_queries, row_means
 from ._content import Content, joined
 from ._formats import (
     counted,
@@ -64,7 +65,7 @@ class Scores(Content):
     Args:
         values: scores [n, m], or [n] where an instance has one (mean influence, self-influence). An array that is
             float32 and read-only is used without a copy.
-        ids: instance ids [n]; rows of one group share theirs.
+        ids: what the instances are called [n], integers or strings; rows of one group share theirs.
         queries: names of the m queries, strings or integers; None: numbered from 0.
         unit: "loss", "probability", "margin", or the name of the function that measured the query.
         stderr: standard errors from replicas, in the shape of values; None: `null_spread` takes their place.
@@ -76,9 +77,12 @@ class Scores(Content):
         path: how the scores were computed, for people to read.
         replicas: over how many networks they are averaged.
         provenance: all that they depend on (model recipe, seed, data, version, options), as JSON could hold it.
+        standardized: whether each query's scores are divided by their root mean square.
+        mask_ids: the integers that masks are made of [n]; None: `ids`, of strings their hashes.
 
     Raises:
         ScoresError: shapes, types or names do not fit.
+        DuplicateIdError: two instances have one name.
 
     Example:
         >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["is it good?", "is it bad?"])
@@ -115,6 +119,7 @@ class Scores(Content):
         spread = None if is_per_row(self._null_spread, self.shape) else self._null_spread
         null_spread = None if spread is None else np.atleast_1d(spread)
         top = Top.of(lists, queries=self._queries, null_spread=null_spread, **vars(self._about))
+        top = top.named(self._names)
         return top if self._null is None else top.against(self._null.reshape(len(self._null), -1))
 
     def rank(self) -> Ints:
@@ -127,7 +132,7 @@ class Scores(Content):
             array([1, 2, 0])
         """
         values = self.values
-        return ranks(values if values.ndim == 2 else values[:, None], self._ids).reshape(self.shape)
+        return ranks(values if values.ndim == 2 else values[:, None], self._mask_ids).reshape(self.shape)
 
     def mean(self) -> "Scores":
         """Return each instance's mean over the queries, as Scores [n]; pairs that failed are left out.
@@ -147,6 +152,7 @@ class Scores(Content):
         return Scores(
             values,
             ids=self._ids,
+            mask_ids=self._mask_ids,
             offset=offset,
             null=None if self._null is None else row_means(self._null),
             **vars(replace(self._about, path=path)),
@@ -158,23 +164,27 @@ class Scores(Content):
         Of scores on disk only what is asked for is read.
 
         Args:
-            ids: instance ids; where rows share an id, all of them are returned. None: all instances.
+            ids: of instances, as they were given; where rows share an id, all of them are returned. None: all.
             queries: names of queries; None: all.
 
         Raises:
-            ScoresError: an id or a name is not among the scores.
+            ScoresError: an id or a name is not among the scores; near ones are suggested.
 
         Example:
+            >>> named = Scores([0.5, -1.0], ids=["doc-1", "doc-2"])
+            >>> named.select(ids=["doc-2"]).values
+            array([-1.], dtype=float32)
             >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["a", "b"])
             >>> scores.select(ids=[8], queries=["b"]).values
             array([[3.]], dtype=float32)
         """
-        rows = None if ids is None else rows_of(instance_ids(ids), self._ids)
+        rows = None if ids is None else rows_of(ids, self._mask_ids, self._names)
         chosen = None if queries is None else [query_name(name) for name in queries]
         columns = None if chosen is None else columns_of(chosen, self._queries)
         selected = Scores(
             closed(self._values.take(rows, columns)),
             ids=self._ids if rows is None else self._ids[rows],
+            mask_ids=self._mask_ids if rows is None else self._mask_ids[rows],
             queries=self._queries if columns is None else chosen,
             stderr=None if self._stderr is None else closed(self._stderr.take(rows, columns)),
             null=self._null if self._null is None or columns is None else self._null[:, columns],
@@ -327,6 +337,13 @@ class Scores(Content):
             raise ScoresError(f"row {row!r} is not there; give its place among the {len(self)} rows, from 0.")
         return self._tokens.row(int(row))
 
+    def named(self, names: Names) -> Self:
+        """Return the same scores with ids as users know them; an instance without a name keeps its mask id."""
+        scores = copy.copy(self)
+        scores._ids = names.shown(self._mask_ids)
+        scores._names = Names.of(self._mask_ids, scores._ids)
+        return scores
+
     def with_tokens(self, tokens: TokenScores | Iterable[ArrayLike]) -> Self:
         """Return the same scores with those of single tokens, which `tokens` hands out row by row.
 
@@ -353,13 +370,21 @@ class Scores(Content):
     def __getitem__(self, at: Any) -> Floats:
         """Return values as an array of this shape would: `scores[0]`, `scores[:, 3]`, `scores[scores.values < 0]`.
 
-        Rows and columns are places, from 0; `select` takes ids and names of queries, and keeps all else.
+        Rows and columns are places, from 0; strings are names of instances and queries. `select` takes integer ids,
+        too, and keeps all else.
 
         Example:
-            >>> Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8])[:, 1]
-            array([0., 3.], dtype=float32)
+            >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=["doc-1", "doc-2"])
+            >>> scores[:, 1], scores["doc-2"]
+            (array([0., 3.], dtype=float32), array([-1.,  3.], dtype=float32))
         """
-        return self.values[at]
+        places: list[Any] = [*at] if isinstance(at, tuple) else [at]
+        if isinstance(places[0], str):
+            rows = rows_of(places[:1], self._mask_ids, self._names)
+            places[0] = int(rows[0]) if len(rows) == 1 else rows
+        if len(places) > 1 and isinstance(places[1], str):
+            places[1] = int(columns_of(places[1:2], self._queries)[0])
+        return self.values[tuple(places)]
 
     def to_torch(self) -> "torch.Tensor":
         """Return a copy of the values as a tensor on the CPU.
@@ -506,7 +531,7 @@ class Scores(Content):
             stderr = np.broadcast_to(self._null_spread, self.shape)[start:stop]
         if values.ndim == 1:
             values, stderr = values[:, None], None if stderr is None else stderr[:, None]
-        return lists_of(values, self._ids[start:stop], stderr, k)
+        return lists_of(values, self._mask_ids[start:stop], stderr, k)
 
     def _errors(self, what: str, *, null_spread: bool) -> tuple[Floats, int | None]:
         """Return standard errors and the degrees of freedom of their t, None for a normal distribution; or raise."""

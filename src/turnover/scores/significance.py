@@ -25,8 +25,9 @@ import torch
 from numpy.typing import NDArray
 
 from turnover.errors import ScoresError
+from turnover.ids import Ints
 
-from ._arrays import Floats, Ints, Source, blocks, closed, floats
+from ._arrays import Floats, Source, blocks, closed, floats
 
 FEWEST_REPLICAS = 3
 """Replicas that a standard error needs: the standard deviation of two numbers says next to nothing."""

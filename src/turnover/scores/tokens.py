@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.ids import Ints
 
-from ._arrays import Floats, Ints, close, floats, same
+from ._arrays import Floats, close, floats, same
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
+from turnover.ids import Ids, Ints, Name, Names
 from turnover.tables import aligned, faded, html_table, score_bar
 
-from ._about import About, Name, Over, agreed, joined_names, method_of, null_scores, query_names
-from ._arrays import Floats, Ints, close, floats, integers, near, same
+from ._about import About, Over, agreed, joined_names, method_of, null_scores, query_names
+from ._arrays import Floats, both_ids, close, floats, integers, near, same
 from ._formats import ATTRIBUTES, counted, load_pandas, shortened, unit_text
 from ._ranking import Entries, Lists, merged
 from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 _SIDES = ("helpful", "harmful")
 _OPTIONAL = ("helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
 _NUMBERS = ("helpful_scores", "harmful_scores", *_OPTIONAL)
-_ARRAYS = ("helpful_ids", "harmful_ids", *_NUMBERS, "counts", "null_spread")
+_MASK_IDS = ("helpful_mask_ids", "harmful_mask_ids")
+_ARRAYS = (*_MASK_IDS, *_NUMBERS, "counts", "null_spread")
 _MOST_QUERIES = 5
 _MOST_ENTRIES = 3
 _MOST_IN_NOTEBOOK = 10
@@ -44,10 +46,11 @@ class Top:
     where there are fewer than 2k. Arrays are read-only.
 
     Attributes:
-        helpful_ids: instance ids [m, k], the most helpful first; −1 where there are fewer than k.
+        helpful_ids: ids as they were given [m, k], the most helpful first: int64, or objects where there are strings;
+            −1 or None where there are fewer than k.
         helpful_scores: their scores [m, k]; NaN where there are fewer than k.
         helpful_stderr: their standard errors [m, k]; None: not known.
-        harmful_ids: instance ids [m, k], the most harmful first; −1 where there are fewer than k.
+        harmful_ids: those of the most harmful, the most harmful first.
         harmful_scores: their scores [m, k]; NaN where there are fewer than k.
         harmful_stderr: their standard errors [m, k]; None: not known.
         helpful_p: their p-values [m, k], see `Scores.p_values`; None: not known.
@@ -60,6 +63,8 @@ class Top:
         replicas: over how many networks they are averaged.
         provenance: all that they depend on.
         standardized: whether each query's scores are divided by their root mean square.
+        helpful_mask_ids: the integers that masks are made of, int64 [m, k]; −1 where there are fewer than k.
+        harmful_mask_ids: those of the most harmful.
 
     Example:
         >>> from turnover.scores import Scores
@@ -68,9 +73,9 @@ class Top:
         (array([[9]]), array([[8]]))
     """
 
-    helpful_ids: Ints
+    helpful_ids: Ids
     helpful_scores: Floats
-    harmful_ids: Ints
+    harmful_ids: Ids
     harmful_scores: Floats
     helpful_stderr: Floats | None = None
     harmful_stderr: Floats | None = None
@@ -84,6 +89,9 @@ class Top:
     replicas: int = 1
     provenance: Mapping[str, Any] = field(default_factory=_nothing)
     standardized: bool = False
+    # None: the ids, of strings their hashes. They are given with the ids or not at all, so never None afterwards.
+    helpful_mask_ids: Ints = None  # pyright: ignore[reportAssignmentType]
+    harmful_mask_ids: Ints = None  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
         shape = np.shape(self.helpful_ids)
@@ -94,8 +102,9 @@ class Top:
             "counts": integers(self.counts, "counts"),
             "provenance": About.of(self).provenance,
         }
-        for name in ("helpful_ids", "harmful_ids"):
-            checked[name] = integers(getattr(self, name), name, dims=2)
+        for side in _SIDES:
+            given = getattr(self, f"{side}_ids"), getattr(self, f"{side}_mask_ids")
+            checked[f"{side}_ids"], checked[f"{side}_mask_ids"], _ = both_ids(*given, f"{side}_ids", dims=2)
         for name in (*_NUMBERS, "null_spread"):
             if getattr(self, name) is not None:
                 checked[name] = floats(getattr(self, name), name)
@@ -141,7 +150,8 @@ class Top:
                 raise ScoresError(f"null_spread of part {place} differs from that of part 0: another model or null.")
         _check_disjoint(tops)
         lists = merged([top._lists for top in tops], first.k)
-        return cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(about))
+        top = cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(about))
+        return top.named(_names_of(tops))
 
     @classmethod
     def concat(cls, tops: Iterable["Top"]) -> "Top":
@@ -168,7 +178,8 @@ class Top:
         queries = joined_names([top.queries or () for top in tops])
         known = [name for name in _ARRAYS if getattr(tops[0], name) is not None]
         arrays: dict[str, Any] = {name: np.concatenate([getattr(top, name) for top in tops]) for name in known}
-        return cls(**arrays, queries=queries, **vars(about))
+        ids = {f"{side}_ids": arrays.pop(f"{side}_mask_ids") for side in _SIDES}
+        return cls(**ids, **arrays, queries=queries, **vars(about)).named(_names_of(tops))
 
     @classmethod
     def of(cls, lists: Lists, **rest: Any) -> "Top":
@@ -176,6 +187,13 @@ class Top:
         sides = {"helpful": lists.helpful, "harmful": lists.harmful}
         entries = {f"{side}_{name}": array for side, part in sides.items() for name, array in vars(part).items()}
         return cls(**entries, counts=lists.counts, **rest)
+
+    def named(self, names: Names) -> "Top":
+        """Return the same lists with ids as users know them; an instance without a name keeps its mask id."""
+        if not names:
+            return self
+        ids = {f"{side}_ids": names.shown(getattr(self, f"{side}_mask_ids")) for side in _SIDES}
+        return replace(self, **ids)
 
     @property
     def method(self) -> str:
@@ -274,7 +292,8 @@ class Top:
             return False
         if (About.of(self), self.queries) != (About.of(other), other.queries):
             return False
-        return all(same(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        arrays = (*(f"{side}_ids" for side in _SIDES), *_ARRAYS)
+        return all(same(getattr(self, name), getattr(other, name)) for name in arrays)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return one row per entry: query, side, place, instance, score and, where known, stderr and p.
@@ -292,8 +311,8 @@ class Top:
         names = pandas.Index([0] if self.queries is None else list(self.queries))
         sides: list[Any] = []
         for side in _SIDES:
-            ids: Ints = getattr(self, f"{side}_ids")
-            query, place = np.nonzero(ids >= 0)
+            ids: Ids = getattr(self, f"{side}_ids")
+            query, place = np.nonzero(getattr(self, f"{side}_mask_ids") >= 0)
             columns: dict[str, Any] = {
                 "query": names[query],
                 "side": side,
@@ -368,15 +387,16 @@ class Top:
             sides: list[list[_Entry]] = []
             for side, marked in zip(_SIDES, marks, strict=True):
                 ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
+                listed = int(np.count_nonzero(getattr(self, f"{side}_mask_ids")[query] >= 0))
                 sides.append(
                     [
                         _Entry(
-                            instance=str(ids[query, at]) if at < most else "...",
+                            instance=shortened(ids[query, at]) if at < most else "...",
                             score=float(scores[query, at]) if at < most else 0.0,
                             stderr=None if stderr is None else float(stderr[query, at]),
                             marked=None if marked is None else bool(marked[query, at]),
                         )
-                        for at in range(min(int(np.count_nonzero(ids[query] >= 0)), most + 1))
+                        for at in range(min(listed, most + 1))
                     ]
                 )
             yield "" if self.queries is None else shortened(self.queries[query]), sides
@@ -408,8 +428,8 @@ class Top:
     @property
     def _lists(self) -> Lists:
         return Lists(
-            Entries(self.helpful_ids, self.helpful_scores, self.helpful_stderr, self.helpful_p),
-            Entries(self.harmful_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
+            Entries(self.helpful_mask_ids, self.helpful_scores, self.helpful_stderr, self.helpful_p),
+            Entries(self.harmful_mask_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
             self.counts,
         )
 
@@ -464,20 +484,29 @@ def _alike(tops: Sequence[Top], over: Over) -> About:
     return about
 
 
+def _names_of(tops: Sequence[Top]) -> Names:
+    """Return the names of all instances in the lists."""
+    if all(getattr(top, f"{side}_ids") is getattr(top, f"{side}_mask_ids") for top in tops for side in _SIDES):
+        return Names()
+    pairs = [(getattr(top, f"{side}_mask_ids"), getattr(top, f"{side}_ids")) for top in tops for side in _SIDES]
+    numbers, names = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in zip(*pairs, strict=True))
+    return Names.of(numbers, names)
+
+
 def _is_spread(stderr: Floats, spread: Floats) -> bool:
     return bool(((stderr == spread[:, None]) | np.isnan(stderr)).all())
 
 
 def _check_disjoint(tops: Sequence[Top]) -> None:
     """Raise if an instance stands in two parts: it was scored twice and would be listed twice."""
-    for side in ("helpful_ids", "harmful_ids"):
+    for side in _MASK_IDS:
         together = np.sort(np.concatenate([_each_once(getattr(top, side)) for top in tops], axis=1), axis=1)
         twice = (together[:, 1:] == together[:, :-1]) & (together[:, 1:] >= 0)
         if twice.any():
             query, place = np.argwhere(twice)[0]
+            name = _names_of(tops).shown(together[query, place : place + 1])[0]
             raise ScoresError(
-                f"instance {together[query, place]} stands in more than one part; "
-                "merge results over disjoint sets of training instances."
+                f"instance {name} stands in more than one part; merge results over disjoint sets of training instances."
             )
 
 

@@ -122,7 +122,7 @@ def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_
     )
     assert by_name == by_number
     assert by_number["name"] == "line 5"
-    assert "row 3, line 5," in turnover_("explain", text_run, "--row", "line 5").words
+    assert "line 5," in turnover_("explain", text_run, "--row", "line 5").words
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_
     [
         ("text", [], ["nothing to explain", "--errors"]),
         ("text", ["--row", "1", "--errors"], ["--row and --errors", "Give one"]),
-        ("text", ["--row", "999"], ["from 0 to 59", "--row 'line 2'"]),
-        ("text", ["--row", "line 999"], ["there is no row line 999"]),
+        ("text", ["--row", "999"], ["from 0 to 59", "such as 'line 2'"]),
+        ("text", ["--row", "line 999"], ["there is no row 'line 999'", "Did you mean"]),
         ("text", ["--query", "  "], ["is empty"]),
         ("text", ["--image", "a.png"], ["--query"]),
         ("image", ["--image", "a.png"], ["'a.png' cannot be opened as an image"]),

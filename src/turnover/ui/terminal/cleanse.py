@@ -170,12 +170,12 @@ def _print(
 
 def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Terminal) -> Table:
     power = power_of(one.score for one in dropped)
-    columns = (numbers("row"), "label", "held-out prediction", Column("training row", ratio=1))
+    columns = ("row", "label", "held-out prediction", Column("training row", ratio=1))
     table = listing("Most harmful training rows", scores(power), *columns)
     for one in dropped:
         table.add_row(
             score_text(one, power),
-            str(one.row),
+            plain(one.name or "", "dim"),
             plain(one.label or ""),
             plain(one.held_out_label or "", "bold" if one.likely_label_error else "dim"),
             draw_value(examples.value(one.row), terminal.words),
@@ -200,7 +200,7 @@ def _gallery(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Te
     entries: list[tuple[Any, list[Text]]] = []
     for one in dropped:
         rather = [plain(f"rather {one.held_out_label}", "bold")] if one.likely_label_error else []
-        lines = [score_text(one, power), plain(f"row {one.row}: {one.label}"), *rather]
+        lines = [score_text(one, power), plain(f"{one.name}: {one.label}"), *rather]
         entries.append((examples.value(one.row), lines))
     return draw_gallery("Most harmful training rows" + unit(power), entries, terminal.words)
 

@@ -28,7 +28,7 @@ from turnover.runs import Run, open_run
 from turnover.ui.html import METHODS, explanation_words, shown_row
 from turnover.ui.words import count, percent, power_of, unit
 
-from .drawing import draw_gallery, draw_value, numbers, ranking, score_text, visible
+from .drawing import draw_gallery, draw_value, ranking, score_text, visible
 from .drawing import plain as plain_text
 from .language_models import show_explained
 from .options import AsJson, Debug, OnDevice, OnRay, RunPath, executor_at
@@ -174,7 +174,7 @@ def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Term
         line.append_text(Text.assemble(", label: ", (visible(one.label), "bold yellow" if one.error else "green")))
     if one.row is not None:
         split = {"train": "training"}.get(str(examples.splits[one.row]), str(examples.splits[one.row]))
-        line.append(f"   row {one.row}, {visible(examples.names[one.row])}, {split}", style="dim")
+        line.append(f"   {visible(examples.names[one.row])}, {split}", style="dim")
     return Group(draw_value(value, terminal.words, spans=one.shared_spans, cells=_MOST_CELLS), line)
 
 
@@ -188,10 +188,10 @@ def _table(
     terminal: Terminal,
 ) -> Table:
     def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
-        number = Text("" if example.group else str(example.row), style=style)
-        return [number, plain_text(example.label or "", style), _content(example, row, examples, terminal, style)]
+        name = plain_text("" if example.group else example.name or "", style or "dim")
+        return [name, plain_text(example.label or "", style), _content(example, row, examples, terminal, style)]
 
-    columns = (numbers("row"), "label", Column("training example", ratio=1))
+    columns = ("row", "label", Column("training example", ratio=1))
     return ranking(title, side, significant, noise_from, columns, cells)
 
 
@@ -220,7 +220,7 @@ def _gallery(
         style = "" if example.significant or noise_from is None else "dim"
         lines = [
             score_text(example, power, style or "bold"),
-            plain_text(f"row {example.row}: {example.label}", style),
+            plain_text(f"{example.name}: {example.label}", style),
         ]
         if style:
             lines.append(Text("not significant", style="dim italic"))

@@ -23,7 +23,7 @@ from turnover.runs import open_run
 from turnover.ui.html import Headline, duplicates_headline, label_errors_headline, memorized_headline, shown_row
 from turnover.ui.words import count, percent, power_of, score, unit
 
-from .drawing import draw_gallery, draw_value, listing, numbers, plain
+from .drawing import draw_gallery, draw_value, listing, numbers, plain, visible
 from .language_models import show_memorized
 from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
@@ -106,10 +106,10 @@ def _print_label_errors(errors: LabelErrors, most: int, examples: Examples, term
 def _table(errors: tuple[LabelError, ...], examples: Examples, terminal: Terminal) -> Table:
     power = power_of(one.self_influence or 0.0 for one in errors)
     own, content = numbers("self-influence" + unit(power)), Column("training row", ratio=1)
-    table = listing("Likely label errors", numbers("row"), "label", "held-out prediction", own, content)
+    table = listing("Likely label errors", "row", "label", "held-out prediction", own, content)
     for one in errors:
         table.add_row(
-            str(one.row),
+            plain(one.name or "", "dim"),
             plain(f"{one.label} ({percent(one.label_quality or 0.0, 0)})"),
             plain(f"{one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
             score(one.self_influence or 0.0, one.stderr, power),
@@ -123,7 +123,7 @@ def _gallery(errors: tuple[LabelError, ...], examples: Examples, terminal: Termi
     entries: list[tuple[Any, list[Text]]] = []
     for one in errors:
         lines = [
-            plain(f"row {one.row}: {one.label}", "dim"),
+            plain(f"{one.name}: {one.label}", "dim"),
             plain(f"rather {one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
             Text(score(one.self_influence or 0.0, one.stderr, power), style="dim"),
         ]
@@ -140,7 +140,7 @@ def _print_duplicates(duplicates: NearDuplicates, examples: Examples, terminal: 
     _print_headline(headline, terminal)
     for group in [group for group in duplicates.items if not group.labels_agree][:_MOST_GROUPS]:
         for row in group.rows[:_MOST_OF_A_GROUP]:
-            line = Text.assemble(f"  row {row}  ", (examples.label(row) or "", "bold"), "  ")
+            line = Text.assemble(f"  {visible(examples.names[row])}  ", (examples.label(row) or "", "bold"), "  ")
             drawn = draw_value(examples.value(row), terminal.words) if examples.kind != "image" else ""
             terminal.words.print(line.append_text(drawn) if isinstance(drawn, Text) else line)
         terminal.words.print()

@@ -64,14 +64,7 @@ def image_query(run: Run[Any], file: Path) -> Queries:
 
 def row_query(run: Run[Any], row: str) -> Queries:
     """Return a row of the run, by its number or by the name that the report gives it."""
-    named = list(run.rows.names).index(row) if row in run.rows.names else None
-    number = int(row) if named is None and row.strip().isdecimal() else named
-    if number is None or number >= len(run.rows):
-        raise ApplicationError(
-            f"there is no row {row}: the rows of this run go from 0 to {len(run.rows) - 1}. Names as in the report "
-            f"will do too: --row {run.rows.names[0]!r}"
-        )
-    return row_queries(run, np.array([number]))
+    return row_queries(run, np.array([run.rows.number_of(row)]))
 
 
 def _cells(query: str) -> dict[str, Any]:

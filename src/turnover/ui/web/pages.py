@@ -1,7 +1,7 @@
 """The pages for people: they work as plain forms, and faster with their script."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -190,7 +190,7 @@ async def _answered(site: Site, fields: Fields) -> Answer:
         return await site.answer_image(await sent.read(), examples_of=examples_of, k=10)
     given: dict[str, Any] = {"examples_of": examples_of}
     if row := str(fields.get("row", "")).strip():
-        given["row"] = int(row) if _is_row_number(row) else row
+        given["row"] = site.run.rows.number_of(row)
     if "text" in fields and "row" not in given:
         given["text"] = str(fields["text"])
     changed = {name.removeprefix(_PREFIX): str(value) for name, value in fields.items() if name.startswith(_PREFIX)}
@@ -205,27 +205,25 @@ async def _answered(site: Site, fields: Fields) -> Answer:
     return await site.answer(question)
 
 
-def _is_row_number(text: str) -> bool:
-    """Tell whether a text is a whole number, of not too many digits: int() rejects thousands of them."""
-    return text.isdecimal() and len(text) < 20
-
-
 def _is_question(fields: Fields) -> bool:
     return any(name in ("text", "row", "image") or name.startswith(_PREFIX) for name in fields)
 
 
 def _shown_values(site: Site, fields: Fields, answer: Answer | None) -> dict[str, Any]:
     """Return what the form is filled with: what was asked, else a row to begin with."""
-    row = str(fields.get("row", "")).strip()
+    rows, row = site.run.rows, str(fields.get("row", "")).strip()
+    with suppress(DataFileError):
+        row = row and rows.names[rows.number_of(row)]
     text = str(fields.get("text", ""))
     cells = answer.cells if answer is not None else []
     if answer is not None and answer.text is not None:
         text = answer.text
     if site.run.kind == "table" and not cells:
-        known = _is_row_number(row) and int(row) < len(site.run.rows)
-        number = int(row) if known else int(site.run.places("train")[0])
+        number = int(site.run.places("train")[0])
+        with suppress(DataFileError):
+            number = rows.number_of(row) if row else number
         cells = as_cells(checked_values(site.run, {}, number))
-        row = row or str(number)
+        row = row or rows.names[number]
     return {"row": row, "text": text, "cells": {cell.name: cell.value for cell in cells}}
 
 

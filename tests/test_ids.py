@@ -1,0 +1,97 @@
+"""What instances are called: names and mask ids, from one to the other."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnover.errors import DuplicateIdError, InstanceIdError
+from turnover.ids import Names, id_array, instance_id_of, names_from_bytes, names_to_bytes, near_names, strings_in
+
+NAME = st.text(max_size=8) | st.integers(0, 2**63 - 1)
+
+
+@given(st.dictionaries(st.integers(0, 2**62), NAME, max_size=20).filter(lambda d: len(set(d.values())) == len(d)))
+def test_names_lead_to_their_mask_ids_and_back(by_id):
+    names = Names.of(by_id.keys(), by_id.values())
+    numbers = np.array(list(by_id), np.int64)
+    shown = names.shown(numbers)
+    assert shown.tolist() == list(by_id.values())
+    assert np.asarray(names.mask_ids(shown)).tolist() == numbers.tolist()
+
+
+@given(st.lists(NAME, max_size=20))
+def test_names_in_a_file_come_back_as_they_were(names):
+    kept = names_to_bytes(id_array(names))
+    assert kept.dtype == np.uint8
+    assert names_from_bytes(kept).tolist() == names
+
+
+@pytest.mark.parametrize(
+    ("names", "array"),
+    [
+        ([3, None, 5], np.array([3, -1, 5])),
+        (["a", None], np.array(["a", None], object)),
+        ([-1, None], np.array([-1, None], object)),
+        ([], np.array([], np.int64)),
+    ],
+    ids=["integers", "strings", "negative", "none"],
+)
+def test_names_are_integers_where_all_are_and_objects_else(names, array):
+    assert (result := id_array(names)).dtype == array.dtype
+    assert result.tolist() == array.tolist()
+    assert not result.flags.writeable
+
+
+def test_instances_without_a_name_keep_their_mask_id():
+    names = Names({7: "seven"})
+    assert names.shown(np.array([[7, 8], [-1, 7]])).tolist() == [["seven", 8], [None, "seven"]]
+    assert Names().shown(numbers := np.array([7])) is numbers
+
+
+def test_other_values_of_an_index_are_called_by_their_text():
+    day = np.datetime64("2026-11-17")
+    assert Names.given([("a", 1), 1.5, day, np.str_("x"), np.int64(9)]).by_id == {
+        0: "('a', 1)", 1: "1.5", 2: "2026-11-17", 3: "x", 4: 9,
+    }  # fmt: skip
+
+
+def test_an_integer_is_a_mask_id_where_names_are_strings_and_a_name_where_they_are_integers():
+    assert Names({7: "seven"}).mask_ids([7, "seven"]).tolist() == [7, 7]
+    index = Names.given([10, 20, 30])
+    assert index.mask_ids(torch.tensor([30, 10])).tolist() == [2, 0]
+    with pytest.raises(InstanceIdError, match=r"no instance 2\. Did you mean '20'"):
+        index.mask_ids([2])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Names({1: "a", 2: "b", 3: "a"}), "several instances have one name: 'a' of 1 and 3"),
+        (lambda: Names(dict(enumerate("abcdabcd"))), r"'a' of 0 and 4; 'b' of 1 and 5; 'c' of 2 and 6 and 1 more"),
+        (lambda: Names.of([1, 1], ["a", "b"]), "'b' and 'a' both have the instance id 1"),
+        (lambda: Names.given("abc"), "names must be a mapping or a sequence, got 'abc'"),
+        (lambda: Names.of([0], ["doc-3"]).mask_ids(["doc-33"]), "no instance 'doc-33'. Did you mean 'doc-3'"),
+        (lambda: Names.of([0], ["doc-3"]).mask_ids(["x"]), "no instance 'x'. See .ids"),
+    ],
+    ids=["duplicate", "many duplicates", "two names", "string", "near", "nothing near"],
+)
+def test_what_cannot_be_told_apart_or_is_not_known_is_an_error(make, message):
+    with pytest.raises(InstanceIdError, match=message):
+        make()
+
+
+def test_a_collision_of_hashes_is_an_error():
+    with pytest.raises(DuplicateIdError, match="both have the instance id"):
+        Names.of([instance_id_of("a"), instance_id_of("a")], ["a", "b"])
+
+
+def test_near_names_are_found_among_very_many():
+    assert near_names("doc-123456x", (f"doc-{number}" for number in range(200_000))).startswith("'doc-")
+    assert near_names("", []) == ""
+
+
+@pytest.mark.parametrize("given", [range(3), np.arange(3), torch.arange(3), [1, 2], "abc"])
+def test_numbers_hold_no_strings(given):
+    assert strings_in(given) == []
