@@ -157,7 +157,7 @@ def test_rows_of_a_data_frame_are_called_by_its_index(wine, kind, estimator):
     assert scores.to_pandas().index.tolist() == frame.index.tolist()
     assert model.influence(frame[:2], labels[:2], ids=[names[7]]).ids.tolist() == [names[7]]
     assert set(frame.loc[scores.top(3).helpful_ids[0]].index) <= set(names)
-    with pytest.raises(InfluenceError, match="no instance 'wine'|no instance 7"):
+    with pytest.raises(InfluenceError, match=r"no instance 'wine'|no instance 7"):
         model.influence(frame[:2], labels[:2], ids=["wine" if kind == "strings" else 7])
 
 

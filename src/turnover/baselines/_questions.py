@@ -5,7 +5,6 @@ identity: made with other data, another model or other options, it is rejected w
 """
 
 import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from turnover.errors import BaselineError
 from turnover.layers import as_ids
@@ -179,16 +177,6 @@ def check_unchanged(recipe: TrainingRecipe, data: str, cure: str) -> None:
             "the training was recorded, or this method prepared, on other rows than the recipe has now (inputs, "
             f"targets or ids changed). Give the recipe of that time, or start again: {cure}."
         )
-
-
-def is_shown(progress: bool | None) -> bool:
-    """Tell whether to show a bar; None: on a terminal."""
-    return sys.stderr.isatty() if progress is None else progress
-
-
-def progress_bar(progress: bool | None, *, unit: str, total: int | None = None) -> "tqdm[Any]":
-    """Return a bar that counts units."""
-    return tqdm(total=total, unit=f" {unit}", unit_scale=True, disable=not is_shown(progress))
 
 
 def _rows_of(recipe: TrainingRecipe, ids: Any) -> Tensor:

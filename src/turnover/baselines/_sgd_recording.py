@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import BaselineError, StoreDamagedError, StoreMismatchError
+from turnover.progress import progress_bar
 from turnover.storage import ArraySpec, TileStore
 from turnover.training import Step, TrainingRecipe, digest_of, seed_step, weights_digest
-
-from ._questions import progress_bar
 
 _SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
 _BLOCK_BYTES = 1 << 24
@@ -226,7 +225,7 @@ def _run(
         bar.update()
 
     steps = len(recipe.batches(seed))
-    with progress_bar(progress, unit="steps", total=steps) as bar:
+    with progress_bar(steps, progress, "steps") as bar:
         recipe.fit(seed=seed, on_step=on_step)
     keep(steps - first, _flat(parameters).cpu())
     return losses[0]

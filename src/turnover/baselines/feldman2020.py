@@ -16,10 +16,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from turnover.errors import BaselineError, TurnOverWarning
+from turnover.progress import is_shown
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
 
-from ._questions import Baseline, Question, is_shown
+from ._questions import Baseline, Question
 
 _Measure = Literal["loss", "probability", "accuracy"]
 _Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]

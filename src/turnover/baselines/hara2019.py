@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from turnover.errors import BaselineError
+from turnover.progress import progress_bar
 from turnover.scores import Scores
 from turnover.storage import ArraySpec
 from turnover.training import TrainingRecipe, weights_digest
 
-from ._questions import Baseline, Cache, Question, Tile, check_unchanged, progress_bar
+from ._questions import Baseline, Cache, Question, Tile, check_unchanged
 from ._sgd_recording import Recording, build_checked, first_step, place_parameters, record, reopen, trained_parameters
 from ._walk_back import query_gradients, walk_back
 
@@ -195,7 +196,7 @@ class SgdInfluence(Baseline):
                 return {"scores": scores[own, np.arange(len(own))][None].astype(np.float32)}
             return {"scores": scores[question.rows.numpy()].astype(np.float32)}
 
-        with progress_bar(progress, unit="steps", total=columns * self.steps) as bar:
+        with progress_bar(columns * self.steps, progress, "steps") as bar:
             tiles = self._cache.tiles(question, self._identity, {"scores": spec}, compute, on_cached=on_cached)
             for tile, arrays in enumerate(tiles):
                 values[spec.region(tile)] = arrays["scores"]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from turnover.errors import BaselineError
+from turnover.progress import progress_bar
 
-from ._questions import progress_bar
 from .row_gradients import RowLosses, vector_products
 
 _EXACT_LIMIT = 5000
@@ -40,12 +40,12 @@ class Hessian:
         self.size = losses.size
         self.like = losses.like
         self._batched = True
-        self._bar = progress_bar(False, unit=_UNIT)
+        self._bar = progress_bar(None, False, _UNIT)
 
     @contextmanager
     def shown(self, progress: bool | None) -> Iterator[None]:
         """Count the products on a bar; None: on a terminal only."""
-        with progress_bar(progress, unit=_UNIT) as self._bar:
+        with progress_bar(None, progress, _UNIT) as self._bar:
             yield
 
     def times(self, vectors: Tensor, rows: Tensor | None = None) -> Tensor:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from turnover.errors import BaselineError, TurnOverWarning
+from turnover.progress import is_shown
 from turnover.scores import Scores
 from turnover.training import RowMeasure, TrainingRecipe, check_processes, retrain
 
-from ._questions import Baseline, Question, is_shown
+from ._questions import Baseline, Question
 
 
 class LeaveOneOut(Baseline):

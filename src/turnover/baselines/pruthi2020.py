@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from turnover.errors import BaselineError
+from turnover.progress import progress_bar
 from turnover.scores import Scores
 from turnover.storage import ArraySpec, from_record, holds, sha256_of, to_record, write_atomically
 from turnover.training import Step, TrainingRecipe, digest_of, plain_text
 
-from ._questions import Baseline, Cache, Question, Tile, check_unchanged, progress_bar
+from ._questions import Baseline, Cache, Question, Tile, check_unchanged
 from .row_gradients import MEMORY, RowLosses, as_numpy, parameter_names
 
 _INDEX = "checkpoints.json"
@@ -175,7 +176,7 @@ class TracIn(Baseline):
                 items.append(_checkpoint_of(step, path))
             bar.update()
 
-        with progress_bar(progress, unit="steps", total=total) as bar:
+        with progress_bar(total, progress, "steps") as bar:
             model = recipe.fit(seed=seed, on_step=on_step)
         recorded = Checkpoints(recipe.data_digest(), items)
         if path is not None:
@@ -203,7 +204,7 @@ class TracIn(Baseline):
             return {"products": products.astype(np.float32)[None]}
 
         values = np.zeros(spec.shape[1:])
-        with progress_bar(progress, unit="parts", total=spec.tiles) as bar:
+        with progress_bar(spec.tiles, progress, "parts") as bar:
             tiles = self._cache.tiles(
                 question, self._identity, {"products": spec}, compute, on_cached=lambda _: bar.update()
             )

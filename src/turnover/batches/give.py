@@ -52,7 +52,8 @@ def with_instance_ids(data: Any, *, id: str | int | None = None, groups: str | i
             Hugging Face data set (also streaming, also a dict of splits).
         id: your own column with one id for every row: a key, a field or the position in a tuple.
             Integers are used as they are; strings are hashed to 62 bits for the masks, and results have
-            the strings. They are no input of the model. Two different rows with one id are an error when the second is read.
+            the strings. They are not handed to the model. Two different rows with one id are an error
+            when the second is read.
         groups: your own column whose equal values make one instance: an annotator, a source.
 
     Returns:

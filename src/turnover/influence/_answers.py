@@ -10,12 +10,13 @@ import numpy as np
 
 from turnover.batches import null_ids
 from turnover.errors import TurnOverWarning
+from turnover.progress import progress_bar
 from turnover.scores import Scores, Top, finish_store
 from turnover.storage import ArraySpec, TileStore, TileWriter
 
 from ._question import Question
 from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
-from .execution import RemoteExecutor, progress_bar, threads_of
+from .execution import RemoteExecutor, threads_of
 from .paths import FORMER_PATHS, Route
 
 _IDS_PER_STORED_TILE = 4096

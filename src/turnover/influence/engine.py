@@ -15,6 +15,7 @@ from turnover.batches import Batch, Loss, null_ids
 from turnover.errors import InfluenceError, NotWrappedError
 from turnover.ids import Ids, Names, instance_id_of, strings_in
 from turnover.layers import as_ids
+from turnover.progress import progress_bar
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.storage import KeptArrays
 from turnover.tables import faded, html_table
@@ -43,7 +44,7 @@ from .estimate import (
     check_references,
     check_renamed,
 )
-from .execution import Executor, LocalExecutor, RemoteExecutor, as_workers, progress_bar
+from .execution import Executor, LocalExecutor, RemoteExecutor, as_workers
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating, open_members

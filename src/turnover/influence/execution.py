@@ -5,7 +5,6 @@ instances, some rows. Results come back in the order of the items, so that sums 
 them.
 """
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -13,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from tqdm import tqdm
 
 from turnover.errors import InfluenceError
 
@@ -117,9 +115,3 @@ def in_order(
     finally:
         for _, future in waiting:
             future.cancel()
-
-
-def progress_bar(total: int | None, show: bool | None, unit: str) -> "tqdm[Any]":
-    """Return a bar with the speed and the time left; `show` None: on a terminal only."""
-    hidden = not (sys.stderr.isatty() if show is None else show)
-    return tqdm(total=total, unit=f" {unit}", unit_scale=True, disable=hidden, smoothing=0.1)

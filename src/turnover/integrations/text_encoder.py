@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.layers import device_of, preferred_device, tensor_bytes

@@ -24,7 +24,7 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 """
 
 from .devices import PREFERRED, device_of, preferred_device, widest_float
-from .dropout import DIMS, MaskedOutput, TurnOverDropout, checkpoint_contexts
+from .dropout import DIMS, MaskedOutput, ShownMask, TurnOverDropout, checkpoint_contexts
 from .expansion import Expansion
 from .instances import (
     Instances,
@@ -34,7 +34,7 @@ from .instances import (
     instances,
     no_instances,
 )
-from .masking import Masking, Site
+from .masking import SHOWN_MASK, Masking, Site
 from .modes import ModeHook, drop_start, start_state
 from .processes import (
     check_same_recipe,
@@ -56,6 +56,7 @@ __all__ = [
     "KEEP",
     "PREFERRED",
     "RECIPE_KEY",
+    "SHOWN_MASK",
     "TARGET_NAMES",
     "VIEWS",
     "AdapterRecipe",
@@ -70,6 +71,7 @@ __all__ = [
     "Place",
     "Recipe",
     "Replicated",
+    "ShownMask",
     "Site",
     "SiteRecipe",
     "TurnOverDropout",

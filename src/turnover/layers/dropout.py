@@ -92,11 +92,34 @@ class TurnOverDropout(nn.Module):
         """Return keep, dimension and site."""
         if self.site is None:
             return f"keep={self.keep}, dim={self.dim!r}, not wrapped"
-        return f"keep={self.site.recipe.keep:g}, dim={self.dim!r}, site={self.site}"
+        return f"keep={self.site.recipe.keep:g}, dim={self.dim!r}, site={self.site}, {self.site.shown}"
 
 
 def _no_fused_path(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
     """Do nothing; being there is what counts."""
+
+
+class ShownMask:
+    """In place of a module's `extra_repr`: its own text, as it was when the mask came, and the mask."""
+
+    def __init__(self, module: nn.Module, site: Site) -> None:
+        self._own = module.extra_repr()  # not the module itself: a circle would keep models in memory
+        self._site = site
+
+    def __call__(self) -> str:
+        """Return both."""
+        return ", ".join(part for part in (self._own, self._site.shown) if part)
+
+    @classmethod
+    def put(cls, module: nn.Module, site: Site) -> None:
+        """Let a module show its mask."""
+        module.__dict__["extra_repr"] = cls(module, site)
+
+    @classmethod
+    def remove(cls, module: nn.Module) -> None:
+        """Undo `put`."""
+        if isinstance(module.__dict__.get("extra_repr"), cls):
+            del module.__dict__["extra_repr"]
 
 
 class MaskedOutput:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from turnover.batches import Batch, Loss, default_loss
 from turnover.errors import TrainingError
-from turnover.layers import as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
+from turnover.layers import SHOWN_MASK, as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
@@ -258,8 +258,8 @@ def weights_digest(model: nn.Module) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return the repr without addresses, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    """Return the repr without addresses, which differ from process to process, and masks, which the recipe has."""
+    return SHOWN_MASK.sub("", re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value)))
 
 
 def _named_tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:

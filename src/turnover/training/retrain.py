@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from turnover.errors import TrainingError
 from turnover.storage import ArraySpec, TileStore

@@ -18,8 +18,8 @@ from torch import Tensor
 from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence._data import TrainRows
-from turnover.influence.execution import progress_bar
 from turnover.influence.paths import Chunk, Forward, broadcast_or_expanded, ids_that_fit
+from turnover.progress import progress_bar
 
 _MOST_AT_ONCE = 512
 _COMPARED = 256  # masks that each is compared with
