@@ -157,7 +157,8 @@ def _said(data: str, run: Run, wrong: np.ndarray, rate: float, seed: int) -> lis
     for validation, labels in {"correct": record.validation_labels, "as noisy": changed}.items():
         found = wrong_labels(replace(record, validation_labels=labels))
         about = {"data": data, "rate": rate, "seed": seed, "validation": validation, "called": int(found.likely.sum())}
-        rows.append(about | {"expected": found.expected, "wrong": int(wrong[found.likely].sum())})
+        said = {"expected": found.expected, "range": list(found.expected_range)}
+        rows.append(about | said | {"wrong": int(wrong[found.likely].sum())})
     return rows if rate else rows[:1]
 
 
@@ -235,8 +236,17 @@ def page(result: dict[str, Any], folder: Path) -> str:
     lines.append(f"Seed by seed: {seeds}. {verdict(result)}")
     if "said" in result:  # those of an earlier estimator are not kept
         lines += ["## How many of the called labels are wrong", _SAID]
-        heads = ["data", "changed", "validation labels", "seed", "called", "wrong, said", "wrong, true"]
-        lines.append(markdown_table(heads, _said_rows(result)))
+        heads = [
+            "data",
+            "changed",
+            "validation labels",
+            "seed",
+            "called",
+            "wrong, said",
+            "90 % interval",
+            "wrong, true",
+        ]
+        lines += [markdown_table(heads, _said_rows(result)), _how_often(result)]
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")
     return paragraphs(lines)
 
@@ -256,10 +266,28 @@ def _said_rows(result: dict[str, Any]) -> list[list[str]]:
             one["validation"],
             str(one["seed"]),
             f"{one['called']:,}",
-            *(f"{one[name] / one['called']:.0%}" if one["called"] else "–" for name in ("expected", "wrong")),
+            *(_shares(one) if one["called"] else ["–"] * 3),
         ]
         for one in sorted(result["said"], key=lambda one: (one["data"], one["rate"], one["validation"], one["seed"]))
     ]
+
+
+def _shares(one: dict[str, Any]) -> list[str]:
+    expected, low, high, wrong = (
+        f"{number / one['called']:.0%}" for number in (one["expected"], *one["range"], one["wrong"])
+    )
+    return [expected, f"{low} to {high}", wrong]
+
+
+def _how_often(result: dict[str, Any]) -> str:
+    """Return in a sentence how often the true number is the one that is said, and lies in the interval."""
+    lists = [one for one in result["said"] if one["called"]]
+    near = sum(abs(one["expected"] - one["wrong"]) <= 0.05 * one["called"] for one in lists)
+    covered = sum(one["range"][0] <= one["wrong"] <= one["range"][1] for one in lists)
+    return (
+        f"Lists that are not empty: {len(lists)}. Share of wrong labels within 5 points of what is said: {near}; "
+        f"within the 90 % interval: {covered}."
+    )
 
 
 def verdict(result: dict[str, Any]) -> str:

@@ -10,7 +10,17 @@ from torch import nn
 
 import turnover
 from turnover.applications import RowRecord, TrainingRecord, memorized, ridge_heads, training_record, wrong_labels
-from turnover.applications._noise import bent, best_rate, cautious_fit, centered, fit_scale, fit_weights, likelihood
+from turnover.applications._noise import (
+    bent,
+    centered,
+    expected_error,
+    fit_rate,
+    fit_scale,
+    fit_weights,
+    likelihood,
+    normal_values,
+    rate_is_higher,
+)
 from turnover.errors import ApplicationError
 from turnover.training import TrainingRecipe
 
@@ -48,6 +58,11 @@ def test_as_many_labels_are_called_wrong_as_are_and_the_expected_precision_is_th
     assert abs(found.expected / called - true) < 0.05
     assert digits.wrong[found.likely].sum() > 0.8 * digits.wrong.sum()
     assert set(found.order[:called]) == set(np.flatnonzero(found.likely))
+    assert (np.diff(found.probability[found.order]) <= 0).all()
+    low, high = found.expected_range
+    assert low <= digits.wrong[found.likely].sum() <= high
+    assert low <= found.expected <= high <= called
+    assert high - low < 0.2 * called
 
 
 def test_the_expected_precision_is_the_true_one_with_noisy_validation_labels_too(record, digits):
@@ -76,8 +91,10 @@ def test_more_of_the_rows_listed_by_the_record_are_wrong_than_of_those_that_disa
     assert digits.wrong[by_record.likely].mean() > digits.wrong[without.likely].mean() + 0.1
     errors = by_record.find_label_errors()
     assert (errors.count, errors.expected_errors) == (int(found.likely.sum()), round(found.expected))
+    assert errors.as_dict()["expected_errors_range"] == list(found.expected_range)
     assert all(one.likely_label_error and one.wrong_probability > 0.5 for one in errors.items)
     assert without.find_label_errors().expected_errors is None
+    assert without.find_label_errors().expected_errors_range is None
 
 
 def test_recording_changes_nothing_of_a_training_and_a_resumed_record_is_the_same(digits):
@@ -163,7 +180,8 @@ def test_the_rate_of_changed_labels_is_found_beside_the_weight_of_a_prediction(r
     own = probs[np.arange(6000), given]
     grid = np.linspace(0, 0.5, 501)
     slow = grid[np.argmax([np.log(likelihood(own, one, 4)).sum() for one in grid])]
-    assert best_rate(own, 4) == pytest.approx(slow, abs=2e-3)
+    assert not rate_is_higher(own, slow + 2e-3, 4)
+    assert slow == 0 or rate_is_higher(own, slow - 2e-3, 4)
 
 
 def predicted(rng, rows, *, sharpness=3.0):
@@ -176,21 +194,61 @@ def predicted(rng, rows, *, sharpness=3.0):
 def test_a_scale_is_the_true_one_with_many_rows_and_stays_near_1_with_few_that_tell_nothing():
     rng = np.random.default_rng(0)
     scores, labels = predicted(rng, 6000)
-    assert fit_scale(scores / 1.5, labels, 0.0) == pytest.approx(1.5, rel=0.05)
+    found = fit_scale(scores / 1.5, labels, 0.0, count=5)
+    assert found.best == pytest.approx(1.5, rel=0.05)
+    assert found.equally_likely == pytest.approx(np.full(5, 1.5), rel=0.1)
+    assert (np.diff(found.equally_likely) > 0).all()
     certain = centered(3.0 * np.eye(4)[np.arange(60) % 4])  # all are predicted: the likeliest scale has no bound
     labels = np.arange(60) % 4
     labels[:6] = (labels[:6] + 1) % 4  # but for some, which the rate explains
-    assert 0.7 < fit_scale(certain, labels, 0.1) < 1.5
+    unknown = fit_scale(certain, labels, 0.1, count=5)
+    assert 0.7 < unknown.best < 1.5
+    assert unknown.equally_likely[-1] > 1.5 * unknown.equally_likely[0]
     assert fit_weights([certain], labels, rates=(0.1,)).weights[0] > 3
 
 
-def test_a_cautious_rate_is_below_the_likeliest_by_one_standard_error():
+def test_a_rate_has_the_standard_error_at_which_the_likelihood_falls_by_a_half():
     scores, labels = predicted(np.random.default_rng(1), 4000)
     labels[:400] = (labels[:400] + 1) % 4
-    best, cautious = fit_weights([scores], labels), cautious_fit([scores], labels)
-    assert 0.08 < cautious.rate < best.rate < 0.12
-    assert 2 * 4000 * (cautious.loss - best.loss) == pytest.approx(1.0, abs=0.15)
-    assert cautious_fit([scores], scores.argmax(1)).rate == 0
+    found = fit_rate([scores], labels)
+    assert found.rate == pytest.approx(0.1, abs=2 * found.stderr)
+    for sign in (-1, 1):
+        near = fit_weights([scores], labels, rates=(found.rate + sign * found.stderr,))
+        assert 2 * 4000 * (near.loss - found.loss) == pytest.approx(1.0, abs=0.35)
+    assert fit_rate([scores], scores.argmax(1)).rate < 1e-4
+    assert expected_error([scores], (1.0,)) == pytest.approx(
+        (scores.argmax(1) != predicted_again(scores)).mean(), abs=0.02
+    )
+
+
+def predicted_again(scores):
+    """Return further labels from the probabilities that scores stand for."""
+    probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    return (probs.cumsum(1) > np.random.default_rng(7).random((len(scores), 1))).argmax(1)
+
+
+def test_values_that_stand_for_equal_shares_have_the_mean_and_nearly_the_deviation_of_the_distribution():
+    values = normal_values(2.0, 0.5, count=201)
+    assert values.mean() == pytest.approx(2.0)
+    assert values.std() == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("sharpness", [0.9, 2.0])
+def test_the_number_of_wrong_labels_lies_in_its_interval_where_predictions_often_err(sharpness):
+    covered, widths = 0, []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        scores, true = predicted(rng, 2200, sharpness=sharpness)
+        changed = rng.random(2000) < 0.1
+        labels = np.where(changed, (true[:2000] + rng.integers(1, 4, 2000)) % 4, true[:2000])
+        rows, held = scores[:2000], scores[2000:]
+        found = wrong_labels(RowRecord(labels, rows, rows, true[2000:], held, held))
+        low, high = found.expected_range
+        covered += low <= changed[found.likely].sum() <= high
+        widths += [(high - low) / found.likely.sum()] if found.likely.any() else []
+    assert covered >= 7
+    assert len(widths) >= 5
+    assert 0.15 < np.mean(widths) < 0.9
 
 
 def test_rows_that_are_not_noisy_have_no_part_in_the_rate():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.wrong_labels.experiment import verdict
+from experiments.wrong_labels.experiment import _how_often, verdict
 
 
 def test_every_list_is_as_long_as_labels_were_changed(toy):
@@ -18,3 +18,16 @@ def test_the_page_shows_every_list(toy):
 def test_the_verdict_follows_the_numbers(ours, said):
     sd = {"turnover": 5.0, "cleanlab": 6.0, "cleanlab_logistic": 4.0}
     assert said in verdict({"mean": {"turnover": ours, "cleanlab": 228, "cleanlab_logistic": 210}, "sd": sd})
+
+
+def test_lists_are_counted_whose_share_of_wrong_labels_is_near_and_within_the_interval():
+    lists = [
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 73},
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 78},
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 90},
+        {"called": 0, "expected": 0.0, "range": [0, 0], "wrong": 0},
+    ]
+    assert _how_often({"said": lists}) == (
+        "Lists that are not empty: 3. Share of wrong labels within 5 points of what is said: 1; within the 90 % "
+        "interval: 2."
+    )

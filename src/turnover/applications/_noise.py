@@ -7,7 +7,8 @@ explains.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ Floats = NDArray[np.floating[Any]]
 _STARTS = (-3.0, -1.0)
 # Three numbers need no more rows than this.
 _MOST_ROWS = 10_000
-# Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %), and that of one standard error.
-_CRITICAL, _ONE_STANDARD_ERROR = 2.71, 1.0
+# Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %).
+_CRITICAL = 2.71
+# How far from the likeliest rate its standard error is read from the likelihood.
+_RATE_STEP = 0.02
 # Standard deviation of the logarithm of a scale, before any label is seen.
 _SCALE_SPREAD = 0.3
 
@@ -34,11 +37,13 @@ class NoiseFit:
         weights: of each prediction, at least 0.
         rate: share of wrong labels.
         loss: mean negative log-likelihood of the labels.
+        stderr: standard error of the rate; None: not estimated.
     """
 
     weights: tuple[float, ...]
     rate: float
     loss: float
+    stderr: float | None = None
 
 
 def centered(values: Any) -> NDArray[np.float64]:
@@ -84,25 +89,18 @@ def some_of(rows: int) -> NDArray[np.int64]:
     return np.linspace(0, rows - 1, min(_MOST_ROWS, rows)).astype(np.int64)
 
 
-def cautious_fit(
-    parts: Sequence[Floats], labels: NDArray[np.int64], *, noisy: NDArray[np.bool_] | None = None
-) -> NoiseFit:
-    """Return the fit of the smallest rate that is within one standard error of the likeliest one.
-
-    What a prediction cannot know of a class, such as irony, looks like a wrong label too: rates come out too high. With
-    few rows that is 0 more often than not.
-    """
+def fit_rate(parts: Sequence[Floats], labels: NDArray[np.int64], *, noisy: NDArray[np.bool_] | None = None) -> NoiseFit:
+    """Return the likeliest fit, also where its rate is not told from 0, with the standard error of the rate."""
     best = fit_weights(parts, labels, noisy=noisy, tested=False)
-    least = best.loss + _ONE_STANDARD_ERROR / (2 * min(_MOST_ROWS, len(labels)))
-    none = fit_weights(parts, labels, rates=(0.0,), noisy=noisy)
-    if none.loss <= least:
-        return none
-    low, high = 0.0, best.rate
-    for _ in range(8):
-        middle = (low + high) / 2
-        near = fit_weights(parts, labels, rates=(middle,), noisy=noisy).loss <= least
-        low, high = (low, middle) if near else (middle, high)
-    return fit_weights(parts, labels, rates=(high,), noisy=noisy)
+    further = fit_weights(parts, labels, rates=(best.rate + _RATE_STEP,), noisy=noisy)
+    gain = 2 * min(_MOST_ROWS, len(labels)) * (further.loss - best.loss)
+    return replace(best, stderr=float(_RATE_STEP / np.sqrt(max(gain, _RATE_STEP**2))))
+
+
+def expected_error(parts: Sequence[Floats], weights: Sequence[float]) -> float:
+    """Return how many of the likeliest classes are not the true one, by weighted class scores themselves."""
+    scores = sum(weight * np.asarray(part) for weight, part in zip(weights, parts, strict=True))
+    return 1 - float(label_probability(np.asarray(scores), np.argmax(scores, 1)).mean())
 
 
 def bent(scores: Floats) -> list[NDArray[np.float64]]:
@@ -117,7 +115,20 @@ def bent(scores: Floats) -> list[NDArray[np.float64]]:
     return [centered(scores), centered(-np.logaddexp(0.0, -scores))]
 
 
-def fit_scale(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: float) -> float:
+@dataclass(frozen=True)
+class ScaleFit:
+    """A factor of class scores.
+
+    Attributes:
+        best: the likeliest.
+        equally_likely: factors that stand for equal shares of its posterior distribution.
+    """
+
+    best: float
+    equally_likely: NDArray[np.float64]
+
+
+def fit_scale(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: float, *, count: int = 1) -> ScaleFit:
     """Return the factor of class scores that makes given labels likeliest, and is near 1 where they do not tell.
 
     Some hundred rows do not where nearly all are predicted, or where the rate explains those that are not: without a
@@ -126,12 +137,25 @@ def fit_scale(scores: NDArray[np.float64], labels: NDArray[np.int64], rate: floa
     chosen = some_of(len(labels))
     scores, labels = scores[chosen], labels[chosen]
     logs = _SCALE_SPREAD * np.linspace(-5, 5, 101)
-    losses = [
-        np.square(log / _SCALE_SPREAD) / 2
-        - np.log(likelihood(label_probability(np.exp(log) * scores, labels), rate, scores.shape[1])).sum()
-        for log in logs
-    ]
-    return float(np.exp(logs[np.argmin(losses)]))
+    losses = np.array(
+        [
+            np.square(log / _SCALE_SPREAD) / 2
+            - np.log(likelihood(label_probability(np.exp(log) * scores, labels), rate, scores.shape[1])).sum()
+            for log in logs
+        ]
+    )
+    mass = np.exp(losses.min() - losses)
+    below = (mass.cumsum() - mass / 2) / mass.sum()
+    return ScaleFit(float(np.exp(logs[losses.argmin()])), np.exp(np.interp(_middles(count), below, logs)))
+
+
+def normal_values(mean: float, deviation: float, *, count: int) -> NDArray[np.float64]:
+    """Return values that stand for equal shares of a normal distribution."""
+    return mean + deviation * np.array([NormalDist().inv_cdf(share) for share in _middles(count)])
+
+
+def _middles(count: int) -> NDArray[np.float64]:
+    return (np.arange(count) + 0.5) / count
 
 
 def odds_against(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -179,15 +203,10 @@ def likelihood(probability: Any, rate: Any, classes: int) -> Any:
     return (1 - rate) * probability + rate * (1 - probability) / (classes - 1) + 1e-300
 
 
-def best_rate(probability: NDArray[np.float64], classes: int) -> float:
-    """Return the rate that makes given labels likeliest; the likelihood has one maximum."""
+def rate_is_higher(probability: NDArray[np.float64], rate: float, classes: int) -> bool:
+    """Tell whether the rate that makes given labels likeliest is above one; the likelihood has one maximum."""
     slope = (1 - probability) / (classes - 1) - probability
-    low, high = 0.0, 0.5
-    for _ in range(40):
-        middle = (low + high) / 2
-        rising = (slope / likelihood(probability, middle, classes)).sum() > 0
-        low, high = (middle, high) if rising else (low, middle)
-    return (low + high) / 2
+    return bool((slope / likelihood(probability, rate, classes)).sum() > 0)
 
 
 def wrong_probability(probability: NDArray[np.float64], rate: float, classes: int) -> NDArray[np.float64]:

@@ -86,6 +86,7 @@ class LabelErrors(Result):
 
     Attributes:
         expected_errors: how many of them are expected to be wrong labels; None: the training was not recorded.
+        expected_errors_range: the least and the largest number of them that are (90 % interval); None: as above.
         unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
         unseen_disagreements: how many of their labels disagree.
     """
@@ -99,6 +100,7 @@ class LabelErrors(Result):
     unseen_disagreements: int
     items: tuple[LabelError, ...]
     expected_errors: int | None = None
+    expected_errors_range: tuple[int, int] | None = None
 
     @property
     def expected(self) -> int | None:

@@ -195,8 +195,9 @@ class Memorized:
         count = int(self.likely.sum())
         items = self.likely_label_errors(min(most, count)) if count else ()
         confident = int((self.confident & self.likely).sum())
-        wrong = None if self.wrong_labels is None else round(self.wrong_labels.expected)
-        return LabelErrors(len(self), count, confident, *unseen, items, wrong)
+        by_record = self.wrong_labels
+        wrong = (None, None) if by_record is None else (round(by_record.expected), by_record.expected_range)
+        return LabelErrors(len(self), count, confident, *unseen, items, *wrong)
 
     def as_dict(self) -> dict[str, Any]:
         """Return memorized rows and likely label errors as JSON could hold them."""

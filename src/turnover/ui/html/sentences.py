@@ -84,9 +84,14 @@ def label_errors_expected(errors: LabelErrors) -> str:
     The record of the training says how many are wrong. Without one: the flipped subnetwork errs, too, and it
     disagrees with some validation and test labels. It may err more on training rows, so that this is a least number.
     """
-    if errors.expected_errors is not None and errors.count:
-        wrong = "it" if errors.count == 1 else f"about {count(errors.expected_errors)} of them"
-        return f"Expect {wrong} to be {'a wrong label' if errors.count == 1 else 'wrong labels'}."
+    if errors.expected_errors is not None and errors.expected_errors_range is not None and errors.count:
+        low, high = errors.expected_errors_range
+        if errors.count == 1:
+            return "Expect it to be a wrong label." if low else "It may be a wrong label, or a hard row."
+        return (
+            f"Expect about {count(errors.expected_errors)} of them to be wrong labels (90 % interval: {count(low)} to "
+            f"{count(high)})."
+        )
     if errors.expected is None or not errors.count:
         return ""
     words = (
