@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -14,8 +15,9 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert, masked, pad, rows, trained
+from turnover.applications import TrainingRecord
 from turnover.errors import MissingIdError, MissingInstancesError, TrainingError, TurnOverWarning
-from turnover.integrations import HFLearningCurves, TurnOverTrainer, lora_sites, measure_curves
+from turnover.integrations import HFAfterEpoch, HFLearningCurves, TurnOverTrainer, lora_sites, measure_curves
 from turnover.integrations.hf_training import _LossOverRows
 from turnover.layers.instances import active_instances
 
@@ -206,6 +208,27 @@ def test_evaluation_is_that_of_the_full_network_with_ids_or_without(tmp_path):
     for data in (numbered(), rows()):
         assert trainer.evaluate(data)["eval_loss"] == pytest.approx(loss, rel=1e-4)
     assert trainer.predict(numbered()).predictions.shape == (24, 2)
+
+
+def test_a_record_is_made_after_every_epoch_and_the_training_does_not_notice(tmp_path):
+    model, by_epoch = masked(), []
+    batch = whole(numbered())
+    record = TrainingRecord(model, train=batch, validation=whole(rows(12, seed=1)))
+
+    def note(given):
+        with torch.no_grad():
+            outputs = given.eval()(**{name: value for name, value in batch.items() if name != "labels"})
+        by_epoch.append(outputs.logits.log_softmax(1).double())
+        given.train()
+
+    trainer = TurnOverTrainer(model, arguments(tmp_path, num_train_epochs=2, max_steps=-1), pad, numbered())
+    trainer.add_callback(HFAfterEpoch(record))
+    trainer.add_callback(HFAfterEpoch(note))
+    trainer.train()
+    assert record.epochs == 2
+    np.testing.assert_allclose(record.finish().full, (by_epoch[0] + 2 * by_epoch[1]) / 3, atol=1e-5)
+    quiet = train(tmp_path, masked(), num_train_epochs=2, max_steps=-1)
+    assert_same(trained(trainer.model), trained(quiet.model), atol=1e-7)
 
 
 def test_curves_are_logged_and_the_training_does_not_notice(tmp_path):

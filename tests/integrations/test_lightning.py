@@ -1,5 +1,6 @@
 """Masked models in Lightning: ids taken out, the keep view over every training batch, the full network elsewhere."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,9 +12,11 @@ pytest.importorskip("lightning", reason="Lightning is missing: pip install 'turn
 import lightning
 
 import turnover
+from turnover.applications import TrainingRecord
 from turnover.errors import MissingIdError, SiteNotReachedError, TrainingError, TurnOverWarning
 from turnover.integrations import (
     InstancesCallback,
+    LightningAfterEpoch,
     LightningLearningCurves,
     TurnOverModule,
     repeat,
@@ -190,6 +193,27 @@ def test_curves_are_kept_and_logged_and_the_training_does_not_notice():
         loss = functional.cross_entropy(module.net(x + 1), y)
     assert curves.history[-1]["curve_validation"] == pytest.approx(loss.item(), rel=1e-5)
     assert trainer.callback_metrics["curve_flip"] == pytest.approx(curves.history[-1]["curve_flip"])
+
+
+def test_a_record_is_made_after_every_epoch_and_the_training_does_not_notice():
+    x, y = table()
+    module, quiet = Module(network(dropout=0.2)), Module(network(dropout=0.2))
+    record = TrainingRecord(module.net, train=(x, y, torch.arange(ROWS)), validation=(x + 1, y))
+    by_epoch = []
+
+    def note(whole):
+        with torch.no_grad():
+            by_epoch.append(whole.net.eval()(x).log_softmax(1).double())
+        whole.net.train()
+
+    torch.manual_seed(5)
+    fit(module, callbacks=[LightningAfterEpoch(record, model="net"), LightningAfterEpoch(note)], max_epochs=3)
+    torch.manual_seed(5)
+    fit(quiet, max_epochs=3)
+    assert_same(module.net, quiet.net)
+    assert record.epochs == 3
+    expected = (1 * by_epoch[0] + 2 * by_epoch[1] + 3 * by_epoch[2]) / 6
+    np.testing.assert_allclose(record.finish().full, expected, atol=1e-5)
 
 
 # Bad input

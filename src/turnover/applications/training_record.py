@@ -68,7 +68,8 @@ class TrainingRecord:
     """Records a training for the list of likely label errors: made before it begins, called after every epoch.
 
     A call costs one forward pass over the rows in full view. Nothing of the training is changed: no random number is
-    drawn, and every module keeps its mode. Lightning and Hugging Face: call it at the end of an epoch.
+    drawn, and every module keeps its mode. Callbacks for Lightning and Hugging Face are
+    `LightningAfterEpoch(record)` and `HFAfterEpoch(record)` of `turnover.integrations`.
 
     Args:
         model: the classifier before its first step, wrapped or not. One that was trained before on the same rows

@@ -6,8 +6,8 @@ to install. Must not know: applications, runs, the command line.
 
 | file | content |
 | --- | --- |
-| `hf_training.py` | `TurnOverTrainer` and `HFLearningCurves` for Hugging Face |
-| `lightning_training.py` | `TurnOverModule`, `InstancesCallback` and `LightningLearningCurves` |
+| `hf_training.py` | `TurnOverTrainer`, `HFLearningCurves` and `HFAfterEpoch` for Hugging Face |
+| `lightning_training.py` | `TurnOverModule`, `InstancesCallback`, `LightningLearningCurves`, `LightningAfterEpoch` |
 | `learning_curves.py` | keep, flip and validation loss in any training loop |
 | `peft_lora.py` | the rank dimension of LoRA layers as sites |
 | `sklearn_estimators.py`, `_tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
@@ -22,19 +22,27 @@ from typing import TYPE_CHECKING, Any
 from turnover.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from .hf_training import HFLearningCurves, TurnOverTrainer
+    from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
     from .hub import HubData, load_hub_data
     from .learning_curves import measure_curves
-    from .lightning_training import InstancesCallback, LightningLearningCurves, TurnOverModule, repeat
+    from .lightning_training import (
+        InstancesCallback,
+        LightningAfterEpoch,
+        LightningLearningCurves,
+        TurnOverModule,
+        repeat,
+    )
     from .peft_lora import lora_sites
     from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
 
 __all__ = [
+    "HFAfterEpoch",
     "HFLearningCurves",
     "HubData",
     "InstancesCallback",
+    "LightningAfterEpoch",
     "LightningLearningCurves",
     "RayExecutor",
     "TextClassifier",
@@ -54,14 +62,14 @@ __all__ = [
 _TEXT = ("transformers, accelerate, peft and datasets", "text")
 # File, packages it needs, extra that installs them, names it offers.
 _FILES = (
-    ("hf_training", *_TEXT, ("HFLearningCurves", "TurnOverTrainer")),
+    ("hf_training", *_TEXT, ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer")),
     ("hub", *_TEXT, ("HubData", "load_hub_data")),
     ("learning_curves", *_TEXT, ("measure_curves",)),
     (
         "lightning_training",
         "lightning",
         "lightning",
-        ("InstancesCallback", "LightningLearningCurves", "TurnOverModule", "repeat"),
+        ("InstancesCallback", "LightningAfterEpoch", "LightningLearningCurves", "TurnOverModule", "repeat"),
     ),
     ("peft_lora", *_TEXT, ("lora_sites",)),
     ("ray_executor", "ray", "ray", ("RayExecutor",)),

@@ -1,4 +1,4 @@
-"""`TurnOverTrainer` and `HFLearningCurves`: masked models in the Trainer of Hugging Face.
+"""`TurnOverTrainer`, `HFLearningCurves` and `HFAfterEpoch`: masked models in the Trainer of Hugging Face.
 
 The state dict of a wrapped model carries its recipe. PEFT writes the weights of its adapters alone, so a checkpoint of
 a PEFT model would come back under any masks: a small file beside each checkpoint keeps the recipe.
@@ -226,6 +226,28 @@ class HFLearningCurves(TrainerCallback):
             collate_fn=self.trainer.data_collator,
             generator=torch.Generator(),
         )
+
+
+class HFAfterEpoch(TrainerCallback):
+    """Calls a function with the model after every epoch, such as a `turnover.applications.TrainingRecord`.
+
+    Only the first process calls it; of a sharded model all do, for its forward pass needs them.
+
+    Args:
+        call: gets the model without what the Trainer wraps around it.
+
+    Example:
+        >>> def add_record(trainer, record):
+        ...     trainer.add_callback(HFAfterEpoch(record))
+    """
+
+    def __init__(self, call: Callable[[nn.Module], object]) -> None:
+        self.call = call
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Call it."""
+        if state.is_world_process_zero or is_sharded(kwargs["model"]):
+            self.call(kwargs["model"])
 
 
 @dataclass(frozen=True)

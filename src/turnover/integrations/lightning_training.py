@@ -1,15 +1,16 @@
 """Masked models in Lightning: `TurnOverModule`, or `InstancesCallback` for a module as it is."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lightning.pytorch import Callback, LightningModule
+from torch import nn
 from torch.utils.data import DataLoader
 
 from turnover.batches import INSTANCE_ID, Loss, carries_ids, split_ids
 from turnover.errors import MissingIdError, TurnOverWarning
-from turnover.layers import Instances, active_instances, instances
+from turnover.layers import Instances, active_instances, instances, is_sharded
 
 from .learning_curves import check_counts, measure_curves
 
@@ -156,6 +157,29 @@ class LightningLearningCurves(Callback):
         curves = measure_curves(model, train=self.train, validation=self.validation, loss=self.loss)
         self.history.append({"step": trainer.global_step, **curves})
         return curves
+
+
+class LightningAfterEpoch(Callback):
+    """Calls a function with the model after every epoch, such as a `turnover.applications.TrainingRecord`.
+
+    Only the first process calls it; of a sharded model all do, for its forward pass needs them.
+
+    Args:
+        call: gets the model.
+        model: path of the model in the module, such as "net"; None: the module itself.
+
+    Example:
+        >>> epochs = LightningAfterEpoch(lambda net: print(type(net)), model="net")
+    """
+
+    def __init__(self, call: Callable[[nn.Module], object], *, model: str | None = None) -> None:
+        self.call, self.model = call, model
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Call it."""
+        model = pl_module if self.model is None else pl_module.get_submodule(self.model)
+        if trainer.is_global_zero or is_sharded(model):
+            self.call(model)
 
 
 def _ids_of(batch: Any, trainer: Any) -> Any:
