@@ -65,6 +65,21 @@ def test_the_headline_on_label_errors_says_how_many_to_expect_of_correct_labels(
     assert headline.sentence.endswith(follows)
 
 
+@pytest.mark.parametrize(
+    ("count", "expected", "interval", "words"),
+    [
+        (2000, 1500, (1200, 1800), "Expect about 1,500 of them to be wrong labels (90 % interval: 1,200 to 1,800)."),
+        (7, 4, (0, 7), "Expect about 4 of them to be wrong labels (90 % interval: 0 to 7)."),
+        (1, 1, (1, 1), "Expect it to be a wrong label."),
+        (1, 1, (0, 1), "It may be a wrong label, or a hard row."),
+        (0, 0, (0, 0), ""),
+    ],
+)
+def test_by_the_record_of_a_training_the_number_of_wrong_labels_has_an_interval(count, expected, interval, words):
+    errors = LabelErrors(3000, count, 0, 0, 0, (), expected, interval)
+    assert label_errors_expected(errors) == words
+
+
 @pytest.mark.parametrize("errors", [LabelErrors(100, 3, 0, 0, 0, ()), LabelErrors(100, 0, 0, 10, 1, ())])
 def test_without_unseen_rows_or_errors_nothing_is_expected(errors):
     assert label_errors_expected(errors) == ""
