@@ -13,7 +13,7 @@ from experiments.runner import kept, spent
 from experiments.timing import one_thread
 
 from .config import Config, TextConfig, VggConfig
-from .vgg import NETWORKS, Images, accuracy, leak, load_images, memory, train_vgg, with_statistics_of_the_whole
+from .vgg import NETWORKS, Images, accuracy, leak, load_images, memory, recalibrated, train_vgg
 
 WITH, WITHOUT = "with masks", "without"
 _TRIAL_SEED = 100
@@ -119,7 +119,7 @@ def _vgg_trained(name: str, config: VggConfig, images: Images, test: Images, rat
         "accuracy": accuracy(model, test),
         "held_out": accuracy(model, held_out) if config.held_out else None,
         "trained": accuracy(model, rows.part(0, len(test.y))),
-        "statistics_of_the_whole": accuracy(with_statistics_of_the_whole(model, rows), test),
+        "statistics_of_the_whole": accuracy(recalibrated(model, rows), test),
     }
     if NETWORKS[name].first is not None:
         found |= {"leak": leak(model, rows), "memory": memory(model, rows, others=test)}

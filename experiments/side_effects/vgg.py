@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from experiments.datasets import MissingDataError
@@ -101,22 +102,11 @@ def train_vgg(
     return model.eval()
 
 
-@torch.no_grad()
-def with_statistics_of_the_whole(model: nn.Module, images: Images) -> nn.Module:
-    """Return a copy whose BatchNorm statistics are those of the full network on trained images.
-
-    Under masks half of the channels are zero and the others twice as large: the mean stays, the variance does not. The
-    running statistics of training are those of masked networks, and the full one is asked with them.
-    """
-    found = copy.deepcopy(model).eval()
-    for part in found.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            part.reset_running_stats()
-            part.momentum = None  # the plain mean over all batches
-            part.train()
-    for start in range(0, len(images.y), _TOGETHER):
-        found(images.x[start : start + _TOGETHER])
-    return found.eval()
+def recalibrated(model: nn.Module, images: Images) -> nn.Module:
+    """Return a copy whose BatchNorm statistics are those of the full network on trained images."""
+    found = copy.deepcopy(model)
+    turnover.recalibrate(found, DataLoader(TensorDataset(images.x, images.y), _TOGETHER))
+    return found
 
 
 def factor(epoch: float, config: VggConfig) -> float:

@@ -14,7 +14,7 @@ from .errors import MissingExtraError, TurnOverError
 from .influence import Influence
 from .layers import TurnOverDropout, checkpoint_contexts, instances
 from .scores import Scores
-from .wrapping import audit, load, plan, save, unwrap, wrap
+from .wrapping import audit, load, plan, recalibrate, save, unwrap, wrap
 
 if TYPE_CHECKING:
     from . import applications, baselines, evaluation, integrations
@@ -36,6 +36,7 @@ __all__ = [
     "integrations",
     "load",
     "plan",
+    "recalibrate",
     "save",
     "unwrap",
     "with_instance_ids",

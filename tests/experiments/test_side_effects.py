@@ -20,7 +20,7 @@ from experiments.side_effects.vgg import (
     leak,
     load_images,
     memory,
-    with_statistics_of_the_whole,
+    recalibrated,
 )
 
 
@@ -68,14 +68,14 @@ def test_early_layers_leak_unless_they_have_masks(few, first, early):
     assert (found["early_share"] > 0.01) == early
 
 
-def test_statistics_of_the_whole_are_those_of_the_full_network_and_weights_stay(few):
+def test_recalibrated_statistics_are_those_of_the_full_network_and_weights_stay(few):
     torch.manual_seed(0)
     model = turnover.wrap(VGG19(width=1 / 32), at=vgg_sites(first=12, classifier_input=False))
     for _ in range(3):
         with turnover.instances(torch.arange(12)):
             model(few.x)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = with_statistics_of_the_whole(model, few)
+    found = recalibrated(model, few)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     weights = dict(model.named_parameters())
     assert all(torch.equal(value, weights[name]) for name, value in found.named_parameters())

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from turnover.errors import RunError, TrainingError
 from turnover.runs import RunConfig, training
 from turnover.runs.training import TrainingRows, class_weights, fit
+from turnover.wrapping import replica_models
 
 SETTINGS = RunConfig("rows.csv", epochs=3, batch_size=16, learning_rate=1e-2, weight_decay=0.0, seed=3)
 
@@ -70,6 +72,21 @@ def test_a_damaged_state_of_version_0_1_0_says_which_file_to_remove(tmp_path):
     (tmp_path / "training.pt").write_bytes(b"PK half")
     with pytest.raises(RunError, match=r"(?s)training.pt.*Remove that file"):
         fit(_model(), _rows(), SETTINGS, saved=tmp_path / "training.pt")
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_network_with_batch_norm_has_the_statistics_of_its_full_view_after_training(replicas):
+    torch.manual_seed(2)
+    plain = nn.Sequential(
+        nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2, bias=False)
+    )
+    model, rows = turnover.wrap(plain, at=["1", "4"], replicas=replicas), _rows()
+    fit(model, rows, SETTINGS)
+    found = [one[3].running_var.clone() for one in replica_models(model)]
+    turnover.recalibrate(model, DataLoader(TensorDataset(rows.x, rows.y), SETTINGS.batch_size))
+    for one, variance in zip(replica_models(model), found, strict=True):
+        torch.testing.assert_close(one[3].running_var, variance)
+    assert not model.training
 
 
 def test_curves_tell_the_loss_of_the_flipped_subnetwork():

@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError, TurnOverWarning
 from turnover.integrations import measure_curves
 from turnover.layers import device_of, instances
 from turnover.storage import check_stored, readable, sha256_of, write_atomically, wrong_types
+from turnover.wrapping import has_batch_statistics, recalibrate
 
 from .config import RunConfig, Watch, unwatched
 from .stages import LOOK
@@ -123,7 +125,8 @@ def fit(
                 # The weights are in memory, so that the training needs the disk at its end only.
                 warnings.warn(_not_kept(saved, error), TurnOverWarning, stacklevel=2)
             last_saved = time.monotonic()
-    model.eval()
+    if has_batch_statistics(model.eval()):
+        recalibrate(model, DataLoader(TensorDataset(rows.x, rows.y), settings.batch_size, drop_last=True))
     return curves
 
 

@@ -1,8 +1,8 @@
 """Wrapping any model: choose sites, plan, build, take apart, save, and audit for leaks.
 
-Owns: where masks go and what leaks. Offers: `wrap`, `unwrap`, `plan`, `audit`, `save` and `load`, with their options
-and results; each replica of a model alone; masks at fewer sites. Must not know: how scores are computed, or which
-library trains the model.
+Owns: where masks go and what leaks. Offers: `wrap`, `unwrap`, `plan`, `audit`, `recalibrate`, `save` and `load`, with
+their options and results; each replica of a model alone; masks at fewer sites. Must not know: how scores are computed,
+or which library trains the model.
 
 From the bottom up; each imports only from what is above it in this table:
 
@@ -20,6 +20,7 @@ From the bottom up; each imports only from what is above it in this table:
 | `plan/` | the dry run |
 | `tensor_file.py` | named tensors in a small safetensors file |
 | `wrap.py` | `wrap`, `unwrap`, each replica, fewer sites |
+| `recalibrate.py` | statistics of BatchNorm re-estimated in full view |
 | `saved.py` | `save` and `load` |
 """
 
@@ -27,6 +28,7 @@ from .adapters import Adapters
 from .audit import MOST_ROWS, AuditReport, audit
 from .build import wrapped_root
 from .plan import ExpectedSignal, Plan, expected_signal, plan
+from .recalibrate import has_batch_statistics, recalibrate
 from .saved import load, save
 from .tensor_file import read_tensors, write_tensors
 from .wrap import only_at, replica_models, top_sites, unwrap, wrap
@@ -39,10 +41,12 @@ __all__ = [
     "Plan",
     "audit",
     "expected_signal",
+    "has_batch_statistics",
     "load",
     "only_at",
     "plan",
     "read_tensors",
+    "recalibrate",
     "replica_models",
     "save",
     "top_sites",
