@@ -1,7 +1,7 @@
 """Pretrained encoders on texts: tokens, models with masked adapters or without masks, training and accuracy."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 import turnover
+from experiments.checkpoints import resumable
 from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import Sentences, Split, load_sst2
 from turnover.training import TrainingRecipe
@@ -140,12 +141,20 @@ def adapter_network(encoder: str | os.PathLike[str], *, masked: bool, seed: int)
 
 
 def train(
-    model: nn.Module, rows: Rows, *, masked: bool, rate: float, epochs: int, seed: int, tell: Callable[[], object]
+    model: nn.Module,
+    rows: Rows,
+    *,
+    masked: bool,
+    rate: float,
+    epochs: int,
+    seed: int,
+    tell: Callable[[], object],
+    kept: Mapping[str, Any] | None = None,
 ) -> None:
     """Train in place as the Trainer of Hugging Face does by default: AdamW without decay, a rate that falls to zero.
 
     A place in `rows` is the instance id; the seed is that of the order and of ordinary dropout. `tell` is called after
-    every step.
+    every step. Within a part of a run it resumes; what `kept` holds is kept with its state.
     """
     torch.manual_seed(seed)
     order = torch.Generator().manual_seed(seed)
@@ -154,25 +163,40 @@ def train(
     steps = epochs * -(-len(rows) // BATCH)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
     model.train()
-    for _ in range(epochs):
-        for places in batches(rows, order):
-            with turnover.instances(places) if masked else nullcontext():
-                logits = model(**rows.batch(places)).logits
-            loss = functional.cross_entropy(logits, rows.labels[places])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-            tell()
+    parts = {"model": _Learning(model), "optimizer": optimizer, "schedule": schedule}
+    for step in resumable({**parts, **(kept or {})}, epochs=epochs, draw=partial(batches, rows), order=order):
+        places = step.batch
+        with turnover.instances(places) if masked else nullcontext():
+            logits = model(**rows.batch(places)).logits
+        loss = functional.cross_entropy(logits, rows.labels[places])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        tell()
     model.eval()
 
 
-def batches(rows: Rows, order: torch.Generator) -> Iterator[list[int]]:
-    """Yield all places in random batches of sentences of like length, so that little padding is computed."""
+class _Learning:
+    """What of a model is trained: of an encoder with adapters a small part."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: value.detach() for name, value in self._parameters.items()}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for name, value in state.items():
+            self._parameters[name].copy_(value)
+
+
+def batches(rows: Rows, order: torch.Generator) -> list[list[int]]:
+    """Return all places in random batches of sentences of like length, so that little padding is computed."""
     places = torch.randperm(len(rows), generator=order)
     parts = [batch for part in places.split(_MEGABATCH * BATCH) for batch in by_length(rows, part.tolist(), BATCH)]
-    for number in torch.randperm(len(parts), generator=order).tolist():
-        yield parts[number]
+    return [parts[number] for number in torch.randperm(len(parts), generator=order).tolist()]
 
 
 def by_length(rows: Rows, places: Iterable[int], size: int) -> list[list[int]]:

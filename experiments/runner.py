@@ -4,8 +4,9 @@ An experiment is a folder with expected.json (ranges of the small setting, by do
 and the parts that follow: each in a file of its name, or all of them in experiment.py.
 
 - config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size and `ALONE` (it measures time).
-- run: `run(config, out) -> dict`. What is finished lies in `out` and is not measured again (see `kept`); missing data
-  are a MissingDataError before anything is trained.
+- run: `run(config, out) -> dict`. What is finished lies in `out` and is not measured again (see `kept`), and a training
+  of minutes keeps its state there (see `checkpoints.py`): a run that is killed at any moment resumes, in its folder or
+  in a copy of it, to the same result. Missing data are a MissingDataError before anything is trained.
 - page: `page(result, folder) -> str`, which draws its figures into the folder, and `findings(result)`, in the order of
   the page.
 """
@@ -21,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import torch
@@ -29,12 +31,15 @@ import turnover
 from turnover.errors import TurnOverError
 from turnover.storage import write_atomically
 
+from .checkpoints import trainings_of
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SIZES = ("toy", "small", "medium", "full")
 
 
 _GB = 1e9
+_HEARTBEAT = 30.0
 
 
 class ExperimentError(TurnOverError, ValueError):
@@ -111,9 +116,10 @@ def run(name: str, size: str, out: Path) -> dict[str, Any]:
     claim(out, identity)
     if finished.exists():
         return read_json(finished)
-    with _counted(out / "seconds.json") as seconds:
+    clock = _Clock(out / "seconds.json")
+    with clock.running():
         result = as_json(module_of(name, "run").run(config, out))
-    record = {**identity, "seconds": round(seconds(), 1), "machine": machine(), "result": result}
+    record = {**identity, **clock.seconds, "machine": machine(), "result": result}
     write_json(finished, record)
     return record
 
@@ -122,9 +128,11 @@ def kept(file: Path, measure: Callable[[], Any]) -> Any:
     """Return what a file holds; measure and write it, with the processor's seconds, where there is no file."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
+        # What an interrupted training computed before it was resumed is not counted.
         start = time.process_time()
-        measured = measure()
-        write_json(file, {"seconds": round(time.process_time() - start, 1), "found": measured})
+        with trainings_of(file):
+            measured = measure()
+            write_json(file, {"seconds": round(time.process_time() - start, 1), "found": measured})
     return read_json(file)["found"]
 
 
@@ -236,19 +244,44 @@ def machine_words(about: dict[str, Any]) -> str:
     )
 
 
-@contextmanager
-def _counted(file: Path) -> Iterator[Callable[[], float]]:
-    """Give the seconds that a run took, those of earlier, interrupted calls included."""
-    before = read_json(file) if file.exists() else 0.0
-    start = time.perf_counter()
+class _Clock:
+    """Hours on the wall and of the processor that a run took, those of earlier, interrupted calls included."""
 
-    def seconds() -> float:
-        return before + time.perf_counter() - start
+    def __init__(self, file: Path) -> None:
+        stored = read_json(file) if file.exists() else {}
+        self._file = file
+        self._before = stored if isinstance(stored, dict) else {"seconds": stored}
+        self._start = self._times()
 
-    try:
-        yield seconds
-    finally:
-        write_json(file, seconds())
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {
+            name: round(self._before.get(name, 0.0) + now - self._start[name], 1) for name, now in self._times().items()
+        }
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write the seconds from time to time, so that a kill loses few of them."""
+        ended = Event()
+
+        def write() -> None:
+            while not ended.wait(_HEARTBEAT):
+                write_json(self._file, self.seconds)
+
+        thread = Thread(target=write, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            write_json(self._file, self.seconds)
+
+    @staticmethod
+    def _times() -> dict[str, float]:
+        own = os.times()
+        worked = own.user + own.system + own.children_user + own.children_system
+        return {"seconds": time.perf_counter(), "processor_seconds": worked}
 
 
 def _memory() -> float | None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+from experiments.checkpoints import next_checkpoint
 from experiments.datasets.electronics import load_electronics
 from experiments.datasets.minilm import text_features
 from experiments.datasets.numbers import standardized
@@ -103,7 +104,8 @@ def choose(config: Config, domains: Domains, *, masked: bool) -> dict[str, Any]:
     for setting in tqdm(tried, desc="rate and epochs", disable=len(tried) == 1):
         if len(tried) > 1:
             recipe = recipe_of(config, domains.train, setting, masked=masked, seed=_CHOOSING_SEED)
-            setting |= judge(recipe.fit(seed=_CHOOSING_SEED), domains.dev.inputs, domains.dev.labels)
+            model = recipe.fit(seed=_CHOOSING_SEED, checkpoint=next_checkpoint())
+            setting |= judge(model, domains.dev.inputs, domains.dev.labels)
     best = min(tried, key=lambda setting: setting.get("loss", 0.0))
     return {"rate": best["rate"], "epochs": best["epochs"], "tried": tried}
 

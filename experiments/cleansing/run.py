@@ -11,6 +11,7 @@ import torch
 from tqdm import tqdm
 
 import turnover
+from experiments.checkpoints import next_checkpoint
 from experiments.datasets.electronics import split_reviews
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
@@ -86,7 +87,7 @@ def _measured(config: Config, domains: Domains, settings: dict[str, Any], seed: 
     def arm(removed: list[int]) -> dict[str, Any]:
         rows = np.ones(len(domains.train.labels), bool)
         rows[removed] = False
-        model = plain.fit(torch.from_numpy(rows), seed=_FIRST_SEED + seed)
+        model = plain.fit(torch.from_numpy(rows), seed=_FIRST_SEED + seed, checkpoint=next_checkpoint())
         return {
             "removed": len(removed),
             "positive": float(domains.train.labels[removed].float().mean()) if removed else None,
@@ -117,12 +118,13 @@ def _chosen(
         return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
     replicas = 1 if way == "tod" else config.replicas
     recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
-    ridges = {
+    ridges: dict[str, Any] = {
         "ridge": Ridge(scale="query", projection=config.projection),
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
     }
     rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
-    influence = turnover.Influence(recipe.fit(seed=seed), train=rows, estimator=ridges.get(way, "tod"))
+    model = recipe.fit(seed=seed, checkpoint=next_checkpoint())
+    influence = turnover.Influence(model, train=rows, estimator=ridges.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
     return [row.position for row in worst]

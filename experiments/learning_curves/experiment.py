@@ -153,16 +153,32 @@ def _curves(config: Config, seed: int, encoder: str) -> list[dict[str, float]]:
     }
     steps = config.epochs * -(-len(rows) // BATCH)
     point_steps = {round(point * steps / config.points) for point in range(1, config.points + 1)}
-    history = [_point(model, loaders, step=0)]
+    history = _History()
     with tqdm(total=steps, desc=f"seed {seed}", leave=False) as bar:
 
         def tell() -> None:
             bar.update()
-            if bar.n in point_steps:
-                history.append(_point(model, loaders, step=int(bar.n)))
+            history.step += 1
+            if history.step in point_steps:
+                history.points.append(_point(model, loaders, step=history.step))
 
-        train(model, rows, masked=True, rate=config.rate, epochs=config.epochs, seed=seed, tell=tell)
-    return history
+        history.points.append(_point(model, loaders, step=0))
+        options: dict[str, Any] = {"rate": config.rate, "epochs": config.epochs, "seed": seed}
+        train(model, rows, masked=True, **options, tell=tell, kept={"history": history})
+    return history.points
+
+
+class _History:
+    """The points so far, kept with the state of the training."""
+
+    def __init__(self) -> None:
+        self.step, self.points = 0, list[dict[str, float]]()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self.step, "points": self.points}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.points[:] = state["step"], state["points"]
 
 
 def _point(model: nn.Module, loaders: dict[str, Any], *, step: int) -> dict[str, float]:

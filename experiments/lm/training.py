@@ -1,5 +1,6 @@
 """WikiText-2 as positions, one training of the language model, and self-influence of every position."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from torch.utils.data import TensorDataset
 from tqdm import tqdm
 
 import turnover
+from experiments.checkpoints import resumable
 from experiments.datasets.wikitext2 import load_wikitext2
 from turnover.batches import FIRST_RESERVED_ID
 from turnover.layers import View
@@ -131,17 +133,38 @@ def trained(
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=network.weight_decay)
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=network.decay, patience=0)
     rows = torch.arange(len(corpus.train)) if weights is None else weights.nonzero().flatten()
-    found: list[float] = []
-    best: dict[str, Tensor] = {}
-    for _ in tqdm(range(network.epochs), desc=title, leave=False):
-        for ids in rows[torch.randperm(len(rows))].split(network.batch):
-            _step(model.train(), optimizer, corpus.train, ids, masked, weights)
-        found.append(perplexity(model, corpus.valid))
-        schedule.step(found[-1])
-        if found[-1] == min(found):
-            best = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(best)
-    return model.eval(), found
+    best = _Best()
+
+    def draw(order: torch.Generator) -> Sequence[Tensor]:
+        return rows[torch.randperm(len(rows), generator=order)].split(network.batch)
+
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
+    steps = resumable(parts, epochs=network.epochs, draw=draw, order=torch.default_generator)
+    for step in tqdm(steps, total=network.epochs * -(-len(rows) // network.batch), desc=title, leave=False):
+        _step(model.train(), optimizer, corpus.train, step.batch, masked, weights)
+        if step.last:
+            best.add(perplexity(model, corpus.valid), model)
+            schedule.step(best.found[-1])
+    model.load_state_dict(best.weights)
+    return model.eval(), best.found
+
+
+class _Best:
+    """Validation perplexity after every epoch, and the weights of the best one."""
+
+    def __init__(self) -> None:
+        self.found, self.weights = list[float](), dict[str, Tensor]()
+
+    def add(self, value: float, model: nn.Module) -> None:
+        self.found.append(value)
+        if value == min(self.found):
+            self.weights = {name: weight.clone() for name, weight in model.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"found": self.found, "weights": self.weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.found, self.weights = state["found"], state["weights"]
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 import turnover
+from experiments.checkpoints import next_checkpoint
 from experiments.cleansing.data import labeled, part, row_losses
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
@@ -66,9 +67,8 @@ def _choose(task: Task) -> dict[str, Any]:
             replicas=1,
             seed=_CHOOSING_SEED,
         )
-        loss, _ = row_losses(
-            recipe.fit(seed=_CHOOSING_SEED), part(task.inputs, slice(first, None)), task.labels[first:]
-        )
+        model = recipe.fit(seed=_CHOOSING_SEED, checkpoint=next_checkpoint())
+        loss, _ = row_losses(model, part(task.inputs, slice(first, None)), task.labels[first:])
         losses[f"{rate:g}"] = float(loss.mean())
     return {"best": float(min(losses, key=lambda name: losses[name])), "loss": losses}
 
@@ -76,7 +76,7 @@ def _choose(task: Task) -> dict[str, Any]:
 def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -> dict[str, Any]:
     """Return what one network says of its rows; the scores themselves are kept in the folder."""
     recipe = task.recipe(task.inputs, task.labels, rate=rate, epochs=task.epochs, replicas=replicas, seed=seed)
-    model = recipe.fit(seed=seed)
+    model = recipe.fit(seed=seed, checkpoint=next_checkpoint())
     rows = labeled(task.inputs, task.labels, ids=True)
     # As in the paper: scores are not centered; those of null ids are reported beside them.
     influence = turnover.Influence(model, train=rows, center=False)

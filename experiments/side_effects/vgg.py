@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
+from experiments.checkpoints import resumable
 from experiments.datasets import MissingDataError
 from experiments.datasets.cifar10 import load_cifar10
 from experiments.networks import CONVOLUTIONS, FIRST_MASKED, VGG19, vgg_sites
@@ -90,15 +91,20 @@ def train_vgg(
     steps = len(images.y) // config.batch
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor(step / steps, config))
     model.train()
-    for _ in range(config.epochs):
+
+    def draw(order: torch.Generator) -> Sequence[Tensor]:
         # The last batch, which may be too small for BatchNorm, is left out.
-        for places in torch.randperm(len(images.y))[: steps * config.batch].view(steps, config.batch):
-            with turnover.instances(places) if network.first is not None else nullcontext():
-                functional.cross_entropy(model(images.x[places]), images.y[places]).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-            tell()
+        places = torch.randperm(len(images.y), generator=order)
+        return places[: steps * config.batch].split(config.batch)
+
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    for step in resumable(parts, epochs=config.epochs, draw=draw, order=torch.default_generator):
+        with turnover.instances(step.batch) if network.first is not None else nullcontext():
+            functional.cross_entropy(model(images.x[step.batch]), images.y[step.batch]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        tell()
     return model.eval()
 
 

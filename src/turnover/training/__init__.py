@@ -5,17 +5,21 @@ on; retraining in worker processes, cached. Must not know: scores, or how method
 
 | file | content |
 | --- | --- |
+| `checkpoint.py` | `Checkpoint`: the state of a training in a file, to resume from |
 | `recipe.py` | `TrainingRecipe`: training as a function of rows and seed; digests of rows and weights |
 | `retrain.py` | `retrain`: many trainings in processes, cached; `RowMeasure`: losses and predictions of rows |
 """
 
+from .checkpoint import Checkpoint, Stateful
 from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, seed_step, weights_digest
 from .retrain import MeasureName, RowMeasure, check_processes, retrain
 
 __all__ = [
+    "Checkpoint",
     "Inputs",
     "MeasureName",
     "RowMeasure",
+    "Stateful",
     "Step",
     "TrainingRecipe",
     "check_processes",

@@ -24,6 +24,8 @@ from turnover.batches import Batch, Loss, default_loss
 from turnover.errors import TrainingError
 from turnover.layers import SHOWN_MASK, as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
+from .checkpoint import Checkpoint
+
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 _SGD = partial(torch.optim.SGD, lr=0.1)
@@ -147,6 +149,7 @@ class TrainingRecipe:
         seed: int = 0,
         weights: Tensor | None = None,
         on_step: Callable[[Step], None] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> nn.Module:
         """Return a model trained from a seed; the caller's random state is left alone.
 
@@ -155,6 +158,8 @@ class TrainingRecipe:
             seed: of initial parameters, batches and dropout.
             weights: of the rows' losses; None: 1 each.
             on_step: called before every optimizer step.
+            checkpoint: where the state is kept and resumed from, to the same weights; steps that are done are not told
+                to `on_step` again.
         """
         kept = self._row_mask(rows)
         with torch.random.fork_rng(devices=[]):
@@ -162,7 +167,11 @@ class TrainingRecipe:
             model = self.build().train()
             optimizer = self.optimizer(model.parameters())
             schedule = None if self.schedule is None else self.schedule(optimizer)
-            for number, batch in enumerate(self.batches(seed)):
+            done = 0
+            if checkpoint is not None:
+                done = checkpoint.resume(model=model, optimizer=optimizer, schedule=schedule)
+            batches = self.batches(seed)
+            for number, batch in enumerate(batches[done:], done):
                 present = batch[kept[batch]]
                 seed_step(seed, number)
                 optimizer.zero_grad()
@@ -172,6 +181,8 @@ class TrainingRecipe:
                 optimizer.step()
                 if schedule is not None:
                     schedule.step()
+                if checkpoint is not None:
+                    checkpoint.keep(number + 1, now=number + 1 == len(batches))
         return model.eval()
 
     def gradients(self, model: nn.Module, present: Tensor, divisor: int, weights: Tensor | None = None) -> None:
