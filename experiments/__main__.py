@@ -45,12 +45,12 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
     if given.jobs < 1:
         parser.error(f"--jobs must be an integer >= 1, got {given.jobs}")
     if given.pages:
-        for name in names:
-            print(publish(read_json(results / f"{name}.json"), results))
+        for file in [file for name in names for file in sorted(results.rglob(f"{name}.json"))]:
+            print(publish(read_json(file), results))
         print(write_index(results))
         return 0
     if given.jobs > 1 and len(names) > 1:
-        start, order = time.monotonic(), longest_first(names, results)
+        start, order = time.monotonic(), longest_first(names, given.size, results)
         failed = run_side_by_side(order, size=given.size, jobs=given.jobs, runs=ROOT / "runs")
         print(f"all of them: {(time.monotonic() - start) / 60:.0f} min")
         print(write_index(results) if given.size != "toy" else "toys are not published")
@@ -61,12 +61,15 @@ def main(arguments: list[str] | None = None, *, results: Path = RESULTS) -> int:
     return 1 if failed else 0
 
 
-def longest_first(names: Sequence[str], results: Path) -> list[str]:
-    """Return the names by how long each took last, so that no long one is left to run by itself; new ones first."""
+def longest_first(names: Sequence[str], size: str, results: Path) -> list[str]:
+    """Return the names by how long each took last, or needs; new ones first: no long one is left to run by itself."""
 
     def seconds(name: str) -> float:
-        file = results / f"{name}.json"
-        return read_json(file)["seconds"] if file.exists() else float("inf")
+        file = results / ("" if size == "small" else size) / f"{name}.json"
+        if file.exists():
+            return read_json(file)["seconds"]
+        needs = getattr(module_of(name, "config"), "NEEDS", {}).get(size) if name in experiments() else None
+        return float("inf") if needs is None else 3600 * needs.hours
 
     return sorted(names, key=lambda name: (-seconds(name), name))
 
@@ -120,7 +123,7 @@ def _run_alone(name: str, size: str, out: Path | None, results: Path) -> bool:
     page = publish(record, results)
     write_index(results)
     print(f"\n{page.read_text(encoding='utf-8')}\n{name}: {page}")
-    problems = outside(record) if size == "small" else []
+    problems = outside(record)
     for problem in problems:
         print(f"{name}: {problem}")
     return not problems

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, stdev
+from typing import Literal
+
+Verdict = Literal["holds", "holds in part", "does not hold here", "cannot be told here"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,8 @@ class Finding:
         ours: made of the run's numbers.
         setting: in which ours differs from the paper's.
         agreement: one plain sentence, made of the run's numbers.
+        claim: of the paper, in a few words; "": it makes none.
+        verdict: on the claim, by the run's numbers.
     """
 
     what: str
@@ -23,6 +28,18 @@ class Finding:
     ours: str
     setting: str
     agreement: str
+    claim: str = ""
+    verdict: Verdict | None = None
+
+
+def graded(holds: bool, in_part: bool = False) -> Verdict:
+    """Return the verdict on a claim that holds, holds in part or does neither.
+
+    Example:
+        >>> graded(False, in_part=True)
+        'holds in part'
+    """
+    return "holds" if holds else "holds in part" if in_part else "does not hold here"
 
 
 def paragraphs(*sections: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """The page of all results: the paper's numbers beside ours, every figure, and what each run took."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from turnover.evaluation import markdown_table
 from turnover.storage import write_atomically
 
 from .findings import Finding, agreements, paragraphs
-from .runner import experiments, module_of, outside, read_json
+from .runner import expected_of, experiments, module_of, outside, read_json, time_words
 
 PAPER = (
     "side_effects",
@@ -26,41 +27,97 @@ PAPER = (
 
 _ABOUT = (
     "Everything here is generated from the numbers of the runs: `make repro` runs all experiments in their small "
-    "setting, `make repro-NAME SIZE=medium` or `SIZE=full` one of them in a larger one. Each title leads to a page "
-    "with all its tables."
+    "setting, `make repro SIZE=medium` in one that is nearer to the paper, `make repro-NAME SIZE=full` one of them in "
+    "the paper's own. Each title leads to a page with all its tables. A run that is stopped resumes with the same "
+    "command, in its folder `runs/NAME-SIZE` or a copy of it."
+)
+_CLAIMS = (
+    "Verdicts are made of the numbers by fixed rules, the same for every size. Of each experiment the largest setting "
+    "that was run counts."
 )
 
 
 def write_index(folder: Path) -> Path:
     """Write the page that shows all results of a folder, beside the folder, and return its path."""
-    records = {record["experiment"]: record for record in map(read_json, sorted(folder.glob("*.json")))}
+    records, larger = _records(folder), _records(folder / "medium")
     ours = [name for name in records if name not in PAPER]
-    lines = ["# Results", _ABOUT, "## The paper, and what we find"]
+    order = [name for name in (*PAPER, *ours) if name in records]
+    lines = ["# Results", "## Claims of the paper", _CLAIMS, _claims({**records, **larger}, order, folder), _ABOUT]
+    lines.append("## The paper, and what we find")
     for name in PAPER:
         not_run = [f"### {name}", f"Not run yet: `make repro-{name.replace('_', '-')}`."]
-        lines += _section(records[name], folder) if name in records else not_run
+        lines += _section(records[name], larger.get(name), folder) if name in records else not_run
     lines.append("## Beyond the paper")
     for name in ours:
-        lines += _section(records[name], folder)
-    rows = [_run_row(records[name], folder) for name in (*PAPER, *ours) if name in records]
-    table = markdown_table(["result", "experiment", "size", "minutes", "as expected"], rows)
+        lines += _section(records[name], larger.get(name), folder)
+    runs = [record for name in order for record in (records[name], larger.get(name)) if record is not None]
+    head = ["result", "experiment", "size", "minutes", "as expected"]
+    table = markdown_table(head, [_run_row(record, folder) for record in runs])
     index = folder.with_suffix(".md")
-    write_atomically(index, paragraphs(lines, ["## The runs", table]) + "\n")
+    write_atomically(index, paragraphs(lines, ["## The runs", table], _medium_hours(larger)) + "\n")
     return index
 
 
-def _section(record: dict[str, Any], folder: Path) -> list[str]:
+def _records(folder: Path) -> dict[str, dict[str, Any]]:
+    return {record["experiment"]: record for record in map(read_json, sorted(folder.glob("*.json")))}
+
+
+def _claims(records: dict[str, dict[str, Any]], order: Sequence[str], folder: Path) -> str:
+    """Return one row for every claim of the paper that an experiment tests."""
+    rows = [
+        [one.claim, one.verdict or "–", one.paper, one.ours, one.setting, f"[{name}, {size}]({link})"]
+        for name in order
+        for size, link in [(records[name]["size"], _link(records[name], folder))]
+        for one in _findings(records[name])
+        if one.claim
+    ]
+    return markdown_table(["claim", "verdict", "the paper", "here", "setting here", "page"], rows, padded=False)
+
+
+def _link(record: dict[str, Any], folder: Path) -> str:
+    within = "" if record["size"] in ("small", "full") else f"{record['size']}/"
+    return f"{folder.name}/{within}{record['experiment']}.md"
+
+
+def _section(record: dict[str, Any], larger: dict[str, Any] | None, folder: Path) -> list[str]:
     name = record["experiment"]
     title = _title(name, folder)
-    lines = [f"### [{title}]({folder.name}/{name}.md)"]
-    findings = _findings(record)
+    lines = [f"### [{title}]({_link(record, folder)})"]
+    shown = [(one, _findings(one)) for one in (record, larger) if one is not None]
+    findings = [finding for _, own in shown for finding in own]
     if findings:
         beside = any(finding.paper != "–" for finding in findings)
         head = ["result", *(["the paper"] if beside else []), "here", "setting here"]
-        rows = [[one.what, *([one.paper] if beside else []), one.ours, one.setting] for one in findings]
-        lines += [markdown_table(head, rows, padded=False), *agreements(findings)]
+        rows = [
+            [one.what, *([one.paper] if beside else []), one.ours, _setting(one, of, larger)]
+            for of, own in shown
+            for one in own
+        ]
+        lines += [markdown_table(head, rows, padded=False), *agreements(shown[-1][1])]
+    if larger is not None:
+        lines.append(f"These sentences are about the medium setting: [all its tables]({_link(larger, folder)}).")
     figures = sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")])
     return [*lines, *(f"![{title}]({folder.name}/{figure.name})" for figure in figures)]
+
+
+def _setting(finding: Finding, record: dict[str, Any], larger: dict[str, Any] | None) -> str:
+    """Return the setting of a finding, with its size and hours where there are two sizes."""
+    return finding.setting if larger is None else f"{record['size']} ({time_words(record)}): {finding.setting}"
+
+
+def _medium_hours(larger: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what `make repro SIZE=medium` takes, experiment by experiment."""
+    rows = []
+    for name in experiments():
+        needs = getattr(module_of(name, "config"), "NEEDS", {}).get("medium")
+        known = larger.get(name)
+        took = "not run yet" if known is None else time_words(known)
+        rows.append([f"`make repro-{name.replace('_', '-')} SIZE=medium`", f"{needs.hours:g}" if needs else "–", took])
+    about = (
+        "Hours of one processor core, foretold from the small runs; `make repro SIZE=medium` runs all of them, two at "
+        "a time, each on a core of its own."
+    )
+    return ["## The medium setting", about, markdown_table(["command", "hours foretold", "took"], rows)]
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:
@@ -72,9 +129,11 @@ def _findings(record: dict[str, Any]) -> list[Finding]:
 
 def _run_row(record: dict[str, Any], folder: Path) -> list[str]:
     name = record["experiment"]
-    expected = "–" if record["size"] != "small" else "no" if outside(record) else "yes"
-    link = f"[{_title(name, folder)}]({folder.name}/{name}.md)"
-    return [link, f"`{name}`", record["size"], f"{record['seconds'] / 60:.1f}", expected]
+    known = name in experiments() and expected_of(name, record["size"])
+    expected = "–" if not known else "no" if outside(record) else "yes"
+    link = f"[{_title(name, folder)}]({_link(record, folder)})"
+    minutes = record.get("processor_seconds", record["seconds"]) / 60
+    return [link, f"`{name}`", record["size"], f"{minutes:.1f}", expected]
 
 
 def _title(name: str, folder: Path) -> str:

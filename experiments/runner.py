@@ -1,7 +1,7 @@
 """One way to run any experiment: settings by size, a folder that belongs to one configuration, result and page.
 
-An experiment is a folder with expected.json (ranges of the small setting, by dotted path into the result), README.md
-and the parts that follow: each in a file of its name, or all of them in experiment.py.
+An experiment is a folder with expected.json (ranges by size, by dotted path into the result), README.md and the parts
+that follow: each in a file of its name, or all of them in experiment.py.
 
 - config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size and `ALONE` (it measures time).
 - run: `run(config, out) -> dict`. What is finished lies in `out` and is not measured again (see `kept`), and a training
@@ -38,7 +38,7 @@ ROOT = HERE.parent
 SIZES = ("toy", "small", "medium", "full")
 
 
-_GB = 1e9
+_GB, _HOUR = 1e9, 3600.0
 _HEARTBEAT = 30.0
 
 
@@ -57,7 +57,7 @@ class Needs:
     Attributes:
         disk: gigabytes that are free in the folder of the run.
         memory: gigabytes of the machine.
-        hours: about, on two cores.
+        hours: of the processor, about; two experiments at a time have a core each.
     """
 
     disk: float = 0.0
@@ -144,12 +144,16 @@ def spent(folder: Path) -> dict[str, float]:
 
 
 def publish(record: dict[str, Any], folder: Path) -> Path:
-    """Write NAME.json, NAME.md and the figures of a record into a folder; return the page's path."""
+    """Write NAME.json, NAME.md and the figures of a record into a folder; return the page's path.
+
+    Small runs lie in the folder itself, others in a folder of their size within it.
+    """
+    folder = folder if record["size"] == "small" else folder / record["size"]
     name, folder_page = record["experiment"], folder / f"{record['experiment']}.md"
     folder.mkdir(parents=True, exist_ok=True)
     text = module_of(name, "page").page(record["result"], folder)
     about = (
-        f"Written by `make repro-{name.replace('_', '-')} SIZE={record['size']}` ({record['seconds']:.0f} s, "
+        f"Written by `make repro-{name.replace('_', '-')} SIZE={record['size']}` ({time_words(record)}, "
         f"{machine_words(record['machine'])}). Settings and numbers: [{name}.json]({name}.json)."
     )
     write_atomically(folder_page, f"{text.rstrip()}\n\n{about}\n")
@@ -157,9 +161,21 @@ def publish(record: dict[str, Any], folder: Path) -> Path:
     return folder_page
 
 
-def outside(record: dict[str, Any]) -> list[str]:
-    """Return what lies outside the ranges of the experiment's expected.json, in words."""
-    expected = read_json(HERE / record["experiment"] / "expected.json")
+def time_words(record: dict[str, Any]) -> str:
+    """Return how long a run took: the processor's time where it is known."""
+    seconds = record.get("processor_seconds")
+    told, whose = (record["seconds"], "") if seconds is None else (seconds, " of the processor")
+    return (f"{told:.0f} s" if told < _HOUR else f"{told / _HOUR:.1f} h") + whose
+
+
+def expected_of(name: str, size: str) -> dict[str, tuple[float, float]]:
+    """Return the expected ranges of a size, by dotted path into the result; none where it was never measured."""
+    return read_json(HERE / name / "expected.json").get(size, {})
+
+
+def outside(record: dict[str, Any], *, size: str | None = None) -> list[str]:
+    """Return what lies outside the expected ranges of the record's size, or of a given one, in words."""
+    expected = expected_of(record["experiment"], size or record["size"])
     problems = []
     for path, (low, high) in expected.items():
         value = record["result"]

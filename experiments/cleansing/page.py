@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.findings import Finding, agreements, minutes_words, paragraphs, percents, spread
+from experiments.findings import Finding, agreements, graded, minutes_words, paragraphs, percents, spread
 from turnover.evaluation import markdown_table
 from turnover.scores import student_limit
 
@@ -173,9 +173,20 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
                     ours=ours,
                     setting=f"{network(result)}, {result['rows']:,} rows, {len(result['seeds'])} seeds",
                     agreement=agreement(name_of(name, result), measure, proof),
+                    **_claimed(name, measure, proof, result),
                 )
             )
     return found
+
+
+def _claimed(name: str, measure: str, proof: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paper's claim with the verdict: by its own estimator, and in accuracy by the last of ours."""
+    if name != "tod" and (measure, name) != ("accuracy", result["setting"]["estimates"][-1]):
+        return {}
+    beyond_error = [one["gain"] > one["stderr"] for one in proof["differences"] if one["measure"] == measure]
+    how = "" if name == "tod" else f", chosen {name_of(name, result)}"
+    claim = f"without its most harmful {percent(result['setting']['shown'])}{how}, SST-2 is better for electronics"
+    return {"claim": f"{claim}: {measure}", "verdict": graded(proof["helps"][measure], in_part=all(beyond_error))}
 
 
 def _settings(result: Mapping[str, Any]) -> Iterable[str]:

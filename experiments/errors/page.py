@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.findings import Finding, agreements, counted, paragraphs
+from experiments.findings import Finding, agreements, counted, graded, paragraphs
 from turnover.evaluation import Bootstrap, markdown_table, mean_interval
 
 from .figures import image_figure, text_figure
@@ -58,6 +58,8 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             f"Supporting rows share {'more' if more else 'no more'} subwords with an error than random rows of that "
             f"label do ({shared['supporting']:.2f} against {shared['random']:.2f}): "
             + ("what the paper shows in one example holds on average." if more else "the paper's example is one."),
+            f"{title}: an error and its supporting rows share subwords",
+            graded(more),
         )
     else:
         first = Finding(
@@ -77,6 +79,8 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         about,
         f"Removing the {how['share']:.0%} that support an error most repairs it {verdict} removing random rows of "
         f"that label (difference {low:+.0%} to {high:+.0%}).",
+        f"{title}: the rows that support an error most are behind it (our test: it is gone without them)",
+        graded(low > 0, in_part=share["denoised"] > share["random"]),
     )
     return [first, second]
 

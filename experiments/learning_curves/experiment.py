@@ -27,7 +27,7 @@ from experiments.encoders import (
     train,
 )
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, counted, minutes_words, paragraphs, spread
+from experiments.findings import Finding, Verdict, counted, graded, minutes_words, paragraphs, spread
 from experiments.runner import Needs, kept, spent
 from experiments.timing import one_thread
 from turnover.batches import INSTANCE_ID
@@ -263,8 +263,16 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             setting=f"{encoder_words(setting['encoder'], setting['blocks'])}, {setting['rows']:,} rows, "
             f"{setting['epochs']} epochs, {counted(len(setting['seeds']), 'seed')}",
             agreement=agreement(result["areas"]),
+            claim="the loss of flipped subnetworks follows the test loss",
+            verdict=_verdict(result["areas"]),
         )
     ]
+
+
+def _verdict(areas: Sequence[Mapping[str, float]]) -> Verdict:
+    worst = max(one["ratio"] for one in areas)
+    keep, test = (mean(one[f"{name}_end"] for one in areas) for name in ("keep", "test"))
+    return graded(keep < test and worst < _NEAR, in_part=keep < test and worst < 1)
 
 
 def agreement(areas: Sequence[Mapping[str, float]]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, agreements, minutes_words, paragraphs, spread
+from experiments.findings import Finding, agreements, graded, minutes_words, paragraphs, spread
 from turnover.applications import colored_text
 from turnover.evaluation import markdown_table
 
@@ -117,7 +117,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     setting, corpus, pattern = _setting(result), result["corpus"], result["pattern"]
     tests = [one["test"]["all"] for one in result["masked"]]
     whole = result["setting"]["tokens"] is None
-    names, rare = colored_names(result["passage"]), pattern["names"]
+    names, rare, null = colored_names(result["passage"]), pattern["names"], pattern["frequency_null"]
+    colored = len(names["colored"]) / max(1, len(names["all"]))
     return [
         Finding(
             "WikiText-2, test perplexity of the model with masks",
@@ -125,6 +126,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             spread(tests, ".0f"),
             setting,
             perplexity_verdict(sum(tests) / len(tests), whole=whole, unknown=corpus["unknown_in_test"]),
+            "a feed-forward language model with masks reaches a perplexity of about 176",
+            graded(abs(sum(tests) / len(tests) / PAPER_PERPLEXITY - 1) <= _NEAR) if whole else "cannot be told here",
         ),
         Finding(
             "self-influence of rare words: rank correlation with log frequency",
@@ -132,6 +135,11 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             _interval(pattern["frequency"], "spearman", ".2f"),
             setting,
             frequency_verdict(pattern["frequency"], pattern["frequency_null"]),
+            "rare words have high self-influence",
+            graded(
+                pattern["frequency"]["high"] < 0 and null["low"] <= 0 <= null["high"],
+                in_part=pattern["frequency"]["high"] < 0,
+            ),
         ),
         Finding(
             "self-influence of last names in the passage",
@@ -139,6 +147,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{len(names['colored'])} of {len(names['all'])} above the 70th percentile",
             setting,
             names_verdict(names, rare),
+            "last names have high self-influence",
+            graded(colored > 0.6, in_part=colored >= 0.5),
         ),
         Finding(
             "does training without rows of high self-influence change perplexity?",

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
-from experiments.findings import Finding, paragraphs, spread
+from experiments.findings import Finding, graded, paragraphs, spread
 from experiments.networks import masked_mlp
 from experiments.runner import kept
 from experiments.timing import one_thread
@@ -207,6 +207,8 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             setting=f"{task['rows']:,} rows, hidden layers of {', '.join(map(str, task['hidden']))}, "
             f"{len(task['seeds'])} seeds",
             agreement=_sentence(name, task),
+            claim=f"a flipped subnetwork is what the network would be without the row ({_TASKS[name]})",
+            verdict=graded(not _is_worse(task)),
         )
         for name, task in result["tasks"].items()
     ]
@@ -217,13 +219,17 @@ def _sentence(name: str, task: dict[str, Any]) -> str:
         [one[who]["loss"] for one in task["seeds"]]
         for who in (_TRAINED, _AWAY, _TRAINED + _CORRECTED, _AWAY + _CORRECTED)
     )
-    worse = all(one > other for one, other in zip(trained, away, strict=True))
+    worse = _is_worse(task)
     return (
         f"{_TASKS[name]}: {'no, ' if worse else ''}flipped subnetworks are {'' if worse else 'not clearly '}worse on "
         f"their own rows than those of a network trained without them (loss {mean(trained):.2f} against "
         f"{mean(away):.2f} in the mean{', in every seed' if worse else ''}); with mask-bias correction, "
         f"{mean(both[0]):.2f} against {mean(both[1]):.2f}."
     )
+
+
+def _is_worse(task: dict[str, Any]) -> bool:
+    return all(one[_TRAINED]["loss"] > one[_AWAY]["loss"] for one in task["seeds"])
 
 
 def _told(task: dict[str, Any], who: str, what: str, form: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.encoders import encoder_words
-from experiments.findings import Finding, agreements, paragraphs
+from experiments.findings import Finding, agreements, graded, paragraphs
 from turnover.evaluation import markdown_table
 
 from .config import HEADLINE
@@ -111,8 +111,24 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     loop = f"{time_of(here['ours']['loop'])} against {time_of(here['koh'][HEADLINE])}, {times(ratios['loop'])} times"
     best = f"{time_of(here['ours'][fastest])} against {time_of(here['koh'][HEADLINE])}, {times(ratios[fastest])} times"
     return [
-        Finding(f"{what}, two passes per instance", _PAPER, loop, setting, loop_verdict(ratios["loop"])),
-        Finding(f"{what}, {network_title(fastest)}", _PAPER, best, setting, fast_verdict(ratios)),
+        Finding(
+            f"{what}, two passes per instance",
+            _PAPER,
+            loop,
+            setting,
+            loop_verdict(ratios["loop"]),
+            "two passes per instance are 17 times faster than influence functions",
+            graded(ratios["loop"] >= PAPER_RATIO, in_part=ratios["loop"] > 1),
+        ),
+        Finding(
+            f"{what}, {network_title(fastest)}",
+            _PAPER,
+            best,
+            setting,
+            fast_verdict(ratios),
+            "turn-over dropout is 17 times faster than influence functions, by our fastest way",
+            graded(ratios[fastest] >= PAPER_RATIO, in_part=ratios[fastest] > 1),
+        ),
         Finding(
             "the same, influence functions restricted to the parameters that the masks belong to",
             "–",

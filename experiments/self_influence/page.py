@@ -5,7 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, agreements, minutes_words, paragraphs, percents, replicas_words, spread
+from experiments.findings import (
+    Finding,
+    Verdict,
+    agreements,
+    graded,
+    minutes_words,
+    paragraphs,
+    percents,
+    replicas_words,
+    spread,
+)
 from turnover.evaluation import markdown_table
 
 _TRAINED, _NEVER, _MANY = "#1b7fa6", "#a0a0a0", "#d95f02"
@@ -67,6 +77,8 @@ _MEASURES = {
 }
 _CAPTION = "Histograms of the first seed; about 2 % of the values lie beyond the edges. C-scores: means over seeds."
 # A rank correlation that is no more than this is not worth calling one.
+# Two binomial shares of the same many rows: five points are far outside what chance gives.
+_CLEARLY = 0.05
 _WEAK = 0.1
 
 
@@ -93,6 +105,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
                 ours=f"{_percent(runs, 'positive')} (null ids: {_percent(runs, 'null_positive')})",
                 setting=f"{network(name, result['setting'])}, {task['rows']:,} rows, {len(runs)} seeds",
                 agreement=agreement(_TITLES[name], runs),
+                claim=f"most rows of {_TITLES[name]} have positive self-influence",
+                verdict=_verdict(runs),
             )
         )
     task = result["tasks"]["cifar10"]
@@ -110,12 +124,16 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
+def _verdict(runs: list[Mapping[str, Any]]) -> Verdict:
+    trained, null = _mean(runs, "positive"), _mean(runs, "null_positive")
+    return graded(trained > 0.5 and trained > null + _CLEARLY, in_part=trained > 0.5)
+
+
 def agreement(title: str, runs: list[Mapping[str, Any]]) -> str:
     """Return in a sentence whether most rows have positive self-influence, and more of them than null ids."""
     trained, null = _mean(runs, "positive"), _mean(runs, "null_positive")
     told = f"{trained:.0%} of the rows, against {null:.0%} of null ids"
-    # Two binomial shares of the same many rows: five points are far outside what chance gives.
-    if trained > 0.5 and trained > null + 0.05:
+    if trained > 0.5 and trained > null + _CLEARLY:
         return f"{title}: agrees with the paper, most rows have positive self-influence ({told})."
     if trained > 0.5:
         return (

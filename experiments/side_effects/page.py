@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from experiments.encoders import DEV_ROWS, UNITS, encoder_words
-from experiments.findings import Finding, minutes_words, paragraphs, percents, seeds_words
+from experiments.findings import Finding, graded, minutes_words, paragraphs, percents, seeds_words
 from turnover.evaluation import markdown_table
 
 from .config import PAPER_TEXT, PAPER_VGG
@@ -157,6 +157,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     text, vgg, tested = setting["text"], setting["vgg"], result["tested_images"] * len(setting["vgg"]["seeds"])
     found = []
     for size in result["text"]["sizes"]:
+        lost, error = lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))
         paper = PAPER_TEXT.get(size["rows"]) or PAPER_TEXT[5_000]
         rows = "" if size["rows"] in PAPER_TEXT else ", 5,000 rows"
         found.append(
@@ -166,7 +167,9 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
                 ours=f"{_points(size[WITHOUT])} → {_points(size[WITH])}",
                 setting=f"{encoder_words(text['encoder'], text['blocks'])}, {_epochs(text)}, "
                 f"{seeds_words(text['seeds'])}",
-                agreement=on_text(*lost_points(_accuracies(size[WITHOUT]), _accuracies(size[WITH]))),
+                agreement=on_text(lost, error),
+                claim="masks on adapters cost little accuracy",
+                verdict=graded(lost + 2 * (error or 0.0) <= SLIGHT, in_part=lost <= SLIGHT),
             )
         )
     how = (
@@ -176,6 +179,9 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     networks = {name: _points(one["seeds"]) for name, one in result["vgg"].items()}
     leaked = mean(one["leak"]["early_share"] for one in result["vgg"]["masks"]["seeds"])
     paper = PAPER_VGG
+    lost, gained = accuracy["plain"] - accuracy["masks"], accuracy["masks and dropout"] - accuracy["masks"]
+    clear = gained > noise(accuracy["masks and dropout"], accuracy["masks"], tested)
+    worse = accuracy["masks"] - accuracy["masks on all layers"]
     return [
         *found,
         Finding(
@@ -184,6 +190,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{networks['plain']} → {networks['masks']}",
             how,
             on_masks(accuracy, tested),
+            "masks after the 11th layer cost VGG19 some accuracy",
+            graded(0 < lost <= 2 * (paper["plain"] - paper["masks"]), in_part=lost > 0),
         ),
         Finding(
             "CIFAR-10, VGG19 with masks: accuracy, and accuracy with recalibrated BatchNorm statistics",
@@ -198,6 +206,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{networks['masks']} → {networks['masks and dropout']}",
             f"{how}, dropout {vgg['dropout']:g}",
             on_dropout(accuracy, tested),
+            "ordinary dropout beside the masks brings most of it back",
+            graded(clear and gained >= lost / 2, in_part=clear),
         ),
         Finding(
             "CIFAR-10, VGG19: masks on all layers",
@@ -205,6 +215,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             networks["masks on all layers"],
             how,
             on_all_layers(accuracy, tested),
+            "VGG19 trains badly with masks on all layers",
+            graded(worse > noise(accuracy["masks"], accuracy["masks on all layers"], tested)),
         ),
         Finding(
             "CIFAR-10, VGG19 with masks after the 11th layer: leak through the early layers",
@@ -212,6 +224,8 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{leaked:.0%} of a row's squared gradient",
             f"{how}, by `turnover.audit`",
             on_leak(leaked),
+            "little of a row leaks through the layers without masks",
+            graded(leaked < SMALL_LEAK, in_part=leaked < LARGE_LEAK),
         ),
     ]
 

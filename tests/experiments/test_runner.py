@@ -32,7 +32,8 @@ PAGE = """
 from experiments.findings import Finding
 
 def findings(result):
-    return [Finding("rows", "10 (Table | 1)", str(result["double"]), "doubled", "Twice as many.")]
+    verdict = "holds" if result["double"] > 30 else "holds in part"
+    return [Finding("rows", "10 (Table | 1)", str(result["double"]), "doubled", "Twice as many.", "many rows", verdict)]
 
 def page(result, folder):
     (folder / "doubled_rows.svg").write_text("<svg/>")
@@ -47,7 +48,7 @@ def doubled(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     for name, text in {"__init__": "", "config": CONFIG, "run": RUN, "page": PAGE}.items():
         (folder / f"{name}.py").write_text(text)
-    (folder / "expected.json").write_text(json.dumps({"double": [15, 25], "nested.list.0": [1, 2]}))
+    (folder / "expected.json").write_text(json.dumps({"small": {"double": [15, 25], "nested.list.0": [1, 2]}}))
     package = importlib.import_module("experiments")
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder.parent)])
     monkeypatch.setattr(runner, "HERE", folder.parent)
@@ -121,6 +122,24 @@ def test_the_index_shows_the_paper_beside_ours_and_every_figure(doubled, tmp_pat
     assert "Not run yet: `make repro-tripled-rows`." in text
 
 
+def test_the_index_leads_with_the_claims_of_the_paper_by_the_largest_run(doubled, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.index.PAPER", ("doubled_rows",))
+    results = tmp_path / "results"
+    publish(run("doubled_rows", "small", tmp_path / "small"), results)
+    text = write_index(results).read_text()
+    row = (
+        "| many rows | holds in part | 10 (Table \\| 1) | 20 | doubled | [doubled_rows, small](results/doubled_rows.md)"
+    )
+    assert row in text
+    assert text.index(row) < text.index("## The paper, and what we find")
+    publish(run("doubled_rows", "medium", tmp_path / "medium"), results)
+    text = write_index(results).read_text()
+    assert "| many rows | holds | " in text
+    assert "[doubled_rows, medium](results/medium/doubled_rows.md) |" in text
+    assert row not in text
+    assert "| rows | 10 (Table \\| 1) | 40 | medium (0 s of the processor): doubled |" in text
+
+
 @pytest.mark.parametrize("needs", [Needs(disk=1e9), Needs(memory=1e9)], ids=["disk", "memory"])
 def test_a_machine_that_is_too_small_is_told_before_anything_is_written(doubled, tmp_path, needs, monkeypatch):
     monkeypatch.setattr(runner.module_of("doubled_rows", "config"), "NEEDS", {"full": needs}, raising=False)
@@ -149,14 +168,15 @@ def test_experiments_run_side_by_side_and_those_that_fail_are_named(tmp_path):
 def test_the_longest_begin_first_and_those_that_never_ran_before_them(tmp_path):
     for name, seconds in (("quick", 3.0), ("slow", 900.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"seconds": seconds}))
-    assert longest_first(["quick", "new", "slow"], tmp_path) == ["new", "slow", "quick"]
+    assert longest_first(["quick", "new", "slow"], "small", tmp_path) == ["new", "slow", "quick"]
 
 
 def test_values_outside_the_expected_range_are_told(doubled, tmp_path):
     record = run("doubled_rows", "medium", tmp_path / "out")
-    assert outside(record) == ["double is 40, expected from 15 to 25"]
+    assert outside(record) == []  # no range of this size is known
+    assert outside(record, size="small") == ["double is 40, expected from 15 to 25"]
     record["result"] = {"double": 20}
-    assert outside(record) == ["nested.list.0 is None, expected from 1 to 2"]
+    assert outside(record, size="small") == ["nested.list.0 is None, expected from 1 to 2"]
 
 
 @pytest.mark.parametrize("size", ["toy", "small"])
@@ -169,7 +189,7 @@ def test_the_command_publishes_small_runs_and_no_toys(doubled, tmp_path, capsys,
 
 
 def test_the_command_ends_with_1_where_a_result_is_not_as_expected(doubled, tmp_path, capsys):
-    (doubled / "expected.json").write_text('{"double": [0, 1]}')
+    (doubled / "expected.json").write_text('{"small": {"double": [0, 1]}}')
     assert main(["doubled_rows", "--out", str(tmp_path / "out")], results=tmp_path / "results") == 1
     assert "double is 20, expected from 0 to 1" in capsys.readouterr().out
 
@@ -205,12 +225,14 @@ def test_an_experiment_has_all_its_parts(name):
 
 @pytest.mark.parametrize("name", experiments())
 def test_expected_values_are_ranges_and_what_is_published_lies_within(name):
-    ranges = json.loads((Path(runner.__file__).parent / name / "expected.json").read_text())
-    assert ranges
-    assert all(low < high for low, high in ranges.values())
-    record = json.loads((RESULTS / f"{name}.json").read_text())
-    assert record["size"] == "small"
-    assert outside(record) == []
+    expected = json.loads((Path(runner.__file__).parent / name / "expected.json").read_text())
+    assert {"small"} <= {*expected} <= {*runner.SIZES}
+    assert all(low < high for ranges in expected.values() for low, high in ranges.values())
+    for size, ranges in expected.items():
+        record = json.loads((RESULTS / ("" if size == "small" else size) / f"{name}.json").read_text())
+        assert ranges
+        assert record["size"] == size
+        assert outside(record) == []
 
 
 def test_every_result_of_the_paper_is_an_experiment_and_all_say_what_they_found():
@@ -218,5 +240,6 @@ def test_every_result_of_the_paper_is_an_experiment_and_all_say_what_they_found(
     for name in experiments():
         record = json.loads((RESULTS / f"{name}.json").read_text())
         for found in runner.module_of(name, "page").findings(record["result"]):
-            assert all(vars(found).values())
+            assert all((found.what, found.paper, found.ours, found.setting, found.agreement))
+            assert bool(found.claim) == (found.verdict is not None)
             assert found.agreement.endswith(".")
