@@ -146,9 +146,9 @@ def spent(folder: Path) -> dict[str, float]:
 def publish(record: dict[str, Any], folder: Path) -> Path:
     """Write NAME.json, NAME.md and the figures of a record into a folder; return the page's path.
 
-    Small runs lie in the folder itself, others in a folder of their size within it.
+    Medium and full runs lie in a folder of their size within it.
     """
-    folder = folder if record["size"] == "small" else folder / record["size"]
+    folder = folder / record["size"] if record["size"] in ("medium", "full") else folder
     name, folder_page = record["experiment"], folder / f"{record['experiment']}.md"
     folder.mkdir(parents=True, exist_ok=True)
     text = module_of(name, "page").page(record["result"], folder)

@@ -12,6 +12,7 @@ from tqdm import tqdm
 import turnover
 from experiments.digits_network import QUERIES_FROM, digit_queries, digits_recipe
 from experiments.findings import Finding, counted, paragraphs
+from experiments.runner import Needs
 from turnover.evaluation import markdown_table
 from turnover.influence import NULL_IDS, null_ids
 from turnover.scores import Scores, student_limit
@@ -64,6 +65,7 @@ SIZES = {
     "medium": Config(other_runs=32, queries=360, null_ids=16384, null_sets=1000),
     "full": Config(runs=64, other_runs=64, queries=360, epochs=40, null_ids=16384, null_sets=1000),
 }
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=1.0)}
 
 
 LEVEL = 0.95

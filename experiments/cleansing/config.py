@@ -17,8 +17,8 @@ class Config:
         reviews: of electronics, as many of both labels; None: all 2,000.
         validation: reviews on which mean influence is taken; the others test.
         dev_rows: of SST-2's dev rows, which choose rate and epochs; None: all 872.
-        encoder: None: features of a frozen MiniLM and a hidden layer; a folder or a name on the hub: that encoder, with
-            masked adapters for the estimate and fine-tuned as a whole for retraining.
+        encoder: None: features of a frozen MiniLM and a hidden layer; "minilm", a folder or a name on the hub: that
+            encoder, with masked adapters for the estimate and fine-tuned as a whole for retraining.
         longest: tokens of a text that are read.
         hidden: units of the hidden layer.
         rates: of AdamW, for retraining; one is chosen on dev rows of SST-2.
@@ -74,7 +74,19 @@ SIZES = {
         seeds=(0, 1),
     ),
     "small": Config(),
-    "medium": Config(rows=67_349, hidden=512, projection=1024),
+    # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder.
+    "medium": Config(
+        rows=1_500,
+        encoder="minilm",
+        longest=64,
+        rates=(1e-4,),
+        masked_rates=(2e-3,),
+        epochs=(3,),
+        masked_epochs=(3,),
+        batch_size=32,
+        shares=(0.01,),
+        seeds=tuple(range(5)),
+    ),
     # The paper's networks and trainings.
     "full": Config(
         rows=67_349,
@@ -91,6 +103,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=1, memory=8, hours=5),
+    "medium": Needs(disk=1, memory=8, hours=6),
     "full": Needs(disk=10, memory=24, hours=3000),
 }

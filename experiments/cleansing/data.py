@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from experiments.checkpoints import next_checkpoint
 from experiments.datasets.electronics import load_electronics
-from experiments.datasets.minilm import text_features
+from experiments.datasets.minilm import minilm_folder, text_features
 from experiments.datasets.numbers import standardized
 from experiments.datasets.sst2 import Sentences, load_sst2
 from experiments.encoders import encoder_inputs, encoder_recipe
@@ -45,6 +45,12 @@ class Domains:
     reviews: Rows
 
 
+def encoder_of(config: Config) -> str:
+    """Return the encoder as transformers opens it."""
+    assert config.encoder is not None
+    return str(minilm_folder()) if config.encoder == "minilm" else config.encoder
+
+
 def load_domains(config: Config, cache: Path) -> Domains:
     """Return both domains: standardized features, or tokens for an encoder.
 
@@ -54,7 +60,7 @@ def load_domains(config: Config, cache: Path) -> Domains:
     reviews = load_electronics(rows=config.reviews)
     parts = load_sst2("train", rows=config.rows), load_sst2("dev", rows=config.dev_rows), reviews
     if config.encoder is not None:
-        inputs = [encoder_inputs(config.encoder, one.texts, longest=config.longest) for one in parts]
+        inputs = [encoder_inputs(encoder_of(config), one.texts, longest=config.longest) for one in parts]
     else:
         inputs = standardized(*(text_features(one.texts, cache=cache, longest=config.longest) for one in parts))
     return Domains(*(Rows(one, x, torch.from_numpy(one.labels)) for one, x in zip(parts, inputs, strict=True)))
@@ -85,7 +91,7 @@ def recipe_of(
     if config.encoder is not None:
         assert not isinstance(rows.inputs, Tensor)
         how |= {"rate": setting["rate"], "masked": masked, "replicas": replicas, "seed": seed}
-        return encoder_recipe(config.encoder, rows.inputs, rows.labels, **how)
+        return encoder_recipe(encoder_of(config), rows.inputs, rows.labels, **how)
     assert isinstance(rows.inputs, Tensor)
     sizes = (rows.inputs.shape[1], (config.hidden,), 2)
     return TrainingRecipe(

@@ -17,6 +17,7 @@ from experiments.runner import kept, spent
 from experiments.timing import one_thread
 from turnover.applications import RetrainingCheck, cleanse
 from turnover.influence import Ridge
+from turnover.training import Checkpoint
 
 from .config import Config
 from .data import Domains, choose, judge, labeled, load_domains, part, recipe_of
@@ -62,7 +63,7 @@ def _seeds(config: Config, domains: Domains, settings: dict[str, Any], parts: Pa
         for seed in config.seeds:
             arms: dict[str, Any] = {}
             for way in ways:
-                measure = partial(_measured, config, domains, settings, seed, way)
+                measure = partial(_measured, config, domains, settings, seed, way, parts.with_name("masked"))
                 arms[way] = kept(parts / f"seed-{seed}-{way}.json", measure)
                 bar.update()
             none = arms.pop("none")
@@ -77,11 +78,13 @@ def _seeds(config: Config, domains: Domains, settings: dict[str, Any], parts: Pa
     return found
 
 
-def _measured(config: Config, domains: Domains, settings: dict[str, Any], seed: int, way: str) -> dict[str, Any]:
+def _measured(
+    config: Config, domains: Domains, settings: dict[str, Any], seed: int, way: str, masked: Path
+) -> dict[str, Any]:
     """Return what models trained without the rows that were chosen in one way do on validation, test and dev rows."""
     reviews = domains.reviews
     validation, test = split_reviews(reviews.sentences, validation=config.validation, seed=seed)
-    order = _chosen(config, domains, settings["masked"], validation, seed, way)
+    order = _chosen(config, domains, settings["masked"], validation, seed, way, masked)
     plain = recipe_of(config, domains.train, settings["plain"], masked=False)
 
     def arm(removed: list[int]) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _count(config: Config, share: float) -> int:
 
 
 def _chosen(
-    config: Config, domains: Domains, setting: dict[str, Any], validation: np.ndarray, seed: int, way: str
+    config: Config, domains: Domains, setting: dict[str, Any], validation: np.ndarray, seed: int, way: str, masked: Path
 ) -> list[int]:
     """Return places of rows in the order in which they go: those with the lowest mean influence on reviews first."""
     if way == "none":
@@ -123,7 +126,8 @@ def _chosen(
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
     }
     rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
-    model = recipe.fit(seed=seed, checkpoint=next_checkpoint())
+    # Estimates with as many replicas ask the same model: the first one trains it.
+    model = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
     influence = turnover.Influence(model, train=rows, estimator=ridges.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped

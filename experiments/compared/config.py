@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from experiments.runner import Needs
+
 
 @dataclass(frozen=True)
 class TaskConfig:
@@ -130,3 +132,5 @@ SIZES = {
         processes=2,
     ),
 }
+
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=2.0)}

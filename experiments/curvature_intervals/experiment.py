@@ -16,6 +16,7 @@ from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.numbers import Rows, digit_rows, sst2_rows, yahoo_rows
 from experiments.findings import Finding, agreements, counted, paragraphs
 from experiments.networks import masked_mlp
+from experiments.runner import Needs
 from turnover.evaluation import markdown_table
 from turnover.scores import Scores, student_limit
 from turnover.training import TrainingRecipe
@@ -72,6 +73,7 @@ SIZES = {
     "medium": Config(trainings=16, queries=150),
     "full": Config(trainings=32, queries=300, validation=300),
 }
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.8)}
 
 LEVEL = 0.95
 _CACHE = Path("runs/cache")

@@ -14,6 +14,7 @@ _IMAGES = (
     "CIFAR-10 is at https://www.cs.toronto.edu/~kriz/cifar.html. Wanted is an .npz of its first 10,000 training and "
     "2,000 test images or more, in their order: x_train and x_test uint8 [n, 32, 32, 3], y_train and y_test."
 )
+_FEW = {"train": 10_000, "test": 2_000}
 _PEOPLE = (
     "CIFAR-10N is at https://github.com/UCSC-REAL/cifar-10-100n (CIFAR-10_human.pt). Wanted is an .npz with aggre, "
     "random1 and clean, [50,000] each."
@@ -42,8 +43,12 @@ class Images:
 
 
 def load_cifar10(split: Literal["train", "test"], *, rows: int | None = None) -> Images:
-    """Return the first images of a split of CIFAR-10."""
-    with np.load(data_file("cifar10/cifar10_12k.npz", source=_IMAGES)) as file:
+    """Return the first images of a split of CIFAR-10; None: all of the file of 12,000.
+
+    More rows than that file has come from cifar10/cifar10.npz, which has the same arrays of the whole data set.
+    """
+    name = "cifar10_12k.npz" if rows is None or rows <= _FEW[split] else "cifar10.npz"
+    with np.load(data_file(f"cifar10/{name}", source=_IMAGES)) as file:
         return Images(file[f"x_{split}"][:rows], file[f"y_{split}"][:rows].astype(np.int64))
 
 

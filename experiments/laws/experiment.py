@@ -12,7 +12,7 @@ from tqdm import tqdm
 import turnover
 from experiments.digits_network import QUERIES_FROM, digit_queries, digits_recipe
 from experiments.findings import Finding, paragraphs
-from experiments.runner import kept
+from experiments.runner import Needs, kept
 from experiments.timing import growth
 from turnover.evaluation import markdown_table
 
@@ -46,6 +46,7 @@ SIZES = {
     "medium": Config(hidden=512, queries=360, seeds=5),
     "full": Config(hidden=512, widths=(64, 128, 256, 512, 1024, 2048, 4096), queries=360, seeds=10),
 }
+NEEDS = {"medium": Needs(disk=0.1, memory=2, hours=0.4)}
 
 
 _BATCH = 64

@@ -79,9 +79,10 @@ SIZES = {
         network=Network(size=192, batch=128, epochs=15, rates=(1.0, 2.0, 4.0), trial_epochs=3),
         tokens=100_000,
         held_out=50_000,
-        shares=(0.02, 0.1),
+        models=6,
+        shares=(0.1,),
     ),
     # 25 trainings, by their arithmetic of about a hundred hours each on two cores; a GPU is used where there is one.
     "full": Config(shares=(0.1,)),
 }
-NEEDS = {"medium": Needs(disk=1, memory=6, hours=8), "full": Needs(disk=2, memory=16, hours=2_500)}
+NEEDS = {"medium": Needs(disk=1, memory=6, hours=5), "full": Needs(disk=2, memory=16, hours=2_500)}

@@ -16,7 +16,7 @@ import turnover
 from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
 from experiments.findings import Finding, graded, paragraphs, spread
 from experiments.networks import masked_mlp
-from experiments.runner import kept
+from experiments.runner import Needs, kept
 from experiments.timing import one_thread
 from turnover.evaluation import markdown_table
 from turnover.training import TrainingRecipe
@@ -67,6 +67,7 @@ SIZES = {
         seeds=tuple(range(10)),
     ),
 }
+NEEDS = {"medium": Needs(disk=0.1, memory=2, hours=0.1)}
 
 
 _FEATURES = Path("runs/cache")

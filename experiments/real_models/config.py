@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from experiments.runner import Needs
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -148,3 +150,5 @@ SIZES = {
         vgg=VggConfig(settings=None),
     ),
 }
+
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=3.0)}

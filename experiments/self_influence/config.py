@@ -97,6 +97,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=0.5, memory=6, hours=6),
+    "medium": Needs(disk=0.5, memory=6, hours=3.5),
     "full": Needs(disk=5, memory=24, hours=2000),
 }

@@ -166,15 +166,15 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
                 paper=f"{paper[0]:.1f} → {paper[1]:.1f} (§4.1, BERT{rows})",
                 ours=f"{_points(size[WITHOUT])} → {_points(size[WITH])}",
                 setting=f"{encoder_words(text['encoder'], text['blocks'])}, {_epochs(text)}, "
-                f"{seeds_words(text['seeds'])}",
+                f"{seeds_words(text['seeds'][: len(size[WITH])])}",
                 agreement=on_text(lost, error),
                 claim="masks on adapters cost little accuracy",
                 verdict=graded(lost + 2 * (error or 0.0) <= SLIGHT, in_part=lost <= SLIGHT),
             )
         )
     how = (
-        f"width {vgg['width']:g}, {vgg['images']:,} images, {vgg['epochs']} epochs, rate chosen on held-out images, "
-        f"{seeds_words(vgg['seeds'])}"
+        f"width {vgg['width']:g}, {vgg['images']:,} images, {vgg['epochs']} epochs, "
+        f"{'rate chosen on held-out images, ' if vgg['held_out'] else ''}{seeds_words(vgg['seeds'])}"
     )
     networks = {name: _points(one["seeds"]) for name, one in result["vgg"].items()}
     leaked = mean(one["leak"]["early_share"] for one in result["vgg"]["masks"]["seeds"])

@@ -50,12 +50,12 @@ def _text(config: TextConfig, out: Path, parts: Path) -> dict[str, Any]:
                         parts / f"text-{rows}-{_file(name)}-{seed}.json",
                         partial(_text_trained, name, config, encoder, rates[name]["best"], rows, seed),
                     )
-                    for seed in config.seeds
+                    for seed in config.seeds[:seeds]
                 ]
                 for name in (WITHOUT, WITH)
             },
         }
-        for rows in config.rows
+        for rows, seeds in config.rows
     ]
     return {"rates": rates, "sizes": sizes}
 

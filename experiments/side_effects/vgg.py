@@ -67,8 +67,8 @@ def load_images(split: Literal["train", "test"], rows: int | None) -> Images:
     found = load_cifar10(split, rows=rows)
     if rows is not None and len(found) < rows:
         raise MissingDataError(
-            f"cifar10/cifar10_12k.npz has {len(found):,} {split} images and this size needs {rows:,}. Put all of "
-            "CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html) into it, or take SIZE=medium."
+            f"the file of CIFAR-10 has {len(found):,} {split} images and this size needs {rows:,}. Put all of it "
+            "(https://www.cs.toronto.edu/~kriz/cifar.html) into cifar10/cifar10.npz, or take SIZE=small."
         )
     x = torch.from_numpy(found.pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
     return Images(x.contiguous(memory_format=torch.channels_last), torch.from_numpy(found.labels))
@@ -100,12 +100,25 @@ def train_vgg(
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     for step in resumable(parts, epochs=config.epochs, draw=draw, order=torch.default_generator):
         with turnover.instances(step.batch) if network.first is not None else nullcontext():
-            functional.cross_entropy(model(images.x[step.batch]), images.y[step.batch]).backward()
+            x = moved(images.x[step.batch], config.shift)
+            functional.cross_entropy(model(x), images.y[step.batch]).backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
         tell()
     return model.eval()
+
+
+def moved(x: Tensor, most: int) -> Tensor:
+    """Return images [n, channels, height, width], each moved by up to so many pixels, with black in their place."""
+    if not most:
+        return x
+    count, _, height, width = x.shape
+    wide = functional.pad(x, (most, most, most, most), value=-1.0)
+    down, right = torch.randint(2 * most + 1, (2, count, 1))
+    rows, columns = torch.arange(height) + down, torch.arange(width) + right
+    found = wide[torch.arange(count)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
+    return found.permute(0, 3, 1, 2)
 
 
 def recalibrated(model: nn.Module, images: Images) -> nn.Module:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from experiments.runner import Needs
+
 
 @dataclass(frozen=True)
 class Table1Config:
@@ -78,3 +80,5 @@ SIZES = {
         epochs=10,
     ),
 }
+
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.7)}

@@ -17,7 +17,7 @@ from experiments.datasets.changed_labels import change_labels
 from experiments.datasets.minilm import minilm_folder
 from experiments.datasets.sst2 import load_sst2
 from experiments.findings import Finding, paragraphs, spread
-from experiments.runner import kept
+from experiments.runner import Needs, kept
 from turnover.applications import RowRecord, wrong_labels
 from turnover.evaluation import markdown_table
 from turnover.runs import DigitsConfig, Run, RunConfig, run_digits, run_recipe, start_run
@@ -56,6 +56,7 @@ SIZES = {
     "medium": Config(seeds=tuple(range(10))),
     "full": Config(rows=20_000, seeds=tuple(range(10))),
 }
+NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=1.0)}
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Side effects: a toy run trains every network once, and words follow from the numbers."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,20 +21,27 @@ from experiments.side_effects.vgg import (
     leak,
     load_images,
     memory,
+    moved,
     recalibrated,
 )
 
 
-def test_too_few_images_are_said_with_what_to_do(toy):
-    with pytest.raises(MissingDataError, match=r"images and this size needs 10,000,000.*SIZE=medium"):
-        load_images("test", 10_000_000)
+def test_too_few_images_are_said_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=r"cifar10/cifar10.npz.*https://"):
+        load_images("test", 20_000)
+    (tmp_path / "cifar10").mkdir()
+    few = {"x_test": np.zeros((4, 32, 32, 3), np.uint8), "y_test": np.zeros(4)}
+    np.savez(tmp_path / "cifar10" / "cifar10.npz", **few)
+    with pytest.raises(MissingDataError, match=r"4 test images and this size needs 20,000.*SIZE=small"):
+        load_images("test", 20_000)
 
 
 def test_every_network_is_trained_for_every_seed(toy):
     assert len(findings(toy.result)) == len(SIZES["toy"].text.rows) + 5
     result, text = toy.result, SIZES["toy"].text
     (size,) = result["text"]["sizes"]
-    assert size["rows"] == text.rows[0]
+    assert size["rows"] == text.rows[0][0]
     for name in (WITH, WITHOUT):
         assert len(size[name]) == len(text.seeds)
         assert all(0 <= one["accuracy"] <= 1 for one in size[name])
@@ -181,3 +189,16 @@ def _vgg(plain, masks, dropped=50.0, every=10.0):
 )
 def test_words_on_vgg_follow_from_the_numbers(told, start):
     assert told.startswith(start)
+
+
+def test_moved_images_are_the_same_images_elsewhere():
+    torch.manual_seed(0)
+    x = torch.rand(6, 3, 8, 8)
+    assert moved(x, 0) is x
+    found = moved(x, 2)
+    assert found.shape == x.shape
+    wide = torch.nn.functional.pad(x, (2, 2, 2, 2), value=-1.0)
+    for one, image in zip(found, wide, strict=True):
+        places = [(down, right) for down in range(5) for right in range(5)]
+        assert any(torch.equal(one, image[:, down : down + 8, right : right + 8]) for down, right in places)
+    assert not torch.equal(found, x)

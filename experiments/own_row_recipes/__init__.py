@@ -1,0 +1,1 @@
+"""Why training on a row makes its flipped subnetwork worse on it, and whether another training does not."""
