@@ -1,9 +1,9 @@
 """Why a flipped subnetwork is worse on its own row, one thing varied at a time, and trainings that might cure it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 import turnover
 from experiments.datasets.changed_labels import change_labels
-from experiments.datasets.numbers import Rows, digit_rows
+from experiments.datasets.numbers import Rows, digit_rows, sst2_rows
 from experiments.figures import drawn, tidy
 from experiments.findings import Finding, agreements, graded, paragraphs, seeds_words, spread
 from experiments.networks import masked_mlp, mlp
@@ -25,33 +25,48 @@ from turnover.evaluation import markdown_table, mislabel_detection
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to train; the defaults are the training of `own_row` on digits.
+    """One way to train, beside the training of `own_row`.
 
     Attributes:
-        rate: of SGD with momentum 0.9.
-        epochs: over all rows; with fewer rows there are as many steps.
-        rows: that are trained; None: all.
+        rate: of SGD with momentum 0.9, as a multiple of the task's.
+        epochs: as a multiple of the task's; with fewer rows there are as many steps.
+        rows: share of the rows that is trained.
         keep: share of units that a row trains.
         full: share of the steps that train the full network, without masks.
         learned: rows whose loss in their kept subnetwork is below this have no gradient; 0: all have one.
         penalty: on what masks alone do: outputs for a blend of rows under all masks of a step must not differ.
         references: rows, beside those trained, that every step shows under the masks of its own rows.
         smoothing: share of the label that goes to all classes.
-        decay: weight decay.
-        frozen: train the first layer for the first fifth of the steps only.
     """
 
-    rate: float = 0.1
-    epochs: int = 25
-    rows: int | None = None
+    rate: float = 1.0
+    epochs: float = 1.0
+    rows: float = 1.0
     keep: float = 0.5
     full: float = 0.0
     learned: float = 0.0
     penalty: float = 0.0
     references: int = 0
     smoothing: float = 0.0
-    decay: float = 0.0
-    frozen: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set and how it is trained.
+
+    Attributes:
+        title: in words.
+        rows: that are trained.
+        hidden: widths of the masked layers.
+        rate: of SGD with momentum 0.9.
+        epochs: of the base recipe.
+    """
+
+    title: str
+    rows: int
+    hidden: tuple[int, ...]
+    rate: float
+    epochs: int
 
 
 @dataclass(frozen=True)
@@ -59,135 +74,186 @@ class Config:
     """Settings of one size.
 
     Attributes:
-        rows: digits that are trained; the last of the others are references.
-        hidden: widths of the masked layers.
-        epochs: of the base recipe.
+        tasks: by name: "digits", "sst2".
         left_out: share of the rows that the second training omits.
         seeds: of omitted rows, weights, masks and order.
         names: recipes that are tried; (): all.
     """
 
-    rows: int = 1_300
-    hidden: tuple[int, ...] = (512, 512)
-    epochs: int = 25
+    tasks: dict[str, Task]
     left_out: float = 0.1
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1)
     names: tuple[str, ...] = ()
 
 
+_DIGITS = Task("Handwritten digits", 1_300, (512, 512), 0.1, 25)
+_SST2 = Task("SST-2, features of MiniLM", 5_000, (512,), 0.04, 6)
+_TASKS = {"digits": _DIGITS, "sst2": _SST2}
 SIZES = {
-    "toy": Config(rows=120, hidden=(32,), epochs=3, seeds=(0,), names=("base", "rate 0.02", "full steps 0.5")),
-    "small": Config(),
-    "medium": Config(seeds=tuple(range(10))),
+    "toy": Config(
+        {"digits": Task("Handwritten digits", 120, (32,), 0.1, 3)},
+        seeds=(0,),
+        names=("base", "a fifth of the rate", "full steps 0.5"),
+    ),
+    "small": Config(_TASKS),
+    "medium": Config({**_TASKS, "sst2": replace(_SST2, rows=20_000)}, seeds=tuple(range(5))),
     # The paper has no such measurement, so no setting either.
-    "full": Config(hidden=(1024, 1024), seeds=tuple(range(20))),
+    "full": Config({**_TASKS, "sst2": replace(_SST2, rows=67_349)}, seeds=tuple(range(10))),
 }
-NEEDS = {"medium": Needs(disk=0.1, memory=2, hours=0.6)}
+NEEDS = {"medium": Needs(disk=0.2, memory=4, hours=1.0)}
 
 _BASE = Recipe()
 CAUSES = {
-    "rate 0.02": replace(_BASE, rate=0.02),
-    "rate 0.05": replace(_BASE, rate=0.05),
-    "epochs 3": replace(_BASE, epochs=3),
-    "epochs 8": replace(_BASE, epochs=8),
-    "epochs 75": replace(_BASE, epochs=75),
-    "rows 160": replace(_BASE, rows=160),
-    "rows 320": replace(_BASE, rows=320),
-    "rows 650": replace(_BASE, rows=650),
-    "first layer frozen": replace(_BASE, frozen=True),
+    "a fifth of the rate": replace(_BASE, rate=0.2),
+    "a third of the epochs": replace(_BASE, epochs=1 / 3),
+    "3 times the epochs": replace(_BASE, epochs=3.0),
+    "an eighth of the rows": replace(_BASE, rows=0.125),
+    "half of the rows": replace(_BASE, rows=0.5),
 }
 CURES = {
     "keep 0.7": replace(_BASE, keep=0.7),
     "keep 0.9": replace(_BASE, keep=0.9),
     "full steps 0.1": replace(_BASE, full=0.1),
+    "full steps 0.3": replace(_BASE, full=0.3),
     "full steps 0.5": replace(_BASE, full=0.5),
-    "full steps 0.9": replace(_BASE, full=0.9),
-    "learned rows rest, 0.1": replace(_BASE, learned=0.1),
-    "learned rows rest, 0.5": replace(_BASE, learned=0.5),
-    "references 25": replace(_BASE, references=25),
-    "references 100": replace(_BASE, references=100),
-    "penalty 0.1": replace(_BASE, penalty=0.1),
-    "penalty 1": replace(_BASE, penalty=1.0),
+    "learned rows rest": replace(_BASE, learned=0.5),
+    "references": replace(_BASE, references=100),
+    "penalty": replace(_BASE, penalty=1.0),
     "label smoothing 0.1": replace(_BASE, smoothing=0.1),
-    "weight decay 0.001": replace(_BASE, decay=1e-3),
 }
 _TITLES = {
-    "base": "as in own_row: rate 0.1, 25 epochs, 1,300 rows, keep 0.5",
-    "first layer frozen": "first layer frozen after a fifth of the steps",
-    **{f"full steps {share}": f"{float(share):.0%} of the steps without masks" for share in ("0.1", "0.5", "0.9")},
-    **{f"learned rows rest, {loss}": f"no gradient for rows of a loss below {loss}" for loss in ("0.1", "0.5")},
-    **{
-        f"references {count}": f"{count} other rows in every step, under the masks of its rows"
-        for count in ("25", "100")
-    },
+    "base": "as in own_row",
+    **{f"full steps {share}": f"{float(share):.0%} of the steps without masks" for share in ("0.1", "0.3", "0.5")},
+    "learned rows rest": "no gradient for rows of a loss below 0.5",
+    "references": "100 other rows in every step, under the masks of its rows",
+    "penalty": "a penalty on what masks alone do",
 }
 RECIPES = {"base": _BASE, **CAUSES, **CURES}
 _BATCH, _BLENDED = 100, 8
 _REFERENCES = 200
 """Of the held-out rows, those that recipes may show; none of them is asked about."""
+_FEATURES = Path("runs/cache")
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
     """Return for every recipe how flipped subnetworks do on their own rows, and what the training costs in accuracy."""
-    x, labels, held, held_labels = digit_rows(config.rows)
-    rows = (x, labels, held, held_labels)
-    found: dict[str, list[dict[str, float]]] = {}
-    with one_thread():
-        plain = [
-            kept(out / "parts" / f"plain-{seed}.json", partial(_plain, config, rows, seed)) for seed in config.seeds
-        ]
-        for name in tqdm(config.names or RECIPES, desc="recipes"):
-            recipe = replace(RECIPES[name], epochs=max(1, round(RECIPES[name].epochs * config.epochs / _BASE.epochs)))
-            found[name] = [
-                kept(
-                    out / "parts" / f"{name.replace(' ', '-')}-{seed}.json",
-                    partial(_measured, config, recipe, rows, seed),
-                )
-                for seed in config.seeds
-            ]
-    return {"rows": config.rows, "hidden": config.hidden, "seeds": config.seeds, "plain": plain, "recipes": found}
+    data = {name: _data(name, task) for name, task in config.tasks.items()}  # first: a data set may be missing
+    found: dict[str, Any] = {}
+    parts, names = out / "parts", config.names or tuple(RECIPES)
+    with one_thread(), tqdm(total=len(data) * len(config.seeds) * (1 + len(names)), desc="recipes") as bar:
+        for name, task in config.tasks.items():
+            found[name] = {**asdict(task), "plain": [], "phases": [], "recipes": {one: [] for one in names}}
+            for seed in config.seeds:
+                setting = _Setting(task, data[name], config.left_out, seed)
+                first = kept(parts / f"{name}-phases-{seed}.json", partial(_plain_and_phases, setting))
+                found[name]["plain"].append(first["plain"])
+                found[name]["phases"].append(first["phases"])
+                bar.update()
+                for one in names:
+                    file = parts / f"{name}-{one.replace(' ', '-')}-{seed}.json"
+                    found[name]["recipes"][one].append(kept(file, partial(_measured, setting, one)))
+                    bar.update()
+    return {"seeds": config.seeds, "tasks": found}
 
 
-def _measured(config: Config, recipe: Recipe, rows: Rows, seed: int) -> dict[str, float]:
-    x, labels, held, held_labels = rows
-    y = torch.from_numpy(labels)
-    count = len(y) if recipe.rows is None else min(recipe.rows, len(y))
-    draw = np.random.default_rng(seed)
-    chosen = np.sort(draw.permutation(len(y))[:count])
-    away = draw.permutation(count)[: max(1, round(config.left_out * count))]
-    asked = torch.from_numpy(np.sort(chosen[away]))
-    there = torch.from_numpy(np.setdiff1d(chosen, asked.numpy()))
-    references = (held[-_REFERENCES:], torch.from_numpy(held_labels[-_REFERENCES:]))
-    trained = _trained(config, recipe, x, y, torch.from_numpy(chosen), references, seed)
-    without = _trained(config, recipe, x, y, there, references, seed)
-    test, test_labels = held[:-_REFERENCES], torch.from_numpy(held_labels[:-_REFERENCES])
+def _data(name: str, task: Task) -> Rows:
+    return digit_rows(task.rows) if name == "digits" else sst2_rows(task.rows, _FEATURES)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """One seed of a task: which rows are asked about, and the held-out ones."""
+
+    task: Task
+    data: Rows
+    left_out: float
+    seed: int
+
+    @property
+    def x(self) -> Tensor:
+        return self.data[0]
+
+    @property
+    def y(self) -> Tensor:
+        return torch.from_numpy(self.data[1])
+
+    @property
+    def classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
+    def test(self) -> tuple[Tensor, Tensor]:
+        return self.data[2][:-_REFERENCES], torch.from_numpy(self.data[3][:-_REFERENCES])
+
+    @property
+    def references(self) -> tuple[Tensor, Tensor]:
+        return self.data[2][-_REFERENCES:], torch.from_numpy(self.data[3][-_REFERENCES:])
+
+    def rows(self, share: float) -> tuple[Tensor, Tensor]:
+        """Return the rows that are trained, and those of them that are asked about."""
+        draw = np.random.default_rng(self.seed)
+        chosen = draw.permutation(len(self.y))[: round(share * len(self.y))]
+        asked = chosen[: max(1, round(self.left_out * len(chosen)))]
+        return torch.from_numpy(np.sort(chosen)), torch.from_numpy(np.sort(asked))
+
+    def network(self, keep: float = 0.5) -> nn.Module:
+        torch.manual_seed(self.seed)
+        return masked_mlp(self.x.shape[1], self.task.hidden, self.classes, seed=self.seed, keep=keep)
+
+
+def _measured(setting: _Setting, name: str) -> dict[str, float]:
+    recipe = RECIPES[name]
+    x, y, (test, test_labels) = setting.x, setting.y, setting.test
+    chosen, asked = setting.rows(recipe.rows)
+    trained = _trained(setting, recipe, chosen, y)
+    without = _trained(setting, recipe, _without(chosen, asked), y)
     found = {
         "accuracy": _right(trained, test, test_labels),
         "kept": _loss(trained, x[asked], y[asked], asked, "keep"),
         "trained": _loss(trained, x[asked], y[asked], asked, "flip"),
         "left_out": _loss(without, x[asked], y[asked], asked, "flip"),
         "whole_left_out": _loss(without, x[asked], y[asked], asked, "full"),
-        "wrong_labels": _wrong_labels(config, recipe, x, y, torch.from_numpy(chosen), references, seed),
-        "accuracy_trained": _right(trained, x[asked], y[asked], asked),
-        "accuracy_left_out": _right(without, x[asked], y[asked], asked),
     }
-    # Other images under the same flipped masks: what training on the rows changed for them.
-    for name, places in _others(x[asked], y[asked], test, test_labels, seed).items():
+    if name not in CAUSES:
+        found["wrong_labels"] = _wrong_labels(setting, recipe, chosen)
+    # Other rows under the same flipped masks: what training on the rows changed for them.
+    for other, places in _others(x[asked], y[asked], test, test_labels, setting.seed).items():
         pairs = [_loss(model, test[places], test_labels[places], asked, "flip") for model in (trained, without)]
-        found[f"change_{name}"] = pairs[0] - pairs[1]
+        found[f"change_{other}"] = pairs[0] - pairs[1]
     found["change_own"] = found["trained"] - found["left_out"]
     return found
 
 
-def _wrong_labels(
-    config: Config, recipe: Recipe, x: Tensor, y: Tensor, rows: Tensor, references: tuple[Tensor, Tensor], seed: int
-) -> float:
+def _plain_and_phases(setting: _Setting) -> dict[str, Any]:
+    """Return the accuracy without masks, and losses on the rows after training in phases.
+
+    First all other rows are trained, then the rows asked about alone, then the others again: whose steps make flipped
+    subnetworks worse?
+    """
+    x, y, (test, test_labels) = setting.x, setting.y, setting.test
+    chosen, asked = setting.rows(1.0)
+    others = _without(chosen, asked)
+    torch.manual_seed(setting.seed)
+    plain = mlp(x.shape[1], setting.task.hidden, setting.classes)
+    _steps(setting, plain, _BASE, chosen, y, masked=False)
+    model, phases = setting.network(), []
+    for rows in (others, asked, others):
+        _steps(setting, model.train(), _BASE, rows, y)
+        phases.append({view: _loss(model.eval(), x[asked], y[asked], asked, view) for view in ("keep", "flip", "full")})
+    return {"plain": _right(plain.eval(), test, test_labels), "phases": phases}
+
+
+def _without(rows: Tensor, asked: Tensor) -> Tensor:
+    return rows[~torch.isin(rows, asked)]
+
+
+def _wrong_labels(setting: _Setting, recipe: Recipe, rows: Tensor) -> float:
     """Return how well the loss of flipped subnetworks tells changed labels, a tenth of all, from others: AUC."""
-    changed = change_labels(y.numpy(), share=0.1, classes=10, seed=seed)
+    changed = change_labels(setting.y.numpy(), share=0.1, classes=setting.classes, seed=setting.seed)
     given = torch.from_numpy(changed.given)
-    model = _trained(config, recipe, x, given, rows, references, seed)
+    model = _trained(setting, recipe, rows, given)
     with torch.no_grad(), turnover.instances(rows, view="flip"):
-        losses = functional.cross_entropy(model(x[rows]), given[rows], reduction="none")
+        losses = functional.cross_entropy(model(setting.x[rows]), given[rows], reduction="none")
     return mislabel_detection(losses.numpy(), changed.changed[rows.numpy()]).auc
 
 
@@ -204,24 +270,29 @@ def _others(x: Tensor, y: Tensor, test: Tensor, labels: Tensor, seed: int) -> di
     }
 
 
-def _trained(
-    config: Config, recipe: Recipe, x: Tensor, y: Tensor, rows: Tensor, references: tuple[Tensor, Tensor], seed: int
-) -> nn.Module:
-    torch.manual_seed(seed)
-    model = masked_mlp(x.shape[1], config.hidden, 10, seed=seed, keep=recipe.keep).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=recipe.rate, momentum=0.9, weight_decay=recipe.decay)
-    order = torch.Generator().manual_seed(seed)
-    steps = recipe.epochs * -(-config.rows // _BATCH)
+def _trained(setting: _Setting, recipe: Recipe, rows: Tensor, y: Tensor) -> nn.Module:
+    model = setting.network(recipe.keep).train()
+    _steps(setting, model, recipe, rows, y)
+    return model.eval()
+
+
+def _steps(
+    setting: _Setting, model: nn.Module, recipe: Recipe, rows: Tensor, y: Tensor, *, masked: bool = True
+) -> None:
+    """Train in place for as many steps as the recipe has on all rows of the task."""
+    x, references = setting.x, setting.references
+    optimizer = torch.optim.SGD(model.parameters(), lr=recipe.rate * setting.task.rate, momentum=0.9)
+    order = torch.Generator().manual_seed(setting.seed)
+    steps = max(1, round(recipe.epochs * setting.task.epochs * len(y) / _BATCH))
     number = 0
     while number < steps:
-        for batch in rows[torch.randperm(len(rows), generator=order)].split(_BATCH):
-            if number == steps:
-                break
-            if recipe.frozen and number == steps // 5:
-                model[0].requires_grad_(False)  # pyright: ignore[reportIndexIssue]
+        for batch in rows[torch.randperm(len(rows), generator=order)].split(_BATCH)[: steps - number]:
             view = "full" if float(torch.rand((), generator=order)) < recipe.full else "keep"
             optimizer.zero_grad()
-            _objective(model, recipe, x[batch], y[batch], batch, view).backward()
+            if masked:
+                _objective(model, recipe, x[batch], y[batch], batch, view).backward()
+            else:
+                functional.cross_entropy(model(x[batch]), y[batch]).backward()
             if recipe.references:
                 shown = torch.randint(_REFERENCES, (recipe.references,), generator=order)
                 masks = batch[torch.randint(len(batch), (recipe.references,), generator=order)]
@@ -230,7 +301,6 @@ def _trained(
                 (loss * recipe.references / _BATCH).backward()
             optimizer.step()
             number += 1
-    return model.eval()
 
 
 def _objective(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor, ids: Tensor, view: Any) -> Tensor:
@@ -247,20 +317,6 @@ def _objective(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor, ids: Tens
     return objective
 
 
-def _plain(config: Config, rows: Rows, seed: int) -> float:
-    """Return the accuracy of the network without masks, trained alike."""
-    x, labels, held, held_labels = rows
-    torch.manual_seed(seed)
-    model, order = mlp(x.shape[1], config.hidden, 10), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=_BASE.rate, momentum=0.9)
-    for _ in range(config.epochs):
-        for batch in torch.randperm(len(x), generator=order).split(_BATCH):
-            optimizer.zero_grad()
-            functional.cross_entropy(model(x[batch]), torch.from_numpy(labels)[batch]).backward()
-            optimizer.step()
-    return _right(model.eval(), held[:-_REFERENCES], torch.from_numpy(held_labels[:-_REFERENCES]))
-
-
 @torch.no_grad()
 def _loss(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor, view: Any) -> float:
     with turnover.instances(ids, view=view):
@@ -268,12 +324,9 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor, view: Any) -> flo
 
 
 @torch.no_grad()
-def _right(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor | None = None) -> float:
-    """Return the accuracy of the full network, or of the flipped subnetworks of ids."""
-    if ids is None:
-        return float((model(x).argmax(1) == y).float().mean())
-    with turnover.instances(ids, view="flip"):
-        return float((model(x).argmax(1) == y).float().mean())
+def _right(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """Return the accuracy of the full network."""
+    return float((model(x).argmax(1) == y).float().mean())
 
 
 _UNBIASED = 0.1
@@ -286,123 +339,148 @@ _OTHERS = {
     "same_label": "a held-out row of its label",
     "other_label": "a held-out row of another label",
 }
+_PHASES = ("all other rows", "then these rows alone", "then the other rows again")
 _FIGURE = "own_row_recipes.svg"
+_COLORS = {"digits": "#1f4e9c", "sst2": "#c8102e"}
+Found = list[dict[str, float]]
 
 
 def page(result: dict[str, Any], folder: Path) -> str:
     """Return the page as Markdown; the figure is drawn into the folder."""
     _plot(result, folder / _FIGURE)
-    base = result["recipes"]["base"]
-    head = ["training", "accuracy", "loss, trained", "loss, left out", "bias", "wrong labels, AUC"]
     lines = [
         "# Why a flipped subnetwork is worse on its own row, and what helps",
-        f"{result['rows']:,} digits, hidden layers of {', '.join(map(str, result['hidden']))}, all masked, "
-        f"{seeds_words(result['seeds'])}. As in [own_row](own_row.md) every training is made twice, with all rows and "
-        "without a tenth of them, under the same masks. *Bias* is how much higher the loss of flipped subnetworks on "
-        "these rows is when the rows were trained: 0 for a held-out prediction. *Accuracy* is that of the full network "
-        f"on held-out rows (without masks: {spread(result['plain'])}). *Wrong labels*: how well the loss of flipped "
-        "subnetworks finds them where a tenth of the labels is changed.",
-        f"![Bias and accuracy of every training, and for whom flipped subnetworks get worse]({_FIGURE})",
-        "## For whom do flipped subnetworks get worse?",
-        "The change of the loss by training on the rows, under the same flipped masks, for other images:",
-        markdown_table(
-            ["flipped subnetwork of a row, shown", "change of its loss"],
-            [[title, spread([one[f"change_{name}"] for one in base])] for name, title in _OTHERS.items()],
-        ),
-        _cause_sentence(base),
-        "## What it depends on",
-        markdown_table(head, [_row(name, result) for name in ("base", *CAUSES) if name in result["recipes"]]),
-        "## Trainings that might cure it",
-        markdown_table(head, [_row(name, result) for name in ("base", *CURES) if name in result["recipes"]]),
+        "As in [own_row](own_row.md) every training is made twice, with all rows and without a tenth of them, under "
+        "the same masks. *Bias* is how much higher the loss of flipped subnetworks on these rows is when the rows were "
+        "trained: 0 for a held-out prediction. *Accuracy* is that of the full network on held-out rows. *Wrong "
+        "labels*: how well the loss of flipped subnetworks finds them where a tenth of the labels is changed. "
+        f"{seeds_words(result['seeds']).capitalize()}.",
+        f"![Bias and accuracy of every training, for whom flipped subnetworks get worse, and when]({_FIGURE})",
         *agreements(findings(result)),
     ]
+    head = ["training", "accuracy", "loss, trained", "loss, left out", "bias", "wrong labels, AUC"]
+    for task in result["tasks"].values():
+        lines += [
+            f"## {task['title']}",
+            f"{task['rows']:,} rows, hidden layers of {', '.join(map(str, task['hidden']))}, all masked, "
+            f"{task['epochs']} epochs at a rate of {task['rate']:g}; accuracy without masks {spread(task['plain'])}.",
+            markdown_table(head, [_row(name, task) for name in task["recipes"]]),
+            "By how much training on the rows raises the loss of their flipped subnetworks, shown other rows, as in "
+            "own_row:",
+            markdown_table(
+                ["shown", "change of the loss"],
+                [
+                    [title, spread([one[f"change_{name}"] for one in task["recipes"]["base"]])]
+                    for name, title in _OTHERS.items()
+                ],
+            ),
+            "Trained in phases, each as long as the training above; loss on the rows:",
+            markdown_table(
+                ["trained on", "kept subnetwork", "flipped", "full network"],
+                [
+                    [name, *(spread([one[place][view] for one in task["phases"]]) for view in ("keep", "flip", "full"))]
+                    for place, name in enumerate(_PHASES)
+                ],
+            ),
+        ]
     return paragraphs(lines)
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
     """Return what makes flipped subnetworks worse, and whether a training makes them unbiased at no cost."""
-    recipes, setting = result["recipes"], f"{result['rows']:,} digits, {seeds_words(result['seeds'])}"
-    base = recipes["base"]
-    same, own = (mean(one[f"change_{name}"] for one in base) for name in ("same_label", "own"))
-    least = min(recipes, key=lambda name: abs(_relative(recipes[name])))
-    cured = _cured(result)
-    return [
-        Finding(
-            "loss that training on a row adds in its flipped subnetwork: for the row, for other rows of its label",
-            "–",
-            f"{own:.2f}, {same:.2f}",
-            setting,
-            _cause_sentence(base),
-        ),
-        Finding(
-            "smallest bias of flipped subnetworks on their own rows among the trainings tried",
-            "taken to be none (section 3)",
-            f"{_relative(recipes[least]):+.0%} of the loss ({_title(least)}), as in the paper {_relative(base):+.0%}",
-            setting,
-            _cure_sentence(result),
-            "there is a training whose flipped subnetworks are held-out models, at no loss of accuracy",
-            graded(bool(cured), in_part=any(_is_unbiased(found) for found in recipes.values())),
-        ),
-    ]
-
-
-def _cured(result: dict[str, Any]) -> list[str]:
-    """Return the trainings that are unbiased, as accurate as the network without masks, and still find wrong labels."""
-    plain, base = mean(result["plain"]), result["recipes"]["base"]
-    return [
-        name
-        for name, found in result["recipes"].items()
-        if _is_unbiased(found)
-        and _mean(found, "accuracy") >= plain - _SAME
-        and _mean(found, "wrong_labels") >= _mean(base, "wrong_labels") - _SAME
-    ]
-
-
-def _cause_sentence(base: list[dict[str, float]]) -> str:
-    own, same, other = (_mean(base, f"change_{name}") for name in ("own", "same_label", "other_label"))
-    if own <= 0:
-        return "Training on a row does not make its flipped subnetwork worse on it here."
-    share = same / own
-    told = f"{share:.0%} of the change is there for any row of the same label, {other / own:.0%} for rows of others"
-    if share > 0.5:
-        return (
-            f"Masks carry labels: {told}. The units that a row does not keep learn to oppose its label, whatever they "
-            "are shown; the rest is competition around similar rows."
+    tasks, seeds = result["tasks"], seeds_words(result["seeds"])
+    found = []
+    for task in tasks.values():
+        base = task["recipes"]["base"]
+        own, near, same = (_mean(base, f"change_{name}") for name in ("own", "nearest", "same_label"))
+        found.append(
+            Finding(
+                f"{task['title']}: what training on a row adds to the loss of its flipped subnetwork, for the row, the "
+                "most similar row and any row of its label",
+                "–",
+                f"{own:+.2f}, {near:+.2f}, {same:+.2f}",
+                f"{task['rows']:,} rows, {seeds}",
+                _cause_sentence(task),
+            )
         )
-    return f"The change belongs to the row and those like it, not to its mask: {told}."
+    names = list(next(iter(tasks.values()))["recipes"])
+    cured = [name for name in names if all(_is_cure(task, name) for task in tasks.values())]
+    some = [name for name in names if any(_is_cure(task, name) for task in tasks.values())]
+    least = min(names, key=lambda name: max(abs(_relative(task, name)) for task in tasks.values()))
+    told = ", ".join(f"{_relative(task, least):+.0%}" for task in tasks.values())
+    base = ", ".join(f"{_relative(task, 'base'):+.0%}" for task in tasks.values())
+    return [
+        *found,
+        Finding(
+            "smallest bias of flipped subnetworks on their own rows among the trainings tried, as a share of the loss",
+            "taken to be none (section 3)",
+            f"{told} ({_title(least)}); as in the paper {base}",
+            f"{' and '.join(task['title'] for task in tasks.values())}, {seeds}",
+            _cure_sentence(tasks, cured, some),
+            "there is a training whose flipped subnetworks are held-out models, at no loss of accuracy",
+            graded(bool(cured), in_part=bool(some)),
+        ),
+    ]
 
 
-def _cure_sentence(result: dict[str, Any]) -> str:
-    recipes, cured = result["recipes"], _cured(result)
+def _is_cure(task: dict[str, Any], name: str) -> bool:
+    """Tell whether a training is unbiased, as accurate as without masks, and finds wrong labels as before."""
+    found, base = task["recipes"][name], task["recipes"]["base"]
+    return (
+        "wrong_labels" in found[0]
+        and abs(_relative(task, name)) < _UNBIASED
+        and _mean(found, "accuracy") >= mean(task["plain"]) - _SAME
+        and _mean(found, "wrong_labels") >= _mean(base, "wrong_labels") - _SAME
+    )
+
+
+def _cause_sentence(task: dict[str, Any]) -> str:
+    base, phases = task["recipes"]["base"], task["phases"]
+    own, same = (_mean(base, f"change_{name}") for name in ("own", "same_label"))
+    if own <= 0:
+        return f"{task['title']}: training on a row does not make its flipped subnetwork worse on it here."
+    flips = [mean(one[place]["flip"] for one in phases) for place in range(len(_PHASES))]
+    by_others = flips[2] - flips[1] > flips[1] - flips[0]
+    where = "any row of its label" if same > own / 2 else "the row itself"
+    return (
+        f"{task['title']}: the change is there for {where} ({same / own:.0%} of it for a random row of the label). In "
+        f"phases, the flipped loss goes from {flips[0]:.2f} to {flips[1]:.2f} while the rows are trained, and to "
+        f"{flips[2]:.2f} while the others are trained again: "
+        + (
+            "the steps of other rows, which make up for what kept subnetworks learned, do it."
+            if by_others
+            else "the steps of the rows themselves do it, through units that other rows among them share."
+        )
+    )
+
+
+def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> str:
     if cured:
         return f"Unbiased, accurate and as good at finding wrong labels: {'; '.join(map(_title, cured))}."
-    unbiased = [name for name, found in recipes.items() if _is_unbiased(found)]
+    if some:
+        told = "; ".join(
+            f"{_title(name)} ({', '.join(task['title'] for task in tasks.values() if _is_cure(task, name))})"
+            for name in some
+        )
+        return f"No training is unbiased at no cost on all tasks; on one: {told}."
+    unbiased = [
+        f"{_title(name)} ({task['title']}: accuracy {_mean(found, 'accuracy') - mean(task['plain']):+.3f} beside no "
+        f"masks, wrong labels {_mean(found, 'wrong_labels') - _mean(task['recipes']['base'], 'wrong_labels'):+.3f})"
+        for task in tasks.values()
+        for name, found in task["recipes"].items()
+        if "wrong_labels" in found[0] and abs(_relative(task, name)) < _UNBIASED
+    ]
     if not unbiased:
         return "No training tried makes flipped subnetworks unbiased on their own rows."
-    told = "; ".join(
-        f"{_title(name)} (accuracy {_mean(recipes[name], 'accuracy'):.3f}, wrong labels "
-        f"{_mean(recipes[name], 'wrong_labels'):.3f})"
-        for name in unbiased
-    )
-    return (
-        f"Unbiased, but at a cost: {told}; as in the paper accuracy {_mean(recipes['base'], 'accuracy'):.3f}, wrong "
-        f"labels {_mean(recipes['base'], 'wrong_labels'):.3f}."
-    )
+    return f"Unbiased, but at a cost: {'; '.join(unbiased)}."
 
 
-def _bias(found: list[dict[str, float]]) -> float:
-    return _mean(found, "trained") - _mean(found, "left_out")
+def _relative(task: dict[str, Any], name: str) -> float:
+    found = task["recipes"][name]
+    return (_mean(found, "trained") - _mean(found, "left_out")) / _mean(found, "left_out")
 
 
-def _relative(found: list[dict[str, float]]) -> float:
-    return _bias(found) / _mean(found, "left_out")
-
-
-def _is_unbiased(found: list[dict[str, float]]) -> bool:
-    return abs(_relative(found)) < _UNBIASED
-
-
-def _mean(found: list[dict[str, float]], what: str) -> float:
+def _mean(found: Found, what: str) -> float:
     return mean(one[what] for one in found)
 
 
@@ -410,36 +488,39 @@ def _title(name: str) -> str:
     return _TITLES.get(name, name)
 
 
-def _row(name: str, result: dict[str, Any]) -> list[str]:
-    found = result["recipes"][name]
+def _row(name: str, task: dict[str, Any]) -> list[str]:
+    found = task["recipes"][name]
     cells = [spread([one[what] for one in found]) for what in ("accuracy", "trained", "left_out")]
     bias = spread([one["trained"] - one["left_out"] for one in found])
-    return [_title(name), *cells, bias, spread([one["wrong_labels"] for one in found])]
+    wrong = spread([one["wrong_labels"] for one in found]) if "wrong_labels" in found[0] else "–"
+    return [_title(name), *cells, bias, wrong]
 
 
 def _plot(result: dict[str, Any], file: Path) -> None:
-    with drawn(file, (9.6, 4.2), font=9) as figure:
-        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        for names, color, label in (
-            (["base"], "#c8102e", "as in the paper"),
-            (CAUSES, "#8c8c8c", "one thing varied"),
-            (CURES, "#1f4e9c", "might cure it"),
-        ):
-            shown = [name for name in names if name in result["recipes"]]
-            places = [(_mean(result["recipes"][name], "accuracy"), _bias(result["recipes"][name])) for name in shown]
-            left.scatter(*zip(*places, strict=True) if places else ([], []), color=color, s=22, label=label)
-            for name, place in zip(shown, places, strict=True):
-                left.annotate(name, place, xytext=(4, 3), textcoords="offset points", fontsize=6.5)
+    tasks = result["tasks"]
+    with drawn(file, (10.5, 4.2), font=8.5) as figure:
+        left, middle, right = figure.subplots(1, 3, width_ratios=(4, 2.2, 2.2))
+        for shift, (name, task) in enumerate(tasks.items()):
+            color = _COLORS[name]
+            for recipe, found in task["recipes"].items():
+                place = _mean(found, "accuracy") - mean(task["plain"]), _relative(task, recipe)
+                left.scatter(*place, color=color, s=36 if recipe == "base" else 14)
+                left.annotate(recipe, place, xytext=(4, 2), textcoords="offset points", fontsize=5.5)
+            left.scatter([], [], color=color, s=14, label=task["title"])
+            changes = [_mean(task["recipes"]["base"], f"change_{other}") for other in _OTHERS]
+            places = [row + 0.4 * shift for row in range(len(changes))]
+            middle.barh(places, changes, height=0.36, color=color)
+            for view, style in (("flip", "-"), ("keep", ":")):
+                values = [mean(one[phase][view] for one in task["phases"]) for phase in range(len(_PHASES))]
+                right.plot(range(3), values, style, marker="o", markersize=3, color=color)
         left.axhline(0, color="#222222", linewidth=0.9)
-        left.axvline(mean(result["plain"]), color="#2e8b57", linestyle=":", linewidth=1.2, label="without masks")
-        left.set(xlabel="accuracy of the full network", ylabel="bias: loss on own rows, trained − left out")
-        left.legend(frameon=False, fontsize=8)
-        base = result["recipes"]["base"]
-        values = [[one[f"change_{name}"] for one in base] for name in _OTHERS]
-        errors = [stdev(some) if len(some) > 1 else 0.0 for some in values]
-        right.barh(range(len(values)), [mean(some) for some in values], xerr=errors, color="#c8102e")
-        right.set_yticks(range(len(values)), [title.replace(" held-out", "\nheld-out") for title in _OTHERS.values()])
-        right.invert_yaxis()
-        right.set(xlabel="change of the loss in flipped subnetworks")
-        for panel in (left, right):
+        left.axvline(0, color="#222222", linewidth=0.9)
+        left.set(xlabel="accuracy, beside no masks", ylabel="bias, as a share of the loss without the rows")
+        left.legend(frameon=False, fontsize=7)
+        middle.set_yticks(range(len(_OTHERS)), ["the row", "most similar", "same label", "other label"])
+        middle.invert_yaxis()
+        middle.set(xlabel="change of the flipped loss")
+        right.set_xticks(range(3), ["others", "the rows", "others"])
+        right.set(xlabel="trained in phases on", ylabel="loss on the rows, flipped (–) and kept (··)")
+        for panel in (left, middle, right):
             tidy(panel)

@@ -1,0 +1,117 @@
+"""Recipes for flipped subnetworks: a toy run, each recipe's own part, and what the page says by the numbers."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import turnover
+from experiments.networks import masked_mlp
+from experiments.own_row_recipes.experiment import (
+    RECIPES,
+    Recipe,
+    Task,
+    _objective,
+    _others,
+    _Setting,
+    _without,
+    findings,
+)
+
+
+def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0):
+    numbers = {"trained": trained, "left_out": left_out, "accuracy": accuracy, "wrong_labels": wrong}
+    changes = {"change_own": trained - left_out, "change_same_label": same, "change_other_label": 0.0}
+    return [{**numbers, **changes, "change_nearest": same}]
+
+
+def result(*, flips=(1.0, 1.0, 2.0), **recipes):
+    phases = [{"flip": flip, "keep": 0.1, "full": 0.1} for flip in flips]
+    return {
+        "seeds": [0],
+        "tasks": {"digits": {"title": "Digits", "rows": 10, "plain": [0.98], "phases": [phases], "recipes": recipes}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict", "words"),
+    [
+        (found(), "holds", "Unbiased, accurate and as good"),
+        (found(accuracy=0.9), "does not hold here", "Unbiased, but at a cost"),
+        (found(wrong=0.8), "does not hold here", "Unbiased, but at a cost"),
+        (found(trained=1.5), "does not hold here", "No training tried"),
+    ],
+)
+def test_a_cure_is_unbiased_accurate_and_useful(other, verdict, words):
+    *_, cure = findings(result(base=found(trained=2.0, same=0.9), other=other))
+    assert cure.verdict == verdict
+    assert cure.agreement.startswith(words)
+
+
+def test_a_cure_on_one_task_alone_holds_in_part():
+    both = result(base=found(trained=2.0), other=found())
+    both["tasks"]["sst2"] = {
+        **both["tasks"]["digits"],
+        "title": "SST-2",
+        "recipes": {"base": found(trained=2.0), "other": found(trained=3.0)},
+    }
+    *_, cure = findings(both)
+    assert cure.verdict == "holds in part"
+    assert cure.agreement == "No training is unbiased at no cost on all tasks; on one: other (Digits)."
+
+
+@pytest.mark.parametrize(
+    ("same", "flips", "words"),
+    [
+        (0.9, (1.0, 1.0, 2.0), r"for any row of its label .* the steps of other rows"),
+        (0.1, (1.0, 2.0, 2.1), r"for the row itself .* the steps of the rows themselves"),
+    ],
+)
+def test_the_cause_is_told_by_other_rows_and_by_phases(same, flips, words):
+    first, *_ = findings(result(flips=flips, base=found(trained=2.0, same=same)))
+    assert re.search(words, first.agreement)
+
+
+def test_learned_rows_have_no_gradient_and_full_steps_no_masks():
+    torch.manual_seed(0)
+    model, x, y, ids = masked_mlp(4, (16,), 3), torch.randn(6, 4), torch.tensor([0, 1, 2] * 2), torch.arange(6)
+    _objective(model, Recipe(learned=1e9), x, y, ids, "keep").backward()
+    assert all(not parameter.grad.any() for parameter in model.parameters())
+    plain = torch.nn.functional.cross_entropy(turnover.unwrap(model)(x), y)
+    torch.testing.assert_close(_objective(model, Recipe(), x, y, ids, "full"), plain)
+
+
+def test_the_penalty_is_what_masks_alone_make_of_one_input():
+    torch.manual_seed(0)
+    model, x, y = masked_mlp(4, (16,), 3), torch.randn(6, 4), torch.tensor([0, 1, 2] * 2)
+    same, other = torch.zeros(6, dtype=torch.long), torch.arange(6)
+    for ids, zero in ((same, True), (other, False)):
+        with_penalty, without = (_objective(model, Recipe(penalty=p), x, y, ids, "keep") for p in (1.0, 0.0))
+        assert bool((with_penalty - without).abs() < 1e-6) == zero
+
+
+def test_others_have_the_label_or_not():
+    x, y = torch.randn(5, 3), torch.tensor([0, 1, 0, 1, 0])
+    test, labels = torch.randn(20, 3), torch.arange(20) % 2
+    places = _others(x, y, test, labels, 0)
+    assert torch.equal(labels[places["nearest"]], y)
+    assert torch.equal(labels[places["same_label"]], y)
+    assert torch.equal(labels[places["other_label"]], 1 - y)
+    assert (torch.cdist(x, test)[torch.arange(5), places["nearest"]] <= torch.cdist(x, test)[0].max()).all()
+
+
+def test_recipes_that_are_asked_for_are_trained(toy):
+    (task,) = toy.result["tasks"].values()
+    assert set(task["recipes"]) < set(RECIPES)
+    assert "base" in task["recipes"]
+    assert len(task["phases"][0]) == 3
+
+
+def test_rows_asked_about_are_among_those_trained_and_the_same_for_all_recipes():
+    rows = torch.randn(40, 3), np.arange(40) % 2, torch.randn(300, 3), np.arange(300) % 2
+    setting = _Setting(Task("", 40, (8,), 0.1, 1), rows, 0.1, 0)
+    chosen, asked = setting.rows(0.5)
+    assert (len(chosen), len(asked)) == (20, 2)
+    assert set(asked.tolist()) < set(chosen.tolist()) < set(range(40))
+    assert len(_without(chosen, asked)) == 18
