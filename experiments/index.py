@@ -45,17 +45,22 @@ def write_index(folder: Path) -> Path:
     lines = ["# Results", "## Claims of the paper", _CLAIMS, _claims({**records, **larger}, order, folder), _ABOUT]
     lines.append("## The paper, and what we find")
     for name in PAPER:
-        not_run = [f"### {name}", f"Not run yet: `make repro-{name.replace('_', '-')}`."]
-        lines += _section(records[name], larger.get(name), folder) if name in records else not_run
+        lines += _section(records[name], larger.get(name), folder) if name in records else _not_run(name)
     lines.append("## Beyond the paper")
     for name in ours:
         lines += _section(records[name], larger.get(name), folder)
+    for name in experiments():
+        lines += [] if name in records or name in PAPER else _not_run(name)
     runs = [record for name in order for record in (records[name], larger.get(name)) if record is not None]
     head = ["result", "experiment", "size", "minutes", "as expected"]
     table = markdown_table(head, [_run_row(record, folder) for record in runs])
     index = folder.with_suffix(".md")
     write_atomically(index, paragraphs(lines, ["## The runs", table], _medium_hours(larger)) + "\n")
     return index
+
+
+def _not_run(name: str) -> list[str]:
+    return [f"### {name}", f"Not run yet: `make repro-{name.replace('_', '-')}`."]
 
 
 def _records(folder: Path) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """When do masks cost less than two points of accuracy? One thing varied at a time, for three kinds of networks."""
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -114,24 +115,35 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     """Return the accuracy with and without masks of every setting, and after BatchNorm is recalibrated."""
     images = _images(config)
     data = {"mlp": digit_rows(config.rows[0]), "vgg": images, "resnet": images}
-    found: dict[str, Any] = {}
     jobs = [(kind, setting) for kind in KINDS for setting in settings(config, kind)]
     with one_thread():
-        for kind, setting in tqdm(jobs, desc="mask cost"):
-            each = []
-            for seed in config.seeds:
-                named = "-".join(
-                    f"{value:g}" if isinstance(value, float) else str(value) for value in asdict(setting).values()
-                )
-                options = (config, kind, setting, data[kind], seed)
-                plain = replace(setting, place="last", keep=0.5)
-                before = "-".join(f"{value:g}" for value in (plain.width, plain.rows, plain.epochs))
-                parts = out / "parts"
-                without = kept(parts / f"{kind}-plain-{before}-{seed}.json", partial(_accuracy, *options, masked=False))
-                masked = kept(parts / f"{kind}-masks-{named}-{seed}.json", partial(_accuracy, *options, masked=True))
-                each.append({"plain": without["accuracy"], **masked})
-            found.setdefault(kind, []).append({"setting": asdict(setting), "seeds": each})
+        # The width at which all else is varied first, and both networks for images side by side.
+        for kind, setting in tqdm(sorted(jobs, key=_order), desc="mask cost"):
+            _point(config, kind, setting, data[kind], out / "parts")
+        found = {
+            kind: [_point(config, kind, setting, data[kind], out / "parts") for setting in settings(config, kind)]
+            for kind in KINDS
+        }
     return {"setting": asdict(config), "kinds": found, "law": _law(found)}
+
+
+def _order(job: tuple[Kind, Setting]) -> tuple[Any, ...]:
+    _, setting = job
+    return abs(math.log2(setting.width / _BASE.width)) == 1, setting.width != _BASE.width, setting.place == "half"
+
+
+def _point(config: Config, kind: Kind, setting: Setting, data: Rows, parts: Path) -> dict[str, Any]:
+    """Return the accuracies of one setting, by seed; each training is a part of its own."""
+    each = []
+    for seed in config.seeds:
+        options = (config, kind, setting, data, seed)
+        trained = f"{setting.rows:g}-{setting.epochs:g}-{seed}.json"
+        plain = f"{kind}-plain-{setting.width}-{trained}"
+        with_masks = f"{kind}-masks-{setting.width}-{setting.place}-{setting.keep:g}-{trained}"
+        without = kept(parts / plain, partial(_accuracy, *options, masked=False))
+        masked = kept(parts / with_masks, partial(_accuracy, *options, masked=True))
+        each.append({"plain": without["accuracy"], **masked})
+    return {"setting": asdict(setting), "seeds": each}
 
 
 def settings(config: Config, kind: Kind) -> list[Setting]:
@@ -298,6 +310,20 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         )
         for place in ("last", "all")
     ]
+
+
+def plan_costs(result: dict[str, Any]) -> dict[tuple[str, bool], tuple[tuple[int, float], ...]]:
+    """Return what `turnover.plan` says: points by the narrowest site, for images (mean of both networks) and vectors.
+
+    With all sites masked, the narrowest of images has a quarter of the last one's width. Less than no cost is none.
+    """
+    found: dict[tuple[str, bool], tuple[tuple[int, float], ...]] = {}
+    for family, kinds, narrowest in (("images", ("vgg", "resnet"), 4), ("vectors", ("mlp",), 1)):
+        for place, part in (("last", 1), ("all", narrowest)):
+            each = [dict(result["law"][f"{kind}, {place}"]["points"]) for kind in kinds]
+            points = {width // part: round(mean(max(0.0, one[width]) for one in each), 1) for width in each[0]}
+            found[family, place == "last"] = tuple(points.items())
+    return found
 
 
 def _width(enough: int | None) -> str:

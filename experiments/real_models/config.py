@@ -140,7 +140,7 @@ SIZES = {
         adapters=AdapterConfig(seeds=(0, 1, 2)),
         speed=SpeedConfig(sentences=10, top=(5, 4, 3, 2, 1, 0)),
         remedies=RemedyConfig(rows=5_000, seeds=(0, 1, 2)),
-        vgg=VggConfig(settings={"width": 0.25, "epochs": 40, "milestones": [25, 35]}),
+        vgg=VggConfig(settings={"width": 0.25, "epochs": 12, "milestones": [8, 11]}),
     ),
     # BERT's rows, epochs and VGG19 of the paper; with MiniLM in the place of BERT.
     "full": Config(
@@ -151,4 +151,4 @@ SIZES = {
     ),
 }
 
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=3.0)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=2.3)}

@@ -229,16 +229,21 @@ def test_expected_values_are_ranges_and_what_is_published_lies_within(name):
     assert {"small"} <= {*expected} <= {*runner.SIZES}
     assert all(low < high for ranges in expected.values() for low, high in ranges.values())
     for size, ranges in expected.items():
-        record = json.loads((RESULTS / ("" if size == "small" else size) / f"{name}.json").read_text())
-        assert ranges
+        file = RESULTS / ("" if size == "small" else size) / f"{name}.json"
+        assert bool(ranges) == file.exists()  # what was never run has no ranges yet
+        if not ranges:
+            continue
+        record = json.loads(file.read_text())
         assert record["size"] == size
         assert outside(record) == []
 
 
 def test_every_result_of_the_paper_is_an_experiment_and_all_say_what_they_found():
     assert set(PAPER) <= set(experiments())
-    for name in experiments():
-        record = json.loads((RESULTS / f"{name}.json").read_text())
+    for file in sorted(RESULTS.glob("*.json")):
+        record, name = json.loads(file.read_text()), file.stem
+        if name not in experiments():
+            continue
         for found in runner.module_of(name, "page").findings(record["result"]):
             assert all((found.what, found.paper, found.ours, found.setting, found.agreement))
             assert bool(found.claim) == (found.verdict is not None)
