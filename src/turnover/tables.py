@@ -4,12 +4,36 @@ HTML has inline styles alone, and colors that can be read on light and dark page
 its own, and what it shows may be saved without any style sheet.
 """
 
+import base64
+import re
+import struct
+import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 _HELPS, _HARMS = "#2b8aef", "#e8590c"
 _BAR_WIDTH = 5  # em
-_CELL = "text-align:left;padding:.1em .9em .1em 0;border:0;vertical-align:top;background:none"
+_CELL = "text-align:left;padding:.1em .9em .1em 0;border:0;vertical-align:top;background:none;color:inherit"
+
+
+STOP_WORDS = frozenset(
+    """a about after all also an and any are as at be because been before being but by can could did do does doing don
+    down for from had has have having he her here hers him his how i if in into is isn it its itself just me more most
+    my no nor not now of off on once only or other our out over own s same she should so some such t than that the their
+    them then there these they this those through to too under until up ve very was we were what when where which while
+    who whom why will with would you your""".split()
+)
+"""English words that are in nearly every text; give your own as stop_words=."""
+
+WORD = re.compile(r"\w+")
+
+_LARGEST = 96  # pixels of a picture in a table, each side
+_MOST_LETTERS = 160
+_PNG_COLORS = {1: 0, 3: 2, 4: 6}
 
 
 class Html(str):
@@ -48,7 +72,7 @@ def html_table(
     return (
         '<div style="font-variant-numeric:tabular-nums;max-width:60em">'
         f'<div style="font-weight:600">{_escaped(title)}</div>'
-        f'<table style="border-collapse:collapse;margin:.3em 0">'
+        f'<table style="border-collapse:collapse;margin:.3em 0;color:inherit;font-size:inherit">'
         f"{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>{notes}</div>"
     )
 
@@ -71,6 +95,53 @@ def score_bar(score: float, largest: float) -> Html:
 def faded(text: str) -> Html:
     """Return text that steps back behind the rest."""
     return Html(f'<span style="opacity:.55">{_escaped(text)}</span>')
+
+
+def shown_row(row: Any, beside: Any = None) -> Html:
+    """Return a row as people see it: pixels as a picture, a text with the words marked that it shares with another.
+
+    Example:
+        >>> "<mark" in shown_row("a thin plot", "The plot is thin.") and shown_row(None) == ""
+        True
+    """
+    if isinstance(row, np.ndarray):
+        return _picture(row)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(row, str):
+        return Html("")
+    text = row if len(row) <= _MOST_LETTERS else row[: _MOST_LETTERS - 1].rstrip() + "…"
+    parts, at = list[str](), 0
+    for start, end in words_in_common(text, beside if isinstance(beside, str) else ""):
+        marked = f'<mark style="background:rgba(255,196,0,.38);color:inherit">{escape(text[start:end])}</mark>'
+        parts += [escape(text[at:start]), marked]
+        at = end
+    return Html(f'<div style="max-width:28em;white-space:normal">{"".join(parts)}{escape(text[at:])}</div>')
+
+
+def words_in_common(text: str, other: str) -> list[tuple[int, int]]:
+    """Return where words of a text stand that another has too, without those of nearly every text.
+
+    Example:
+        >>> words_in_common("a thin plot", "The plot is thin.")
+        [(2, 6), (7, 11)]
+    """
+    words = {match.group().casefold() for match in WORD.finditer(other)} - STOP_WORDS
+    return [(match.start(), match.end()) for match in WORD.finditer(text) if match.group().casefold() in words]
+
+
+def _picture(pixels: NDArray[np.uint8]) -> Html:
+    """Return uint8 [height, width, channels] as a picture within the page, without a package for images."""
+    step = -(-max(pixels.shape[:2]) // _LARGEST)
+    small = np.ascontiguousarray(pixels[::step, ::step])
+    height, width, channels = small.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in small)
+    head = struct.pack(">IIBBBBB", width, height, 8, _PNG_COLORS[channels], 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    )
+    shown = max(1, 48 // max(height, width)) * height
+    style = f"display:block;height:{max(shown, 40)}px;image-rendering:{'pixelated' if height <= 32 else 'auto'}"
+    return Html(f'<img alt="" style="{style}" src="data:image/png;base64,{base64.b64encode(file).decode()}">')
 
 
 def _escaped(text: str) -> str:

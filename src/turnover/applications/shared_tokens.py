@@ -1,24 +1,14 @@
 """Tokens that a query and a training example share, as spans on both texts, to be marked in figures."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turnover.errors import ApplicationError
+from turnover.tables import STOP_WORDS, WORD
 
 from ._results import Result
 
-STOP_WORDS = frozenset(
-    """a about after all also an and any are as at be because been before being but by can could did do does doing don
-    down for from had has have having he her here hers him his how i if in into is isn it its itself just me more most
-    my no nor not now of off on once only or other our out over own s same she should so some such t than that the their
-    them then there these they this those through to too under until up ve very was we were what when where which while
-    who whom why will with would you your""".split()
-)
-"""English words that are in nearly every text; give your own as stop_words=."""
-
-_WORD = re.compile(r"\w+")
 _MARKS = ("##", "Ġ", "▁", "</w>")
 
 Tokenizer = Callable[[str], Iterable[Any]]
@@ -88,7 +78,7 @@ def shared_tokens(
 
 def _spans(text: str, tokenizer: Tokenizer | None, stops: set[str], stop_weight: float) -> list[Span]:
     if tokenizer is None:
-        places = [(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
+        places = [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
     else:
         places = _located(text, list(tokenizer(text)))
     spans: list[Span] = []

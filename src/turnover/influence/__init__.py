@@ -8,6 +8,7 @@ does. Must not know: how models are trained, reports, or any library but torch, 
 |---|---|
 | `engine.py` | `Influence`: what users ask |
 | `_question.py`, `_answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
+| `_views.py` | rows of the data as people see them, for notebooks |
 | `_row_scores.py` | questions about training rows: self-influence, held-out predictions |
 | `blocks.py` | a block of queries: null, offset, mean and standard error over members |
 | `estimate/` | estimators, of raw scores or of gradients; corrections of what masks alone do |

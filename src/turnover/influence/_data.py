@@ -54,6 +54,7 @@ class TrainRows:
         self._data, self._targets, self._numbered = _in_order(data), targets, numbered
         self.shared = Shared(f"training rows {next(_keys)}", self._data)
         self._ids: Tensor | None = None
+        self._row_ids = torch.zeros(0, dtype=torch.int64)
         self._names, self._by_id = Names(), dict[int, Name]()
         self._versions: list[int | None] | None = None
 
@@ -162,8 +163,20 @@ class TrainRows:
                 self._warn_of_labels_as_ids(ids)
             elif (named := names_in(self._data)) is not None:
                 self._keep_names(ids, named(ids.tolist()))
-            self._ids = first_of_each(ids)
+            self._ids, self._row_ids = first_of_each(ids), ids
         return self._ids
+
+    @property
+    def data(self) -> Any:
+        """Return the data as it was given, in its order."""
+        return self._data
+
+    def first_row(self, mask_id: int) -> int | None:
+        """Return the place of the first row of an instance in the data; None: it has none there."""
+        place = int(self.positions(torch.tensor([mask_id]))[0])
+        if place < 0 or len(self.ids) == len(self._row_ids):
+            return None if place < 0 else place
+        return int((self._row_ids == mask_id).nonzero()[0, 0])
 
     @property
     def names(self) -> Names:

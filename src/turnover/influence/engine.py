@@ -33,6 +33,7 @@ from ._answers import (
 from ._data import TrainRows, first_of_each, single_queries
 from ._question import Options, Question, explained_failures
 from ._row_scores import held_out_predictions, self_influence, warn_of_other_ids, warn_of_weak_signal
+from ._views import RowViews
 from .blocks import NULL_IDS, average, null_count
 from .estimate import (
     EstimatorOption,
@@ -272,7 +273,7 @@ class Influence:
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
         warn_of_nan(scores)
-        return scores
+        return scores.seen_by(RowViews(self._train, queries, question.names))
 
     def mean(
         self, queries: Any, *, ids: Any = None, at_label: _AtLabel | None = None, progress: bool | None = None
@@ -290,7 +291,7 @@ class Influence:
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
         warn_of_nan(scores)
-        return scores
+        return scores.seen_by(RowViews(self._train))
 
     def top(
         self,
@@ -328,7 +329,8 @@ class Influence:
             question = self._open(queries, at_label, unique_ids)
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
                 only = self._only(label, id_labels, question)
-                return top_of_each(question, bar, k=k, labels=id_labels, only=only)
+                top = top_of_each(question, bar, k=k, labels=id_labels, only=only)
+        return top.seen_by(RowViews(self._train, queries, question.names))
 
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: _AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
@@ -381,7 +383,7 @@ class Influence:
             scores = scores.with_tokens(tokens)
         warn_of_nan(scores)
         warn_of_weak_signal(scores)
-        return scores
+        return scores.seen_by(RowViews(rows))
 
     def _self_influence_by_gradients(self, rows: TrainRows, progress: bool | None) -> Scores:
         """Return the self-influence of a finished model's rows."""
@@ -412,7 +414,7 @@ class Influence:
             provenance=provenance,
         )
         warn_of_nan(scores)
-        return scores
+        return scores.seen_by(RowViews(rows))
 
     def out_of_sample(
         self,
@@ -444,7 +446,7 @@ class Influence:
         forwards = self._forwards(self._members.whole)
         with evaluating([*self._members.whole, *self._members]), progress_bar(rows.length, progress, "rows") as bar:
             fields = held_out_predictions(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
-        return OutOfSample(**fields | self._named(fields["ids"], rows))
+        return OutOfSample(**fields | self._named(fields["ids"], rows)).seen_by(RowViews(rows))
 
     # Inside
 

@@ -13,6 +13,7 @@ statistics that findings are judged by. Must not know: models, masks, how a scor
 | `_about.py`, `_arrays.py` | what results say about themselves; arrays: checked, read-only, read in blocks |
 | `_ranking.py` | the order of scores; its head and tail as lists that can be merged |
 | `_formats.py` | pandas, xarray, text |
+| `_views.py`, `_plots.py` | rows as people see them, beside results; figures |
 | `_store.py` | the format of results on disk |
 """
 

@@ -11,12 +11,13 @@ from turnover.ids import Ids, Ints, Names
 
 from ._about import About, Name, Over, agreed, is_per_row, joined_names, null_scores, per_query, query_names
 from ._arrays import Floats, Source, both_ids, close, joined_arrays, near, same, source_of, spread
+from ._views import Viewed
 from .tokens import TokenScores
 
 _OPTIONAL = ("stderr", "null", "null_spread", "offset")
 
 
-class Content:
+class Content(Viewed):
     """Values, ids, queries and all that is known about them; see `Scores`, which can do something with it."""
 
     _tokens: TokenScores | None = None

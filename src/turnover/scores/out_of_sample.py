@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Names
-from turnover.tables import html_table
+from turnover.tables import html_table, shown_row
 
 from ._about import plain_provenance
 from ._arrays import Floats, both_ids, close, closed, floats, integers, same
 from ._formats import Facts, counted, html_of, load_pandas, number_range, text_of
 from ._store import id_arrays, open_predictions, save_predictions
+from ._views import Viewed
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class OutOfSample:
+class OutOfSample(Viewed):
     """Held-out predictions of rows, by networks that did not train on them. Arrays are read-only.
 
     Args:
@@ -185,10 +186,18 @@ class OutOfSample:
         quality = self.label_quality
         worst = np.argsort(quality, kind="stable")[:_SHOWN]
         rows = [
-            [str(self._ids[at]), str(self._labels[at]), str(np.argmax(self._probs[at])), f"{quality[at]:.3f}"]
+            [
+                str(self._ids[at]),
+                str(self._labels[at]),
+                str(np.argmax(self._probs[at])),
+                f"{quality[at]:.3f}",
+                shown_row(self.views.instance(int(self._mask_ids[at]))),
+            ]
             for at in worst
         ]
-        header = ["instance", "label", "predicted", "quality"]
+        header = ["instance", "label", "predicted", "quality", ""]
+        if not any(row[-1] for row in rows):
+            header, rows = header[:-1], [row[:-1] for row in rows]
         return html_of(self._facts) + html_table("Least likely labels", rows, header=header)
 
     @property

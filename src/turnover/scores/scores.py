@@ -26,6 +26,7 @@ from ._formats import (
     to_dataset,
     wide_table,
 )
+from ._plots import plot_scores
 from ._ranking import Lists, lists_of, merged, ranks
 from ._store import open_scores, save_scores
 from .significance import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
     import torch
     import xarray
+    from matplotlib.figure import Figure
 
 _SHOWN = 5
 _NOISE_HINT = (
@@ -120,7 +122,8 @@ class Scores(Content):
         null_spread = None if spread is None else np.atleast_1d(spread)
         top = Top.of(lists, queries=self._queries, null_spread=null_spread, **vars(self._about))
         top = top.named(self._names)
-        return top if self._null is None else top.against(self._null.reshape(len(self._null), -1))
+        top = top.seen_by(self.views) if self._null is None else top
+        return top if self._null is None else top.against(self._null.reshape(len(self._null), -1)).seen_by(self.views)
 
     def rank(self) -> Ints:
         """Return the place of every instance, in the shape of values: 0 for the most helpful, failed pairs last.
@@ -156,7 +159,7 @@ class Scores(Content):
             offset=offset,
             null=None if self._null is None else row_means(self._null),
             **vars(replace(self._about, path=path)),
-        )
+        ).seen_by(self.views)
 
     def select(self, *, ids: ArrayLike | None = None, queries: Iterable[Name] | None = None) -> "Scores":
         """Return the scores of some instances, of some queries, or both, in the order asked for.
@@ -191,7 +194,7 @@ class Scores(Content):
             null_spread=part_of(self._null_spread, self.shape, rows, columns),
             offset=part_of(self._offset, self.shape, rows, columns),
             **vars(self._about),
-        )
+        ).seen_by(self.views)
         if self._tokens is None:
             return selected
         return selected.with_tokens(self._tokens if rows is None else self._tokens.take(rows))
@@ -385,6 +388,31 @@ class Scores(Content):
         if len(places) > 1 and isinstance(places[1], str):
             places[1] = int(columns_of(places[1:2], self._queries)[0])
         return self.values[tuple(places)]
+
+    def plot(self, *, query: Name | None = None, k: int = 5) -> "Figure":
+        """Return a figure: a histogram of the scores with that of null ids, and the first of both lists.
+
+        Rows of the lists are images or texts where the data is known, else ids. Needs matplotlib: pip install
+        'turnover[plot]'. The background is transparent, for light and dark notebooks.
+
+        Args:
+            query: the name of one query; None: the first, or the one score of each instance.
+            k: length of the lists.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+
+        Example:
+            >>> figure = Scores([0.5, -1.0, 2.0], ids=["doc-1", "doc-2", "doc-3"]).plot(k=1)
+            >>> [axes.get_title(loc="left") for axes in figure.axes]
+            ['Scores of 3 training instances', 'Most helpful', 'Most harmful']
+        """
+        chosen = self if self._queries is None else self.select(queries=[self._queries[0] if query is None else query])
+        if self._queries is None and query is not None:
+            raise ScoresError("these are one score per instance; there are no queries to choose from.")
+        return plot_scores(
+            chosen.values.ravel(), None if chosen.null is None else chosen.null.ravel(), chosen.top(k).plotted()
+        )
 
     def to_torch(self) -> "torch.Tensor":
         """Return a copy of the values as a tensor on the CPU.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,19 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Name, Names
-from turnover.tables import aligned, faded, html_table, score_bar
+from turnover.tables import Html, aligned, faded, html_table, score_bar, shown_row
 
-from ._about import About, Over, agreed, joined_names, method_of, null_scores, query_names
+from ._about import About, Over, agreed, columns_of, joined_names, method_of, null_scores, query_names
 from ._arrays import Floats, both_ids, close, floats, integers, near, same
 from ._formats import ATTRIBUTES, counted, load_pandas, shortened, unit_text
+from ._plots import Plotted, plot_lists
 from ._ranking import Entries, Lists, merged
+from ._views import Viewed
 from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
+    from matplotlib.figure import Figure
 
 
 _SIDES = ("helpful", "harmful")
@@ -38,7 +42,7 @@ def _nothing() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Top:
+class Top(Viewed):
     """The k most helpful and the k most harmful training instances of every query.
 
     Both lists come from one order: from the largest score to the smallest whatever the sign, among equals the smaller
@@ -330,6 +334,38 @@ class Top:
         table.attrs[ATTRIBUTES] = vars(About.of(self))
         return table
 
+    def plot(self, *, query: Name | None = None) -> "Figure":
+        """Return a figure of both lists of a query: images or texts where the data is known, else ids, with scores.
+
+        Needs matplotlib: pip install 'turnover[plot]'.
+
+        Args:
+            query: the name of one query; None: the first.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+
+        Example:
+            >>> from turnover.scores import Scores
+            >>> len(Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1).plot().axes)
+            2
+        """
+        place = 0 if query is None else int(columns_of([query], self.queries)[0])
+        return plot_lists(self.plotted(place))
+
+    def plotted(self, query: int = 0) -> list[Plotted]:
+        """Return the entries of both lists of a query, for a figure."""
+        asked = None if self.queries is None else self.views.query(self.queries[query])
+        entries: list[Plotted] = []
+        for side in _SIDES:
+            ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
+            for at, mask_id in enumerate(getattr(self, f"{side}_mask_ids")[query].tolist()):
+                if mask_id >= 0:
+                    error = None if stderr is None else float(stderr[query, at])
+                    row = self.views.instance(mask_id)
+                    entries.append(Plotted(side, str(ids[query, at]), float(scores[query, at]), error, row, asked))
+        return entries
+
     def __repr__(self) -> str:
         """Return a table of the first entries that a person can read."""
         rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
@@ -348,9 +384,13 @@ class Top:
             True
         """
         rows: list[list[str]] = []
-        for name, sides in self._shown(_MOST_IN_NOTEBOOK):
+        for place, (name, sides) in enumerate(self._shown(_MOST_IN_NOTEBOOK)):
             largest = max((abs(entry.score) for side in sides for entry in side), default=0.0)
-            cells = [[_cells(entry, largest) for entry in side] for side in sides]
+            asked = None if self.queries is None else self.views.query(self.queries[place])
+            name = Html(f"{escape(name)}{shown_row(asked)}")
+            cells = [
+                [_cells(entry, largest, self.views.instance(entry.mask_id), asked) for entry in side] for side in sides
+            ]
             for helpful, harmful in zip_longest(*cells, fillvalue=["", "", ""]):
                 rows.append([name, *helpful, *harmful])
                 name = ""
@@ -387,11 +427,13 @@ class Top:
             sides: list[list[_Entry]] = []
             for side, marked in zip(_SIDES, marks, strict=True):
                 ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
-                listed = int(np.count_nonzero(getattr(self, f"{side}_mask_ids")[query] >= 0))
+                mask_ids: Ints = getattr(self, f"{side}_mask_ids")
+                listed = int(np.count_nonzero(mask_ids[query] >= 0))
                 sides.append(
                     [
                         _Entry(
                             instance=shortened(ids[query, at]) if at < most else "...",
+                            mask_id=int(mask_ids[query, at]) if at < most else -1,
                             score=float(scores[query, at]) if at < most else 0.0,
                             stderr=None if stderr is None else float(stderr[query, at]),
                             marked=None if marked is None else bool(marked[query, at]),
@@ -439,6 +481,7 @@ class _Entry:
     """An entry of a list as it is shown; "..." stands for the rest of the list."""
 
     instance: str
+    mask_id: int
     score: float
     stderr: float | None
     marked: bool | None  # whether it is significant; None: not known
@@ -462,12 +505,13 @@ def _line(entries: Sequence[_Entry]) -> str:
     return ", ".join(shown) or "none"
 
 
-def _cells(entry: _Entry, largest: float) -> list[str]:
-    """Return the cells of an entry for a notebook: id, score, bar."""
+def _cells(entry: _Entry, largest: float, row: Any, asked: Any) -> list[str]:
+    """Return the cells of an entry for a notebook: id and what is known of its row, score, bar."""
     if entry.is_rest:
         return [entry.instance, "", ""]
-    text = f"{entry.text}{_MARK}" if entry.marked else entry.text
-    return [entry.instance, faded(text) if entry.marked is False else text, score_bar(entry.score, largest)]
+    text = Html(f'<span style="white-space:nowrap">{escape(entry.text)}{_MARK if entry.marked else ""}</span>')
+    shown = Html(f"{escape(entry.instance)}{shown_row(row, asked)}")
+    return [shown, faded(text) if entry.marked is False else text, score_bar(entry.score, largest)]
 
 
 def _alike(tops: Sequence[Top], over: Over) -> About:
