@@ -40,7 +40,7 @@ class RowViews:
 def _shown(data: Any, index: int, name: Name | None) -> str | NDArray[np.uint8] | None:
     try:
         row = _row(data, index)
-    except Exception:  # noqa: BLE001 - a picture is no reason to fail: data may be gone, or read in other ways
+    except Exception:  # noqa: BLE001 - without a picture the rest is still right: data may be gone
         return None
     values = list(_values(row))
     pixels = next((found for found in map(_pixels, values) if found is not None), None)
@@ -68,7 +68,7 @@ def _values(row: Any) -> Iterator[Any]:
     if not isinstance(row, tuple | list):
         yield row
         return
-    for value in row[:64]:  # a list of numbers is no row of columns
+    for value in row[:64]:  # longer ones are lists of numbers, not of columns
         yield from _values(value) if isinstance(value, Mapping | tuple) else (value,)
 
 
