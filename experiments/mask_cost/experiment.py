@@ -54,7 +54,7 @@ class Config:
     """Settings of one size.
 
     Attributes:
-        widths: that are tried, by kind of network.
+        widths: that are tried, by kind of network; other kinds are not trained.
         rows: training rows: digits, and images of CIFAR-10.
         test: held-out images of CIFAR-10.
         pixels: of a side of these images: 8 or 16.
@@ -72,14 +72,12 @@ class Config:
 
 SIZES = {
     "toy": Config({"mlp": (8, 16, 64), "vgg": (16, 64), "resnet": (16, 64)}, (60, 48), 24, 8, (1, 1), (0,)),
-    "small": Config(
-        {"mlp": (16, 32, 64, 128, 256, 512), "vgg": (16, 32, 64, 128), "resnet": (16, 32, 64, 128)}, seeds=(0,)
-    ),
+    # Seconds; networks for images take an hour.
+    "small": Config({"mlp": (16, 32, 64, 128, 256, 512)}),
     "medium": Config(
-        {"mlp": (16, 32, 64, 128, 256, 512), "vgg": (32, 64, 128, 256), "resnet": (32, 64, 128, 256)},
-        rows=(1_300, 8_000),
+        {"mlp": (16, 32, 64, 128, 256, 512), "vgg": (16, 32, 64, 128), "resnet": (16, 32, 64, 128)},
+        rows=(1_300, 4_000),
         pixels=16,
-        epochs=(20, 15),
     ),
     # The paper has no such measurement, so no setting either.
     "full": Config(
@@ -90,7 +88,7 @@ SIZES = {
         seeds=(0, 1, 2),
     ),
 }
-NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=5)}
+NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=1.2)}
 
 KINDS: dict[Kind, str] = {
     "mlp": "MLP, two hidden layers, digits",
@@ -113,16 +111,16 @@ LITTLE = 2.0
 
 def run(config: Config, out: Path) -> dict[str, Any]:
     """Return the accuracy with and without masks of every setting, and after BatchNorm is recalibrated."""
-    images = _images(config)
-    data = {"mlp": digit_rows(config.rows[0]), "vgg": images, "resnet": images}
-    jobs = [(kind, setting) for kind in KINDS for setting in settings(config, kind)]
+    images = _images(config) if len(config.widths) > 1 else None
+    data: dict[Kind, Any] = {"mlp": digit_rows(config.rows[0]), "vgg": images, "resnet": images}
+    jobs: list[tuple[Kind, Setting]] = [(kind, one) for kind in config.widths for one in settings(config, kind)]
     with one_thread():
         # The width at which all else is varied first, and both networks for images side by side.
         for kind, setting in tqdm(sorted(jobs, key=_order), desc="mask cost"):
             _point(config, kind, setting, data[kind], out / "parts")
         found = {
             kind: [_point(config, kind, setting, data[kind], out / "parts") for setting in settings(config, kind)]
-            for kind in KINDS
+            for kind in config.widths
         }
     return {"setting": asdict(config), "kinds": found, "law": _law(found)}
 
@@ -279,32 +277,50 @@ def page(result: dict[str, Any], folder: Path) -> str:
     how = result["setting"]
     lines = [
         "# When masks cost little accuracy",
-        "Networks are trained with masks and without, from the same weights and for as many steps: an MLP on "
-        f"{how['rows'][0]:,} digits ({how['epochs'][0]} epochs), a VGG-like and a ResNet-like network on "
-        f"{how['rows'][1]:,} images of CIFAR-10 of {how['pixels']} × {how['pixels']} pixels ({how['epochs'][1]} "
-        "epochs). *Cost* is the accuracy without masks minus that of the full network with masks, in points, on "
-        "held-out rows; where there is BatchNorm, after `turnover.recalibrate`. *Width* is that of the last hidden "
-        f"layer; earlier ones of images have a half and a quarter of it. {seeds_words(how['seeds']).capitalize()}.",
+        "Networks are trained with masks and without, from the same weights and for as many steps: "
+        f"{_trained_on(result)}. *Cost* is the accuracy without masks minus that of the full network with masks, in "
+        "points, on held-out rows; where there is BatchNorm, after `turnover.recalibrate`. *Width* is that of the last "
+        "hidden layer; earlier ones of images have a half and a quarter of it. "
+        f"{seeds_words(how['seeds']).capitalize()}.",
         f"![Cost of masks by width, and what changes it]({_FIGURE})",
         *agreements(findings(result)),
     ]
     for kind, title in KINDS.items():
+        if kind not in result["kinds"]:
+            continue
         rows = [_row(point) for point in result["kinds"][kind]]
         head = ["width", "masks on", "keep", "rows", "epochs", "without masks", "with masks", "recalibrated", "cost"]
         lines += [f"## {title}", markdown_table(head, rows)]
-    lines += ["## Kept and flipped subnetworks after `turnover.recalibrate`", _views(result)]
+    if _has_images(result):
+        lines += ["## Kept and flipped subnetworks after `turnover.recalibrate`", _views(result)]
     return paragraphs(lines)
+
+
+def _trained_on(result: dict[str, Any]) -> str:
+    how = result["setting"]
+    told = f"an MLP on {how['rows'][0]:,} digits ({how['epochs'][0]} epochs)"
+    if not _has_images(result):
+        return f"{told}; `SIZE=medium` has networks for images, too"
+    return (
+        f"{told}, a VGG-like and a ResNet-like network on {how['rows'][1]:,} images of CIFAR-10 of {how['pixels']} × "
+        f"{how['pixels']} pixels ({how['epochs'][1]} epochs)"
+    )
+
+
+def _has_images(result: dict[str, Any]) -> bool:
+    return len(result["kinds"]) > 1
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
     """Return from which width on masks cost less than two points, and what else makes them cheap."""
     how = result["setting"]
-    about = f"{how['rows'][0]:,} digits, {how['rows'][1]:,} images of {how['pixels']} × {how['pixels']} pixels"
+    images = f", {how['rows'][1]:,} images of {how['pixels']} × {how['pixels']} pixels" if _has_images(result) else ""
+    about = f"{how['rows'][0]:,} digits{images}"
     return [
         Finding(
             f"width from which on masks on {_PLACES[place]} cost less than {LITTLE:g} points",
             "–",
-            ", ".join(f"{kind} {_width(result['law'][f'{kind}, {place}']['enough'])}" for kind in KINDS),
+            ", ".join(f"{kind} {_width(result['law'][f'{kind}, {place}']['enough'])}" for kind in result["kinds"]),
             f"{about}, {seeds_words(how['seeds'])}",
             _sentence(result, place),
         )
@@ -319,6 +335,8 @@ def plan_costs(result: dict[str, Any]) -> dict[tuple[str, bool], tuple[tuple[int
     """
     found: dict[tuple[str, bool], tuple[tuple[int, float], ...]] = {}
     for family, kinds, narrowest in (("images", ("vgg", "resnet"), 4), ("vectors", ("mlp",), 1)):
+        if not result["kinds"].keys() >= {*kinds}:
+            continue
         for place, part in (("last", 1), ("all", narrowest)):
             each = [dict(result["law"][f"{kind}, {place}"]["points"]) for kind in kinds]
             points = {width // part: round(mean(max(0.0, one[width]) for one in each), 1) for width in each[0]}
@@ -332,7 +350,7 @@ def _width(enough: int | None) -> str:
 
 def _sentence(result: dict[str, Any], place: str) -> str:
     told = []
-    for kind in KINDS:
+    for kind in result["kinds"]:
         points = result["law"][f"{kind}, {place}"]["points"]
         told.append(
             f"{kind} from {points[0][1]:.1f} points at {points[0][0]} to {points[-1][1]:.1f} at {points[-1][0]}"
@@ -371,7 +389,7 @@ def _views(result: dict[str, Any]) -> str:
 def _plot(result: dict[str, Any], file: Path) -> None:
     with drawn(file, (9.6, 4.2), font=9) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-        for kind in KINDS:
+        for kind in result["kinds"]:
             for place, style in (("last", "-"), ("all", "--")):
                 points = result["law"][f"{kind}, {place}"]["points"]
                 label = f"{kind}, {_PLACES[place]}"
@@ -380,9 +398,9 @@ def _plot(result: dict[str, Any], file: Path) -> None:
         left.set_xscale("log", base=2)
         left.set(xlabel="width of the last hidden layer", ylabel="cost of masks, points of accuracy")
         left.legend(frameon=False, fontsize=7)
-        base = {kind: _at_base(result, kind) for kind in KINDS}
+        base = {kind: _at_base(result, kind) for kind in result["kinds"]}
         names = list(base["mlp"])
-        for shift, kind in enumerate(KINDS):
+        for shift, kind in enumerate(result["kinds"]):
             places = [place + (shift - 1) * 0.27 for place in range(len(names))]
             right.barh(places, [base[kind][name] for name in names], height=0.25, color=_COLORS[kind], label=kind)
         right.axvline(LITTLE, color="#2e8b57", linestyle=":", linewidth=1.2)

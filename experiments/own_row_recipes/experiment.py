@@ -505,7 +505,8 @@ def _plot(result: dict[str, Any], file: Path) -> None:
             for recipe, found in task["recipes"].items():
                 place = _mean(found, "accuracy") - mean(task["plain"]), _relative(task, recipe)
                 left.scatter(*place, color=color, s=36 if recipe == "base" else 14)
-                left.annotate(recipe, place, xytext=(4, 2), textcoords="offset points", fontsize=5.5)
+                note = left.annotate(recipe, place, xytext=(4, 2), textcoords="offset points", fontsize=5.5)
+                note.set_in_layout(False)
             left.scatter([], [], color=color, s=14, label=task["title"])
             changes = [_mean(task["recipes"]["base"], f"change_{other}") for other in _OTHERS]
             places = [row + 0.4 * shift for row in range(len(changes))]

@@ -90,7 +90,7 @@ def _full_network(result: dict[str, Any], about: str) -> Finding:
         about,
         f"The full network as the other side: {told}. "
         + ("That agrees with the paper." if not beyond or gain < 0 else "The paper saw no such gain."),
-        "the full network in place of the kept subnetwork is no large improvement",
+        "the full network in place of the kept subnetwork brings little",
         graded(not beyond or bool(gain < 0)),
     )
 

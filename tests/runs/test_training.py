@@ -74,13 +74,13 @@ def test_a_damaged_state_of_version_0_1_0_says_which_file_to_remove(tmp_path):
         fit(_model(), _rows(), SETTINGS, saved=tmp_path / "training.pt")
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_network_with_batch_norm_has_the_statistics_of_its_full_view_after_training(replicas):
+@pytest.mark.parametrize(("replicas", "count"), [(1, 64), (2, 64), (1, 10)])
+def test_a_network_with_batch_norm_has_the_statistics_of_its_full_view_after_training(replicas, count):
     torch.manual_seed(2)
     plain = nn.Sequential(
         nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2, bias=False)
     )
-    model, rows = turnover.wrap(plain, at=["1", "4"], replicas=replicas), _rows()
+    model, rows = turnover.wrap(plain, at=["1", "4"], replicas=replicas), _rows(count)
     fit(model, rows, SETTINGS)
     found = [one[3].running_var.clone() for one in replica_models(model)]
     turnover.recalibrate(model, DataLoader(TensorDataset(rows.x, rows.y), SETTINGS.batch_size))

@@ -126,7 +126,9 @@ def fit(
                 warnings.warn(_not_kept(saved, error), TurnOverWarning, stacklevel=2)
             last_saved = time.monotonic()
     if has_batch_statistics(model.eval()):
-        recalibrate(model, DataLoader(TensorDataset(rows.x, rows.y), settings.batch_size, drop_last=True))
+        # A last batch of one row has no variance.
+        whole = len(rows.y) > settings.batch_size
+        recalibrate(model, DataLoader(TensorDataset(rows.x, rows.y), settings.batch_size, drop_last=whole))
     return curves
 
 

@@ -52,7 +52,7 @@ class Checkpoint:
     def resume(self, **parts: Stateful | None) -> int:
         """Return how many steps are done, with all parts as they were then; 0 where nothing, or nothing whole, is kept.
 
-        `keep` writes these parts. None is no part.
+        `keep` writes these parts; None is left out.
         """
         self._parts = {name: part for name, part in parts.items() if part is not None}
         self._last = time.monotonic()
@@ -85,4 +85,4 @@ class Checkpoint:
                 stacklevel=3,
             )
             return None
-        return torch.load(io.BytesIO(content[_CHECKSUM:]), weights_only=True)
+        return torch.load(io.BytesIO(content[_CHECKSUM:]), weights_only=True, map_location="cpu")

@@ -54,13 +54,14 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
         )
         return 0
     every = [norm for own in norms for norm in own]
+    device = every[0].running_mean.device  # pyright: ignore[reportOptionalMemberAccess] - it gathers statistics
     count = 0
     with ExitStack() as stack:
         for one in models:
             stack.enter_context(eval_mode(one))
         stack.enter_context(_gathering(every))
         for batch in batches_of(loader):
-            given = batch.to(_device_of(model))
+            given = batch.to(device)
             full = instances(range(given.rows), view="full") if _is_wrapped(model) else nullcontext()
             with torch.no_grad(), no_instances(), full:
                 for one in models:
@@ -102,10 +103,6 @@ def _forward(batch: Batch, model: nn.Module) -> None:
             f"a batch of one row has no variance ({error}). Give batches of two rows or more: DataLoader(..., "
             "drop_last=True)."
         ) from error
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    return next(model.buffers()).device
 
 
 @contextmanager
