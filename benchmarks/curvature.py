@@ -26,8 +26,8 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from experiments.networks import cnn
-from experiments.runtime.ours import kronfluence_task
 from experiments.timing import one_thread
+from turnover.baselines import kronfluence_task
 from turnover.evaluation import spearman
 from turnover.influence import Curvature
 

@@ -8,8 +8,7 @@ Owns: the tasks, all methods, the table and its page. Must not know: anything of
 | `tasks.py` | data, trainings and queries of a task; retraining on random halves |
 | `trainings.py` | the trainings that methods share, with their cost; the scores of a method |
 | `ours.py` | turn-over dropout: the original estimator, each addition, all together, what else was tried, row scores |
-| `baselines.py` | TracIn, Arnoldi, similarity, TRAK, EK-FAC, cleanlab, training loss, AUM, Feldman & Zhang |
-| `by_dattri.py` | influence functions of dattri: conjugate gradients, LiSSA, DataInf, LoGra |
+| `baselines.py` | methods of other packages by `turnover.baselines`; cleanlab, training loss, AUM, Feldman & Zhang |
 | `methods.py` | all of them by name |
 | `cells.py` | one method on one task with one seed, measured, kept on disk and judged |
 | `run.py` | all cells in their order; the default, chosen on seeds that are not reported; publishing |

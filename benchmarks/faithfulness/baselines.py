@@ -1,247 +1,43 @@
-"""The baselines: gradient methods of other packages, cleanlab's folds, training loss, and models on random subsets."""
+"""The baselines: methods of other packages, cleanlab's folds, training loss, and models on random subsets."""
 
-import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import TensorDataset
 
-from experiments.runtime.ours import kronfluence_task
-from turnover.baselines import FeldmanZhang
+from turnover.baselines import FeldmanZhang, PackageMethod, Trak
 
-from .trainings import Answers, State, Trained, Trainings, margins_of
+from .trainings import Answers, Trained, Trainings, margins_of
 
 
-def tracin(trainings: Trainings, *, fast: bool) -> Answers:
-    """Return scores of captum's TracInCP, or of TracInCPFast (the last layer only)."""
-    from captum.influence import TracInCP, TracInCPFast
+def packaged(trainings: Trainings, method: type[PackageMethod], *, models: int, options: Mapping[str, Any]) -> Answers:
+    """Return scores of a method of another package; what it computes before the first question counts as a training.
 
-    ready, trained = trainings.ready, trainings.plain()
-    model, how = untrained(trainings), _captum_options(ready.config.learning_rate)
-    checkpoints: Any = list(trained.states)  # captum's types say paths, its text says anything that `load` can load
-    with _captum_quiet():
-        if fast:
-            last = model.get_submodule(list(dict(model.named_children()))[-1])
-            method = TracInCPFast(model, last, ready.rows(), checkpoints, **how)
-        else:
-            method = TracInCP(model, ready.rows(), checkpoints, **how, sample_wise_grads_per_batch=True)
-        return _captum_answers(method, trainings, trained)
-
-
-def arnoldi(trainings: Trainings) -> Answers:
-    """Return scores of captum's influence functions by Arnoldi iteration (Schioppa et al. 2022), with its defaults."""
-    from captum.influence._core.arnoldi_influence_function import ArnoldiInfluenceFunction  # not offered above
-
-    ready, trained = trainings.ready, trainings.plain()
-    model, how = untrained(trainings), _captum_options(ready.config.learning_rate)
-    final: Any = trained.states[-1]  # its types say a path
-    with _captum_quiet(), torch.random.fork_rng(devices=[]):  # it sets the seed of its first vector
-        method = ArnoldiInfluenceFunction(
-            model, ready.rows(), final, **how, sample_wise_grads_per_batch=True, seed=trainings.seed
-        )
-        return _captum_answers(method, trainings, trained)
-
-
-def _captum_options(rate: float) -> dict[str, Any]:
-    def load(model: nn.Module, state: State) -> float:
-        model.load_state_dict(state)
-        model.eval()
-        return rate
-
-    return {
-        "checkpoints_load_func": load,
-        "loss_fn": nn.CrossEntropyLoss(reduction="sum"),
-        "batch_size": _AT_ONCE,
-    }
-
-
-@contextlib.contextmanager
-def _captum_quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # captum warns of its own hooks and of data sets whose length it cannot tell
-        yield
-
-
-def _captum_answers(method: Any, trainings: Trainings, trained: Trained) -> Answers:
-    pairs, own = method.influence(trainings.ready.validation), method.self_influence()
-    return Answers(np.asarray(pairs.detach().T.float()), {"self": np.asarray(own.detach().float())}, (trained,))
-
-
-def similarity(trainings: Trainings) -> Answers:
-    """Return captum's cosine similarity of the last hidden layer, which knows no labels and has no self-influence."""
-    from captum.influence import SimilarityInfluence
-
-    ready, trained = trainings.ready, trainings.plain()
-    rows = ready.rows()
-    *_, hidden, last = (name for name, _ in trained.model.named_children())
-    with _captum_quiet():
-        # In one batch: it asks a last, smaller one for as many rows as the others have. Of two layers: with one it
-        # fails (captum 0.9.0).
-        method = SimilarityInfluence(trained.model, [hidden, last], rows, trainings.scratch, batch_size=len(rows))
-        order, values = method.influence(ready.validation[0], top_k=len(rows))[hidden]
-    pairs = torch.zeros_like(values).scatter(1, order, values)
-    return Answers(pairs.T.detach().numpy(), {}, (trained,))
+    Args:
+        trainings: of the task and seed.
+        method: its class.
+        models: how many trainings it explains together; of one it gets all checkpoints.
+        options: those of the class.
+    """
+    ready = trainings.ready
+    trained = [trainings.plain(number) for number in range(models)]
+    weights = trained[0].states if method is not Trak else [one.states[-1] for one in trained]
+    how = {**options, "projection": ready.config.projection} if method is Trak else options
+    prepared = trainings.once(
+        (method, models, *options.items()), lambda: (method(ready.plain, weights, seed=trainings.seed, **how), ())
+    )
+    asked: PackageMethod = prepared.model
+    own = {"self": np.asarray(asked.self_influence().values)} if method.has_self_influence else {}
+    return Answers(np.asarray(asked.pairwise(ready.validation).values), own, (*trained, prepared))
 
 
 def untrained(trainings: Trainings) -> nn.Module:
     """Return a plain model for weights to be loaded into, drawn without touching the random generator."""
     with torch.random.fork_rng(devices=[]):
         return trainings.ready.plain.build()
-
-
-_GRADIENT_BYTES = 4e8  # of the rows that are projected at once
-
-
-def trak(trainings: Trainings, *, models: int) -> Answers:
-    """Return scores of TRAK (the package traker); the features of the rows under each model count as a training.
-
-    Self-influence is the score of each row as a target. Its projected gradient is that of the row itself, which is
-    there already.
-    """
-    ready, name = trainings.ready, f"{models} models"
-    trained = [trainings.plain(number) for number in range(models)]
-    with contextlib.redirect_stderr(io.StringIO()):  # it prints progress and has no option not to
-        features = [
-            trainings.once(("TRAK features", number), partial(_featurize, trainings, number))
-            for number in range(models)
-        ]
-        traker = _traker(trainings)
-        for number in range(models):
-            traker.start_scoring_checkpoint(name, trained[number].states[-1], number, len(ready.validation[1]))
-            for batch in _batches(ready.validation, traker.model):
-                traker.score(batch=batch, num_samples=len(batch[1]))
-        pairs = np.array(traker.finalize_scores(name, model_ids=list(range(models))))
-    return Answers(pairs, {"self": _own(traker, models)}, (*trained, *features))
-
-
-def _traker(trainings: Trainings) -> Any:
-    from trak import TRAKer
-    from trak.projectors import BasicProjector, ProjectionType
-
-    ready, model = trainings.ready, untrained(trainings)
-    size = ready.config.projection
-    kind: Any = ProjectionType.normal  # its values are words, its types say otherwise
-    # In one block the projection is drawn once; in several, as it does by itself, anew for every batch.
-    projector = BasicProjector(
-        grad_dim=sum(value.numel() for value in model.parameters()),
-        proj_dim=size,
-        seed=trainings.seed,
-        proj_type=kind,
-        device=torch.device("cpu"),
-        block_size=size,
-    )
-    return TRAKer(
-        model=model,
-        task="image_classification",
-        train_set_size=len(ready.labels),
-        save_dir=str(Path(trainings.scratch) / "trak"),
-        device="cpu",
-        projector=projector,
-        use_half_precision=False,
-        logging_level=logging.ERROR,
-    )
-
-
-def _featurize(trainings: Trainings, number: int) -> tuple[nn.Module, tuple[State, ...]]:
-    ready, traker = trainings.ready, _traker(trainings)
-    traker.load_checkpoint(trainings.plain(number).states[-1], model_id=number)
-    for batch in _batches((ready.inputs, ready.labels), traker.model):
-        traker.featurize(batch=batch, num_samples=len(batch[1]))
-    traker.finalize_features(model_ids=[number])
-    return traker.model, ()
-
-
-def _own(traker: Any, models: int) -> np.ndarray:
-    """Return the score of each row as a target, as `finalize_scores` would say it."""
-    products, slopes = [], []
-    for number in range(models):
-        traker.saver.load_current_store(number)
-        store = traker.saver.current_store
-        products.append((store["features"] * store["grads"]).sum(1))
-        slopes.append(store["out_to_loss"][:, 0])
-    return np.mean(products, 0) * np.mean(slopes, 0)
-
-
-def _batches(rows: tuple[Tensor, Tensor], model: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    at_once = max(1, int(_GRADIENT_BYTES / 4 / sum(value.numel() for value in model.parameters())))
-    return list(zip(rows[0].split(at_once), rows[1].split(at_once), strict=True))
-
-
-_AT_ONCE = 500
-
-
-def ekfac(trainings: Trainings, *, damping: float | None) -> Answers:
-    """Return scores of kronfluence's EK-FAC; its factors, which do not depend on damping, count as a training.
-
-    Args:
-        trainings: of the task and seed.
-        damping: its `damping_factor`; None: a tenth of the mean eigenvalue.
-    """
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch, about how it saves and loads
-        return _ekfac_answers(trainings, damping)
-
-
-def _ekfac_answers(trainings: Trainings, damping: float | None) -> Answers:
-    from kronfluence.arguments import ScoreArguments
-
-    ready, trained = trainings.ready, trainings.plain()
-    analyzer, model = _analyzer(trainings, trained)
-    factors = trainings.once("EK-FAC factors", partial(_fit_factors, analyzer, model, trainings))
-    how: dict[str, Any] = {
-        "factors_name": "factors",
-        "train_dataset": ready.rows(),
-        "per_device_train_batch_size": _AT_ONCE,
-        "score_args": ScoreArguments(damping_factor=damping),
-    }
-    pairs_name, own_name = f"pairs {damping}", f"self {damping}"
-    queries = TensorDataset(*ready.validation)
-    analyzer.compute_pairwise_scores(pairs_name, query_dataset=queries, per_device_query_batch_size=len(queries), **how)
-    analyzer.compute_self_scores(own_name, **how)
-    pairs = analyzer.load_pairwise_scores(pairs_name)["all_modules"]
-    own = analyzer.load_self_scores(own_name)["all_modules"]
-    return Answers(np.asarray(pairs.T.float()), {"self": np.asarray(own.float())}, (trained, factors))
-
-
-def _analyzer(trainings: Trainings, trained: Trained) -> tuple[Any, nn.Module]:
-    from kronfluence.analyzer import Analyzer, prepare_model
-
-    task = kronfluence_task()
-    model = trainings.ready.plain.build()
-    model.load_state_dict(trained.states[-1])
-    model = prepare_model(model.eval(), task)
-    analyzer = Analyzer(
-        "task",
-        model=model,
-        task=task,
-        cpu=True,
-        output_dir=trainings.scratch,
-        disable_tqdm=True,
-        log_level=logging.ERROR,
-    )
-    return analyzer, model
-
-
-def _fit_factors(analyzer: Any, model: nn.Module, trainings: Trainings) -> tuple[nn.Module, tuple[State, ...]]:
-    from kronfluence.arguments import FactorArguments
-
-    torch.manual_seed(trainings.seed)  # it samples labels
-    analyzer.fit_all_factors(
-        "factors",
-        dataset=trainings.ready.rows(),
-        per_device_batch_size=_AT_ONCE,
-        factor_args=FactorArguments("ekfac"),
-    )
-    return model, ()
 
 
 def cleanlab(trainings: Trainings, *, folds: int) -> Answers:

@@ -4,8 +4,21 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from . import baselines, by_dattri, ours
+from turnover.baselines import (
+    DATTRI_SOLVERS,
+    CaptumArnoldi,
+    CaptumSimilarity,
+    CaptumTracIn,
+    DattriInfluenceFunctions,
+    DattriLoGra,
+    KronfluenceEkfac,
+    PackageMethod,
+    Trak,
+)
+
+from . import baselines, ours
 from .config import Config
 from .trainings import Answers, Trainings
 
@@ -77,23 +90,19 @@ def our_methods(config: Config, estimates: dict[str, ours.Ours]) -> dict[str, Me
 def baseline_methods(config: Config) -> dict[str, Method]:
     """Return the methods that are not ours."""
     return {
-        "tracin": Method("TracInCP (captum)", partial(baselines.tracin, fast=False), "captum"),
-        "tracin_fast": Method("TracInCPFast (captum)", partial(baselines.tracin, fast=True), "captum"),
-        "arnoldi": Method("Arnoldi influence (captum)", baselines.arnoldi, "captum"),
-        "similarity": Method("cosine similarity (captum)", baselines.similarity, "captum"),
-        "trak_1": Method("TRAK, 1 model (traker)", partial(baselines.trak, models=1), "trak"),
-        "trak_5": Method("TRAK, 5 models (traker)", partial(baselines.trak, models=5), "trak"),
-        "ekfac": Method("EK-FAC (kronfluence)", partial(baselines.ekfac, damping=_DEFAULT_DAMPING), "kronfluence"),
-        "ekfac_damped": Method(
-            "EK-FAC, damping_factor=None (kronfluence)",
-            partial(baselines.ekfac, damping=None),
-            "kronfluence",
-        ),
+        "tracin": _packaged("TracInCP", CaptumTracIn),
+        "tracin_fast": _packaged("TracInCPFast", CaptumTracIn, fast=True),
+        "arnoldi": _packaged("Arnoldi influence", CaptumArnoldi),
+        "similarity": _packaged("cosine similarity", CaptumSimilarity),
+        "trak_1": _packaged("TRAK, 1 model", Trak),
+        "trak_5": _packaged("TRAK, 5 models", Trak, models=5),
+        "ekfac": _packaged("EK-FAC", KronfluenceEkfac, damping=_DEFAULT_DAMPING),
+        "ekfac_damped": _packaged("EK-FAC, damping_factor=None", KronfluenceEkfac),
         **{
-            name: Method(f"{solver.title} (dattri)", partial(by_dattri.influence_functions, solver=name), "dattri")
-            for name, solver in by_dattri.SOLVERS.items()
+            name: _packaged(solver.title, DattriInfluenceFunctions, solver=name)
+            for name, solver in DATTRI_SOLVERS.items()
         },
-        "logra": Method("LoGra (dattri)", by_dattri.logra, "dattri"),
+        "logra": _packaged("LoGra", DattriLoGra),
         "subsets": Method("Feldman & Zhang", baselines.feldman_zhang, once=True),
         "cleanlab": Method(
             f"cleanlab, {config.folds} folds",
@@ -107,6 +116,11 @@ def baseline_methods(config: Config) -> dict[str, Method]:
         "aum": Method("AUM, every epoch", baselines.area_under_margin, more_seeds=True),
         "forgetting": Method("forgetting counts, every epoch", baselines.forgetting, more_seeds=True),
     }
+
+
+def _packaged(title: str, method: type[PackageMethod], *, models: int = 1, **options: Any) -> Method:
+    answer = partial(baselines.packaged, method=method, models=models, options=options)
+    return Method(f"{title} ({method.distribution})", answer, method.package)
 
 
 def methods(config: Config, *, default: str | None = None) -> dict[str, Method]:

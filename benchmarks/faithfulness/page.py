@@ -7,10 +7,10 @@ from typing import Any
 from experiments.figures import drawn
 from experiments.findings import Finding
 from experiments.runner import machine_words
+from turnover.baselines import DATTRI_SOLVERS, LOGRA
 from turnover.evaluation import markdown_table
 from turnover.influence import Ridge
 
-from .by_dattri import LOGRA, SOLVERS
 from .goals import BASELINES, gaps, goals
 from .methods import own_methods, plain_methods
 from .ours import ALONE, CANDIDATES
@@ -155,7 +155,7 @@ def _setting(result: Figures) -> list[str]:
         f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
         "that are reported.",
         "- Baselines have the defaults of their packages; those of dattri, influence functions too, the options of its "
-        f"examples ({_list(f'{one.title}: {_options(one.options)}' for one in SOLVERS.values())}, LoGra: "
+        f"examples ({_list(f'{one.title}: {_options(one.options)}' for one in DATTRI_SOLVERS.values())}, LoGra: "
         f"{_options(LOGRA)}). Similarity is that of the last hidden layer. Left out, for another row is the same "
         "method: captum's TracInCPFastRandProj; dattri's TRAK, TracIn, Arnoldi iteration and EK-FAC. Conjugate "
         "gradients and LiSSA solve for every query anew, for minutes to an hour per training; not measured everywhere.",

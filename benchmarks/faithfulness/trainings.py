@@ -2,21 +2,19 @@
 
 import ctypes
 import gc
-import shutil
-import tempfile
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from turnover.baselines import State, training_weights
 from turnover.evaluation import mislabel_detection
-from turnover.training import Step, TrainingRecipe
+from turnover.training import TrainingRecipe
 
 from .tasks import Masks, Prepared
 
@@ -73,21 +71,18 @@ def _give_back() -> None:
         return
 
 
-State = dict[str, Tensor]
-
-
 @dataclass(frozen=True)
 class Trained:
     """A trained model and what it cost.
 
     Attributes:
-        model: in eval mode.
+        model: in eval mode; or what else was prepared.
         states: weights during the training, the last at its end.
         seconds: of the processor, for the training.
         peak_bytes: growth of the process in that time; None where it cannot be read.
     """
 
-    model: nn.Module
+    model: Any
     states: tuple[State, ...]
     seconds: float
     peak_bytes: int | None
@@ -99,13 +94,6 @@ class Trainings:
     def __init__(self, ready: Prepared, *, seed: int, checkpoints: int) -> None:
         self.ready, self.seed, self.checkpoints = ready, seed, checkpoints
         self._kept: dict[object, Trained] = {}
-
-    @cached_property
-    def scratch(self) -> str:
-        """Return a folder that lasts as long as these trainings."""
-        folder = tempfile.mkdtemp()
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return folder
 
     @property
     def seconds(self) -> float:
@@ -131,7 +119,7 @@ class Trainings:
     def _train_plain(self, seed: int) -> tuple[nn.Module, tuple[State, ...]]:
         return _with_states(self.ready.plain, seed, self.checkpoints)
 
-    def once(self, key: object, train: Callable[[], tuple[nn.Module, tuple[State, ...]]]) -> Trained:
+    def once(self, key: object, train: Callable[[], tuple[Any, tuple[State, ...]]]) -> Trained:
         """Return what was trained under a key, or train it; also for other preparations that methods share."""
         if key not in self._kept:
             with Cost() as cost:
@@ -142,20 +130,11 @@ class Trainings:
 
 def _with_states(recipe: TrainingRecipe, seed: int, checkpoints: int) -> tuple[nn.Module, tuple[State, ...]]:
     """Train; return the model and its weights at so many equal parts of the training, the last at its end."""
-    total = len(recipe.batches(seed))
-    checkpoint_steps = {(place + 1) * total // checkpoints for place in range(checkpoints - 1)}
-    states: list[State] = []
-
-    def note(step: Step) -> None:
-        if step.number in checkpoint_steps:
-            states.append(_copied(step.model))
-
-    model = recipe.fit(seed=seed, on_step=note)
-    return model, (*states, _copied(model))
-
-
-def _copied(model: nn.Module) -> State:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    states = training_weights(recipe, seed=seed, checkpoints=checkpoints)
+    with torch.random.fork_rng(devices=[]):
+        model = recipe.build().eval()
+    model.load_state_dict(states[-1])
+    return model, states
 
 
 def margins_of(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch.utils.data import TensorDataset
 
 import turnover
 from experiments.timing import seconds
+from turnover.baselines import kronfluence_task
 from turnover.wrapping import only_at, top_sites
 
 from .config import Config
@@ -127,24 +128,3 @@ def _without_children(layer: nn.Linear) -> nn.Linear:
     plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None)
     plain.load_state_dict(layer.state_dict())
     return plain
-
-
-def kronfluence_task(tracked: list[str] | None = None) -> Any:
-    """Return a classification as kronfluence takes it; tracked: modules whose parameters count, None: all."""
-    from kronfluence.task import Task as PeerTask
-
-    class Classification(PeerTask):
-        def compute_train_loss(self, batch: tuple[Tensor, ...], model: nn.Module, sample: bool = False) -> Tensor:
-            *inputs, labels = batch
-            outputs = model(*inputs)
-            if sample:
-                labels = torch.multinomial(outputs.detach().softmax(1), 1).flatten()
-            return functional.cross_entropy(outputs, labels, reduction="sum")
-
-        def compute_measurement(self, batch: tuple[Tensor, ...], model: nn.Module) -> Tensor:
-            return self.compute_train_loss(batch, model)
-
-        def get_influence_tracked_modules(self) -> list[str] | None:
-            return tracked
-
-    return Classification()

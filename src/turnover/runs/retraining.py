@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from turnover.baselines import METHODS, check_method, trained_method
 from turnover.errors import ApplicationError
 from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
 from turnover.layers import preferred_device
@@ -95,18 +96,21 @@ class RunEvaluation:
     removed: int = 20  # most helpful rows that are taken away for "brittleness"
     brittle_queries: int = 6  # predictions that are measured for "brittleness"
     truth: str | None = None  # column of true labels, for "mislabels" and "self"
+    methods: tuple[str, ...] = ()  # baselines beside the run's own scores: names of turnover.baselines.METHODS
     processes: int = 1
 
     @property
     def trainings(self) -> int:
-        """Return how many trainings it takes for the two ways of scoring together."""
+        """Return how many trainings it takes for all ways of scoring together."""
         counts = {
             "lds": 2 * self.subsets,
             "loo": 2 * (1 + self.loo_rows),
-            # For each of the two ways: on all rows, without random ones, without each prediction's own.
-            "brittleness": 2 * (2 + self.brittle_queries),
+            # For each of the run's two ways and every baseline: on all rows, without random ones, without each
+            # prediction's own.
+            "brittleness": (2 + len(self.methods)) * (2 + self.brittle_queries),
         }
-        return sum(counts.get(metric, 0) for metric in self.metrics)
+        of_methods = sum(METHODS[name].trainings for name in self.methods)
+        return of_methods + sum(counts.get(metric, 0) for metric in self.metrics)
 
 
 def estimated_seconds(run: Run, what: RunEvaluation) -> float:
@@ -118,7 +122,10 @@ def estimated_seconds(run: Run, what: RunEvaluation) -> float:
 
 
 def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:
-    """Return how well the scores of a run predict what retraining does; finished trainings are kept in its folder."""
+    """Return how well the scores of a run, and baselines on its rows, predict what retraining does.
+
+    Finished trainings of the ground truth are kept in the run's folder; those of the baselines are not.
+    """
     wrong = known_wrong(run, what)
     recipe = run_recipe(run, masked=what.view == "full")
     most = min(what.removed, len(recipe) - 1)
@@ -137,11 +144,21 @@ def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Ta
         "as the run scores": lambda: run.influence,
         "original estimator": lambda: run.raw_influence,
     }
+    plain, seed = run_recipe(run), run.settings.seed
+    methods |= {METHODS[name].title: partial(trained_method, name, plain, seed=seed) for name in what.methods}
     return evaluate(task, methods, metrics=what.metrics, config=config, progress=progress)
 
 
 def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
-    """Return which training rows are known to have a wrong label; None: it is not known."""
+    """Return which training rows are known to have a wrong label; None: it is not known.
+
+    Raises:
+        ApplicationError: the run or its data do not allow an evaluation.
+        BaselineError: there is no such method.
+        MissingExtraError: the package of a method is not installed.
+    """
+    for name in what.methods:
+        check_method(name)
     if run.rows.groups:
         raise ApplicationError(
             "this run has groups as instances, and retraining without single rows says nothing of them. Evaluate a run "

@@ -6,6 +6,9 @@ import sys
 import pytest
 
 from tests.ui.terminal.conftest import call_turnover, rejected
+from turnover.ui.terminal.evaluate import _methods
+
+pytest.importorskip("captum", reason="needs captum: make bench-faithfulness installs it")
 
 FEW = ("--subsets", "3", "--queries", "6")
 
@@ -45,9 +48,29 @@ def test_wrong_labels_that_are_known_are_counted(turnover_, run):
     assert "training" not in said.err  # none is needed
 
 
+def test_baselines_are_compared_on_the_rows_of_the_run(turnover_, run, evaluated):
+    said = turnover_("evaluate", run, "--metrics", "lds", *FEW, "--method", "captum-tracin-fast", "--method", "tracin")
+    assert said.code == 0, said.err
+    assert "8 trainings" in said.err  # of three halves twice, and one per baseline
+    for part in ("as the run scores", "original estimator", "TracInCPFast (captum)", "TracIn "):
+        assert part in said.words
+    data = turnover_("evaluate", run, "--metrics", "lds", *FEW, "--method", "tracin", "--json").data
+    row = data["rows"][-1]
+    assert (row["method"], row["problems"]) == ("TracIn", {})
+    assert -1 <= row["lds"]["value"] <= 1
+
+
+def test_all_stands_for_every_method_that_is_installed(monkeypatch):
+    monkeypatch.setattr("turnover.baselines.methods.is_installed", lambda package: package == "captum")
+    assert "captum-tracin" in _methods(["all"])
+    assert _methods(["tracin", "all", "captum-tracin"])[:2] == ("tracin", "feldman-zhang")
+    assert "trak" not in _methods(["all"])
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
+        (["--method", "ekfac"], "kronfluence-ekfac"),
         (["--metrics", "lsd"], "'lsd'"),
         (["--metrics", "self"], "--truth"),
         (["--metrics", "self", "--truth", "color"], "'color'"),

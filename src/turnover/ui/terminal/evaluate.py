@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Drawn
 
+from turnover.baselines import METHODS
 from turnover.errors import ApplicationError
 from turnover.evaluation import METRICS, Metric, Table, View
 from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_wrong
@@ -32,26 +33,40 @@ def evaluate(
         _USUAL.subsets
     ),
     truth: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of true labels, where known.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Baseline to compare with; give the option once for each. all: every one whose package is installed. "
+            f"Methods: {', '.join(METHODS)}."
+        ),
+    ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
     ray: OnRay = None,
     as_json: AsJson = False,
     device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
-    """Compare the scores of a run with retraining.
+    """Compare the scores of a run, and baselines on its rows, with retraining.
 
     LDS (linear datamodeling score): rank correlation of summed scores with the losses of models trained on random
     halves of the rows; 1 is perfect, 0 is chance. Brittleness: share of predictions that change when their most
     helpful rows are removed. Finished trainings are kept in RUN/evaluation. The defaults take minutes on a small run;
-    more subsets give a narrower interval.
+    more subsets give a narrower interval. Baselines train the network without masks, by the settings of the run.
 
-    Example: turnover evaluate runs/reviews --subsets 50
+    Example: turnover evaluate runs/reviews --subsets 50 --method kronfluence-ekfac --method trak
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder, ray=ray)
     chosen = _metrics(metrics, truth)
     evaluation = replace(
-        _USUAL, metrics=chosen, view=view, queries=queries, subsets=subsets, truth=truth, processes=processes
+        _USUAL,
+        metrics=chosen,
+        view=view,
+        queries=queries,
+        subsets=subsets,
+        truth=truth,
+        processes=processes,
+        methods=_methods(method or []),
     )
     known_wrong(run, evaluation)  # rejects what cannot be measured before anything is trained
     if evaluation.trainings:
@@ -79,41 +94,25 @@ def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
     return tuple(metric for metric in possible if metric in names)
 
 
+def _methods(given: list[str]) -> tuple[str, ...]:
+    """Return names of methods, each once, in the order given."""
+    installed = [name for name, method in METHODS.items() if method.is_installed]
+    return tuple(dict.fromkeys(name for one in given for name in (installed if one == "all" else [one])))
+
+
 def _print(table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
     words = terminal.words
     drawn = Drawn(title=plain(f"{table.task}: scores against retraining"), title_justify="left")
     drawn.add_column("")
-    for row in table.rows:
-        drawn.add_column(row.method, justify="right")
-    drawn.add_column("baseline", style="dim")
-    lds = [row.lds for row in table.rows]
-    if any(lds):
-        ceiling = table.ceiling
-        drawn.add_row(
-            "LDS [95 % interval]",
-            *(
-                "–" if one is None else f"{one.value:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
-                for one in lds
-            ),
-            "" if ceiling is None else f"{ceiling.value:.3f}: ceiling set by retraining noise",
-        )
-    if any(row.loo for row in table.rows):
-        drawn.add_row(
-            "leave-one-out rank correlation",
-            *("–" if row.loo is None else f"{row.loo.spearman.mean:.3f}" for row in table.rows),
-            "0: chance",
-        )
-    for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
-        detections = [getattr(row, name) for row in table.rows]
-        if any(detections):
-            cells = (
-                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}"
-                for one in detections
-            )
-            drawn.add_row(f"label errors found {by}", *cells, "")
-    for k, chance in (table.random_brittleness or {}).items():
-        cells = ("–" if row.brittleness is None else percent(row.brittleness[k], 0) for row in table.rows)
-        drawn.add_row(f"predictions changed without {k} rows", *cells, f"{percent(chance, 0)}: random rows")
+    columns = _columns(table)
+    for head, _, _ in columns:
+        drawn.add_column(head, justify="right")
+    for place, row in enumerate(table.rows):
+        drawn.add_row(plain(row.method), *(cells[place] for _, cells, _ in columns))
+    for place, reference in enumerate(reference for _, _, reference in columns):
+        if reference is not None:
+            name, value = reference
+            drawn.add_row(name, *("" if other != place else value for other in range(len(columns))), style="dim")
     words.print(drawn)
     for row in table.rows:
         for metric, why in row.problems.items():
@@ -123,3 +122,36 @@ def _print(table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
         f"Networks were retrained {retrained}; the LDS uses {evaluation.subsets} random halves of the rows.",
         style="dim",
     )
+
+
+_Column = tuple[str, list[str], tuple[str, str] | None]
+
+
+def _columns(table: Table) -> list[_Column]:
+    """Return what was measured: head, a cell per method, and what to compare it with."""
+    rows, columns = table.rows, list[_Column]()
+    if any(row.lds for row in rows):
+        cells = [
+            "–" if one is None else f"{one.value:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
+            for one in (row.lds for row in rows)
+        ]
+        ceiling = table.ceiling
+        reference = None if ceiling is None else ("ceiling set by retraining noise", f"{ceiling.value:.3f}")
+        columns.append(("LDS [95 % interval]", cells, reference))
+    if any(row.loo for row in rows):
+        cells = ["–" if row.loo is None else f"{row.loo.spearman.mean:.3f}" for row in rows]
+        columns.append(("leave-one-out rank correlation", cells, ("chance", "0")))
+    for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
+        detections = [getattr(row, name) for row in rows]
+        if any(detections):
+            cells = [
+                "–" if one is None else f"{percent(one.found, 0)} in the first {percent(one.share, 0)}"
+                for one in detections
+            ]
+            columns.append((f"label errors found {by}", cells, None))
+    for k, chance in (table.random_brittleness or {}).items():
+        cells = ["–" if row.brittleness is None else percent(row.brittleness[k], 0) for row in rows]
+        columns.append((f"predictions changed without {k} rows", cells, ("random rows", percent(chance, 0))))
+    cells = ["–" if row.seconds is None else duration(row.seconds) for row in rows]
+    columns.append(("time to train and score", cells, None))
+    return columns
