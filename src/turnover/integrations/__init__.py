@@ -1,8 +1,8 @@
-"""Other libraries' models, trainers and estimators.
+"""Other libraries' models, trainers, estimators and interfaces.
 
-Owns: the only files that know transformers, peft, lightning, scikit-learn, ray or cleanlab. Offers: the names below,
-each loaded when it is first used, because each needs another package; where that is missing, the error names the extra
-to install. Must not know: applications, runs, the command line.
+Owns: the files that know transformers, peft, lightning, scikit-learn, ray, cleanlab, and our objects as captum, dattri
+and quanda take them. Offers: the names below, each loaded when it is first used, because each needs another package;
+where that is missing, the error names the extra to install. Must not know: applications, runs, the command line.
 
 | file | content |
 | --- | --- |
@@ -14,6 +14,9 @@ to install. Must not know: applications, runs, the command line.
 | `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
 | `hub.py` | data sets of the Hugging Face hub |
 | `ray_executor.py` | `RayExecutor`: tiles on the nodes of a cluster |
+| `captum_influence.py` | `CaptumDataInfluence`: captum's `DataInfluence` over an `Influence` |
+| `dattri_attributor.py` | `DattriAttributor`: dattri's `BaseAttributor` |
+| `quanda_explainer.py` | `QuandaExplainer`: quanda's `Explainer` |
 """
 
 from importlib import import_module
@@ -23,6 +26,8 @@ from turnover.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
+    from .captum_influence import CaptumDataInfluence
+    from .dattri_attributor import DattriAttributor
     from .hub import HubData, load_hub_data
     from .learning_curves import measure_curves
     from .lightning_training import (
@@ -33,17 +38,21 @@ if TYPE_CHECKING:
         repeat,
     )
     from .peft_lora import lora_sites
+    from .quanda_explainer import QuandaExplainer
     from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
 
 __all__ = [
+    "CaptumDataInfluence",
+    "DattriAttributor",
     "HFAfterEpoch",
     "HFLearningCurves",
     "HubData",
     "InstancesCallback",
     "LightningAfterEpoch",
     "LightningLearningCurves",
+    "QuandaExplainer",
     "RayExecutor",
     "TextClassifier",
     "TextEncoder",
@@ -63,6 +72,8 @@ _TEXT = ("transformers, accelerate, peft and datasets", "text")
 # File, packages it needs, extra that installs them, names it offers.
 _FILES = (
     ("hf_training", *_TEXT, ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer")),
+    ("captum_influence", "captum", "captum", ("CaptumDataInfluence",)),
+    ("dattri_attributor", "dattri", "dattri", ("DattriAttributor",)),
     ("hub", *_TEXT, ("HubData", "load_hub_data")),
     ("learning_curves", *_TEXT, ("measure_curves",)),
     (
@@ -72,6 +83,7 @@ _FILES = (
         ("InstancesCallback", "LightningAfterEpoch", "LightningLearningCurves", "TurnOverModule", "repeat"),
     ),
     ("peft_lora", *_TEXT, ("lora_sites",)),
+    ("quanda_explainer", "quanda", "quanda", ("QuandaExplainer",)),
     ("ray_executor", "ray", "ray", ("RayExecutor",)),
     ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
     ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),

@@ -8,8 +8,6 @@ import pytest
 from tests.ui.terminal.conftest import call_turnover, rejected
 from turnover.ui.terminal.evaluate import _methods
 
-pytest.importorskip("captum", reason="needs captum: make bench-faithfulness installs it")
-
 FEW = ("--subsets", "3", "--queries", "6")
 
 
@@ -49,6 +47,7 @@ def test_wrong_labels_that_are_known_are_counted(turnover_, run):
 
 
 def test_baselines_are_compared_on_the_rows_of_the_run(turnover_, run, evaluated):
+    pytest.importorskip("captum", reason="captum is missing: pip install 'turnover[captum]'")
     said = turnover_("evaluate", run, "--metrics", "lds", *FEW, "--method", "captum-tracin-fast", "--method", "tracin")
     assert said.code == 0, said.err
     assert "8 trainings" in said.err  # of three halves twice, and one per baseline
