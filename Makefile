@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-ray test-browser check bench bench-faithfulness repro constraints-hashes campaign soak clean
+.PHONY: help demo docs test test-slow test-distributed test-ray test-browser test-quanda check bench bench-faithfulness bench-peers repro constraints-hashes campaign soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,12 @@ test-distributed: .venv/.stamp-test ## two processes beside one: training, savin
 test-ray: .venv/.stamp-test ## a Ray cluster: killed nodes and drivers; prints the efficiency of two workers
 	@$(BIN)/python -m pytest -m slow tests/ray
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m tests.ray.efficiency
+
+# quanda pins other versions than ours.
+QUANDA := .venv-quanda/bin/python
+
+test-quanda: .venv-quanda/.stamp ## our explainer in quanda, in an environment of its own
+	@$(QUANDA) -m pytest -p benchmarks.peers.torchvision_operators tests/integrations/test_quanda.py
 
 # Chromium comes from the system, as Debian and Ubuntu call it; what has another name: TURNOVER_CHROMIUM and
 # TURNOVER_CHROMEDRIVER say where it is.
@@ -82,6 +88,10 @@ bench: .venv/.stamp-test ## speed and memory, as ratios
 bench-faithfulness: .venv/.stamp-dattri ## how far scores can be trusted, beside baselines
 	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faithfulness
 
+bench-peers: .venv/.stamp-dattri .venv-quanda/.stamp ## benchmarks of dattri and quanda on our scores; writes docs/results/peers.md
+	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers dattri
+	@OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 $(QUANDA) -m benchmarks.peers quanda
+
 # toy, small, medium or full; see experiments/.
 SIZE ?= small
 
@@ -100,7 +110,7 @@ constraints-hashes: .venv/.stamp-venv ## constraints-hashes.txt: the pinned vers
 	@$(BIN)/python -m tests.hashes .venv/report.json > constraints-hashes.txt
 
 clean: ## remove .venv, caches and builds
-	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-quanda .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.stamp-venv:
@@ -126,4 +136,14 @@ clean: ## remove .venv, caches and builds
 .venv/.stamp-dattri: .venv/.stamp-kronfluence
 	@$(INSTALL) --no-deps dattri
 	@rm -rf .venv/lib/python3*/site-packages/experiments
+	@touch $@
+
+# It declares captum 0.8, whose NumPy 1 pyarrow does not take any more; captum runs with NumPy 2. It does not declare
+# omegaconf. torch is that of constraints.txt.
+.venv-quanda/.stamp: pyproject.toml constraints.txt
+	@echo "installing quanda and what it needs into .venv-quanda: some minutes"
+	@$(PYTHON) -m venv .venv-quanda
+	@$(QUANDA) -m pip install -qq --disable-pip-version-check "$$(grep '^torch==' constraints.txt)" quanda==0.5.0 \
+	  omegaconf==2.3.1 hypothesis pytest -e '.[sklearn]'
+	@$(QUANDA) -m pip install -qq --disable-pip-version-check 'numpy>=2' 'pyarrow>=24'
 	@touch $@
