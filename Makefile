@@ -144,6 +144,6 @@ clean: ## remove .venv, caches and builds
 	@echo "installing quanda and what it needs into .venv-quanda: some minutes"
 	@$(PYTHON) -m venv .venv-quanda
 	@$(QUANDA) -m pip install -qq --disable-pip-version-check "$$(grep '^torch==' constraints.txt)" quanda==0.5.0 \
-	  omegaconf==2.3.1 hypothesis pytest -e '.[sklearn]'
+	  omegaconf==2.4.0 hypothesis pytest -e '.[sklearn]'
 	@$(QUANDA) -m pip install -qq --disable-pip-version-check 'numpy>=2' 'pyarrow>=24'
 	@touch $@

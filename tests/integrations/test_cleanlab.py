@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("sklearn", reason="scikit-learn is missing: pip install 'turnover[sklearn]'")
 pytest.importorskip("cleanlab", reason="cleanlab is missing: pip install 'turnover[cleanlab]'")
@@ -15,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
 import turnover
+from turnover.errors import ScoresError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cleanlab_digits.py"
 ROWS, WRONG = 500, 50
@@ -57,6 +59,55 @@ def test_datalab_takes_the_predictions(classifier, digits):
     lab.find_issues(pred_probs=classifier.out_of_sample_.probs, issue_types={"label": {}})
     marked = lab.get_issues("label")["is_label_issue"].to_numpy()
     assert (marked & digits[2]).sum() > 0.8 * WRONG
+
+
+@pytest.fixture
+def lab(digits):
+    pytest.importorskip("datasets", reason="Datalab needs datasets: pip install 'turnover[text]'")
+    from cleanlab import Datalab
+
+    import turnover.integrations
+
+    assert turnover.integrations.LikelyLabelErrorIssues.issue_name == "likely_label_error"  # known from here on
+    return Datalab({"label": digits[1]}, label_name="label", verbosity=0)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")  # cleanlab 2.9 with pandas 3.1
+def test_datalab_finds_likely_label_errors_and_harmful_rows_by_name(classifier, digits, lab, capsys):
+    wrong = digits[2]
+    x, y = (part[ROWS : ROWS + 200] for part in load_digits(return_X_y=True))
+    influence = turnover.Influence(classifier.model_, train=classifier.train_rows_)
+    mean = influence.mean((torch.from_numpy(classifier.scaler_.transform(x)).float(), torch.from_numpy(y)))
+    kinds = {"likely_label_error": {"out_of_sample": classifier.out_of_sample_}, "harmful": {"scores": mean}}
+    lab.find_issues(issue_types=kinds)
+    assert not capsys.readouterr().out  # Datalab prints what fails
+    found = lab.get_issues("likely_label_error")
+    np.testing.assert_allclose(found["likely_label_error_score"], classifier.out_of_sample_.label_quality)
+    assert (found["is_likely_label_error_issue"] & wrong).sum() > 0.8 * WRONG
+    harmful = lab.get_issues("harmful")
+    assert (mean.values[harmful["is_harmful_issue"]] < 0).all()
+    assert wrong[harmful["harmful_score"].to_numpy().argsort()[:25]].mean() > 2 * wrong.mean()
+    lab.report(verbosity=1)
+    assert "likely_label_error issues" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")
+@pytest.mark.parametrize(
+    ("kinds", "part"),
+    [
+        ({"likely_label_error": {}}, "needs held-out predictions"),
+        ({"harmful": {}}, "needs one score per row"),
+    ],
+)
+def test_datalab_is_told_what_an_issue_needs(lab, kinds, part):
+    with pytest.raises(ScoresError, match=part):
+        lab.find_issues(issue_types=kinds)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame")
+def test_scores_of_other_rows_are_rejected(lab, capsys):
+    lab.find_issues(issue_types={"harmful": {"scores": turnover.Scores([-1.0, 2.0], ids=[0, 1], null=np.arange(50.0))}})
+    assert "2 scores for the 500 rows" in capsys.readouterr().out  # Datalab goes on without what fails
 
 
 def test_the_example_runs_and_finds_changed_labels(monkeypatch):

@@ -33,7 +33,9 @@ def test_it_explains_as_the_engine_does(explainer, trained):
 
 
 def test_the_last_checkpoint_is_loaded(trained, tmp_path):
-    model = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(5, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2)), at=["1"])
+    model = turnover.wrap(
+        torch.nn.Sequential(torch.nn.Linear(5, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2)), at=["1"]
+    )
     path = tmp_path / "weights.pt"
     torch.save({name: value + 1 for name, value in model.state_dict().items() if value.is_floating_point()}, path)
     before = model[0].weight.clone()

@@ -15,6 +15,7 @@ where that is missing, the error names the extra to install. Must not know: appl
 | `hub.py` | data sets of the Hugging Face hub |
 | `ray_executor.py` | `RayExecutor`: tiles on the nodes of a cluster |
 | `captum_influence.py` | `CaptumDataInfluence`: captum's `DataInfluence` over an `Influence` |
+| `cleanlab_issues.py` | `LikelyLabelErrorIssues` and `HarmfulIssues` of cleanlab's Datalab |
 | `dattri_attributor.py` | `DattriAttributor`: dattri's `BaseAttributor` |
 | `quanda_explainer.py` | `QuandaExplainer`: quanda's `Explainer` |
 """
@@ -27,6 +28,7 @@ from turnover.errors import MissingExtraError
 if TYPE_CHECKING:
     from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
     from .captum_influence import CaptumDataInfluence
+    from .cleanlab_issues import HarmfulIssues, LikelyLabelErrorIssues
     from .dattri_attributor import DattriAttributor
     from .hub import HubData, load_hub_data
     from .learning_curves import measure_curves
@@ -48,10 +50,12 @@ __all__ = [
     "DattriAttributor",
     "HFAfterEpoch",
     "HFLearningCurves",
+    "HarmfulIssues",
     "HubData",
     "InstancesCallback",
     "LightningAfterEpoch",
     "LightningLearningCurves",
+    "LikelyLabelErrorIssues",
     "QuandaExplainer",
     "RayExecutor",
     "TextClassifier",
@@ -73,6 +77,7 @@ _TEXT = ("transformers, accelerate, peft and datasets", "text")
 _FILES = (
     ("hf_training", *_TEXT, ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer")),
     ("captum_influence", "captum", "captum", ("CaptumDataInfluence",)),
+    ("cleanlab_issues", "cleanlab with Datalab", "cleanlab", ("HarmfulIssues", "LikelyLabelErrorIssues")),
     ("dattri_attributor", "dattri", "dattri", ("DattriAttributor",)),
     ("hub", *_TEXT, ("HubData", "load_hub_data")),
     ("learning_curves", *_TEXT, ("measure_curves",)),
