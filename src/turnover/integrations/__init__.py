@@ -14,6 +14,7 @@ where that is missing, the error names the extra to install. Must not know: appl
 | `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
 | `hub.py` | data sets of the Hugging Face hub |
 | `ray_executor.py` | `RayExecutor`: tiles on the nodes of a cluster |
+| `annotation_tools.py` | likely label errors for Label Studio and Argilla, and the labels that people gave |
 | `captum_influence.py` | `CaptumDataInfluence`: captum's `DataInfluence` over an `Influence` |
 | `cleanlab_issues.py` | `LikelyLabelErrorIssues` and `HarmfulIssues` of cleanlab's Datalab |
 | `dattri_attributor.py` | `DattriAttributor`: dattri's `BaseAttributor` |
@@ -27,6 +28,14 @@ from turnover.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
+    from .annotation_tools import (
+        AnnotationItem,
+        Annotations,
+        argilla_records,
+        label_studio_config,
+        label_studio_tasks,
+        read_annotations,
+    )
     from .captum_influence import CaptumDataInfluence
     from .cleanlab_issues import HarmfulIssues, LikelyLabelErrorIssues
     from .dattri_attributor import DattriAttributor
@@ -46,6 +55,8 @@ if TYPE_CHECKING:
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
 
 __all__ = [
+    "AnnotationItem",
+    "Annotations",
     "CaptumDataInfluence",
     "DattriAttributor",
     "HFAfterEpoch",
@@ -64,9 +75,13 @@ __all__ = [
     "TurnOverModule",
     "TurnOverRegressor",
     "TurnOverTrainer",
+    "argilla_records",
+    "label_studio_config",
+    "label_studio_tasks",
     "load_hub_data",
     "lora_sites",
     "measure_curves",
+    "read_annotations",
     "repeat",
     "text_classifier",
     "token_numbers",
@@ -76,6 +91,19 @@ _TEXT = ("transformers, accelerate, peft and datasets", "text")
 # File, packages it needs, extra that installs them, names it offers.
 _FILES = (
     ("hf_training", *_TEXT, ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer")),
+    (
+        "annotation_tools",
+        "nothing else",
+        "cli",
+        (
+            "AnnotationItem",
+            "Annotations",
+            "argilla_records",
+            "label_studio_config",
+            "label_studio_tasks",
+            "read_annotations",
+        ),
+    ),
     ("captum_influence", "captum", "captum", ("CaptumDataInfluence",)),
     ("cleanlab_issues", "cleanlab with Datalab", "cleanlab", ("HarmfulIssues", "LikelyLabelErrorIssues")),
     ("dattri_attributor", "dattri", "dattri", ("DattriAttributor",)),

@@ -46,7 +46,7 @@ class LikelyLabelErrorIssues(_Issues):
     """
 
     issue_name: ClassVar[str] = "likely_label_error"
-    description: ClassVar[str] = "The label disagrees with the prediction of the subnetwork that never learned the row."
+    description: ClassVar[str] = "The label disagrees with the held-out prediction, that of the flipped subnetwork."
     verbosity_levels: ClassVar[dict[int, list[str]]] = {0: [], 1: ["held_out_label"], 2: [], 3: []}
 
     def __init__(self, datalab: Datalab, out_of_sample: OutOfSample | None = None, **_: Any) -> None:

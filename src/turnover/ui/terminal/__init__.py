@@ -7,7 +7,7 @@ anything is computed, HTML.
 | --- | --- |
 | `app.py` | all commands in one app; `main` |
 | `run.py`, `demo.py`, `report.py`, `serve.py` | commands that make or show a run |
-| `explain.py`, `cleanse.py`, `memorized.py`, `audit.py`, `evaluate.py` | commands that ask a run |
+| `explain.py`, `cleanse.py`, `memorized.py`, `annotate.py`, `audit.py`, `evaluate.py` | commands that ask a run |
 | `queries.py` | what `explain` is asked about |
 | `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
 | `options.py` | options that commands share, and the run that they name |

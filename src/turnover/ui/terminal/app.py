@@ -26,6 +26,7 @@ def make_app() -> "typer.Typer":
 
     from turnover._version import __version__
 
+    from .annotate import annotate
     from .audit import audit
     from .cleanse import cleanse
     from .demo import demo
@@ -60,6 +61,6 @@ def make_app() -> "typer.Typer":
     ) -> None:
         """Which training examples made a prediction, which harm it and which were memorized."""
 
-    for command in (demo, run, explain, cleanse, memorized, audit, report, serve, evaluate):
+    for command in (demo, run, explain, cleanse, memorized, annotate, audit, report, serve, evaluate):
         app.command(command.__name__)(guarded(command))
     return app

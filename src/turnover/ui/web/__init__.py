@@ -1,6 +1,7 @@
 """The live page of a run: query it, see the examples behind a prediction, mark and correct wrong labels.
 
-Owns: HTTP, its limits and its pages. Offers: `open_server`. Must not know: how scores are computed or runs are made.
+Owns: HTTP, its limits and its pages. Offers: `open_server`; marks and the corrected data. Must not know: how scores are
+computed or runs are made.
 Everything here needs the extra `serve`, except `serving.py`, which says so where it is missing.
 
 | file | one idea |
@@ -19,6 +20,24 @@ Everything here needs the extra `serve`, except `serving.py`, which says so wher
 | `pages.py`, `responses.py` | the pages for people; templates, and errors as JSON or as a page |
 """
 
+from typing import TYPE_CHECKING, Any
+
+from turnover.errors import MissingExtraError
+
 from .serving import LiveServer, open_server
 
-__all__ = ["LiveServer", "open_server"]
+if TYPE_CHECKING:
+    from .corrections import MarkBook, corrected_file
+
+__all__ = ["LiveServer", "MarkBook", "corrected_file", "open_server"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load marks when they are first used: their form on the wire needs pydantic."""
+    if name in ("MarkBook", "corrected_file"):
+        try:
+            from . import corrections
+        except ImportError as error:
+            raise MissingExtraError(f"marks need more packages ({error}): pip install 'turnover[serve]'.") from error
+        return getattr(corrections, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

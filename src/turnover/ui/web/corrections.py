@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,11 +65,17 @@ class MarkBook:
 
     def put(self, row: int, label: str | None) -> Mark:
         """Mark a row with the right label, None where it is to be removed; an earlier mark is replaced."""
-        mark = _mark(self._run, row, label, datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
+        return self.put_all({row: label})[0]
+
+    def put_all(self, labels: Mapping[int, str | None]) -> list[Mark]:
+        """Mark rows, all of them or none; as `put`."""
+        time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        new = [_mark(self._run, row, label, time) for row, label in labels.items()]
         with self._changing() as marks:
-            marks.pop(row, None)
-            marks[row] = mark
-        return mark
+            for mark in new:
+                marks.pop(mark.row, None)
+                marks[mark.row] = mark
+        return new
 
     def remove(self, row: int) -> bool:
         """Take a mark back; tell whether there was one."""

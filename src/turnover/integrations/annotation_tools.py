@@ -1,0 +1,176 @@
+"""Likely label errors as tasks of Label Studio and records of Argilla, and the labels that people gave them.
+
+Both are JSON files that the tools import and export; neither package is needed here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from xml.sax.saxutils import quoteattr
+
+from turnover.errors import DataFileError
+
+AGENT = "turnover"
+_QUESTION = "label"
+_SOURCE = "turnover_data"
+
+
+@dataclass(frozen=True)
+class AnnotationItem:
+    """A row that a person should look at.
+
+    Attributes:
+        row: its number in the run.
+        content: what is shown: a text, an image as an address or data URI, or the cells of a row as text.
+        label: the given one.
+        suggestion: the held-out prediction.
+        probability: that it has.
+    """
+
+    row: int
+    content: str
+    label: str
+    suggestion: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What people said.
+
+    Attributes:
+        labels: row to label, of rows on which all who answered agree.
+        undecided: rows on which they do not.
+        unanswered: rows without an answer.
+    """
+
+    labels: Mapping[int, str]
+    undecided: tuple[int, ...]
+    unanswered: tuple[int, ...]
+
+
+def label_studio_config(kind: Literal["text", "image", "table"], labels: Sequence[str]) -> str:
+    """Return the labeling interface of a Label Studio project for these tasks: one choice among the labels.
+
+    Example:
+        >>> '<Choice value="pos"/>' in label_studio_config("text", ["neg", "pos"])
+        True
+    """
+    shown = "Image" if kind == "image" else "Text"
+    choices = "\n".join(f"    <Choice value={quoteattr(label)}/>" for label in labels)
+    return (
+        f'<View>\n  <{shown} name="content" value="$content"/>\n  <Header value="Given label: $given_label"/>\n'
+        f'  <Choices name="{_QUESTION}" toName="content" choice="single" required="true">\n{choices}\n  </Choices>\n'
+        "</View>\n"
+    )
+
+
+def label_studio_tasks(items: Sequence[AnnotationItem], *, source: str | None) -> list[dict[str, Any]]:
+    """Return tasks to import into Label Studio, each with the held-out prediction as its own.
+
+    Args:
+        items: rows to look at.
+        source: checksum of the data, by which answers of other data are told apart.
+
+    Example:
+        >>> task = label_studio_tasks([AnnotationItem(7, "a text", "neg", "pos", 0.9)], source="ab12")[0]
+        >>> task["predictions"][0]["result"][0]["value"]
+        {'choices': ['pos']}
+    """
+    return [
+        {
+            "data": {"content": item.content, "given_label": item.label, "row": item.row, _SOURCE: source},
+            "predictions": [
+                {
+                    "model_version": AGENT,
+                    "score": item.probability,
+                    "result": [
+                        {
+                            "from_name": _QUESTION,
+                            "to_name": "content",
+                            "type": "choices",
+                            "value": {"choices": [item.suggestion]},
+                        }
+                    ],
+                }
+            ],
+        }
+        for item in items
+    ]
+
+
+def argilla_records(items: Sequence[AnnotationItem], *, source: str | None) -> list[dict[str, Any]]:
+    """Return records as `argilla.Dataset.records.from_json` reads them; arguments as for `label_studio_tasks`.
+
+    The data set has a field "content" and a LabelQuestion "label".
+
+    Example:
+        >>> argilla_records([AnnotationItem(7, "a text", "neg", "pos", 0.9)], source="ab12")[0]["suggestions"]
+        {'label': {'value': 'pos', 'score': 0.9, 'agent': 'turnover'}}
+    """
+    return [
+        {
+            "id": str(item.row),
+            "fields": {"content": item.content},
+            "metadata": {"row": item.row, "given_label": item.label, _SOURCE: source},
+            "suggestions": {_QUESTION: {"value": item.suggestion, "score": item.probability, "agent": AGENT}},
+            "responses": {},
+            "vectors": {},
+        }
+        for item in items
+    ]
+
+
+def read_annotations(exported: Any, *, source: str | None) -> Annotations:
+    """Return the labels of an export: Label Studio's JSON or JSON-MIN, or Argilla's records.
+
+    Args:
+        exported: the content of the file.
+        source: checksum of the data; what was made of other data is rejected.
+
+    Raises:
+        DataFileError: it is none of these exports, or one of other data.
+
+    Example:
+        >>> done = [{"row": 7, "turnover_data": None, "label": "pos", "content": "a text"}]
+        >>> read_annotations(done, source=None).labels
+        {7: 'pos'}
+    """
+    if not isinstance(exported, list) or not all(isinstance(entry, dict) for entry in exported):
+        raise DataFileError(
+            "this is no export of Label Studio or Argilla: a list of tasks or records is needed. Export as JSON."
+        )
+    answers: dict[int, list[str]] = {}
+    for place, entry in enumerate(exported):
+        about, given = _parts_of(entry)
+        if not isinstance(about.get("row"), int) or isinstance(about.get("row"), bool):
+            raise DataFileError(
+                f"entry {place} has no row number: it was not written by turnover annotate. Import only tasks of it."
+            )
+        if about.get(_SOURCE) != source:
+            raise DataFileError(
+                f"entry {place} (row {about['row']}) was made of other data than this run has. Give the export of "
+                "tasks that turnover annotate wrote for this run."
+            )
+        answers.setdefault(about["row"], []).extend(given)
+    labels = {row: given[0] for row, given in answers.items() if len(set(given)) == 1}
+    return Annotations(
+        labels,
+        tuple(row for row, given in answers.items() if len(set(given)) > 1),
+        tuple(row for row, given in answers.items() if not given),
+    )
+
+
+def _parts_of(entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return what identifies an entry, and the labels that people gave it."""
+    if "fields" in entry:
+        responses = (entry.get("responses") or {}).get(_QUESTION) or []
+        submitted = [one for one in responses if one.get("status", "submitted") == "submitted"]
+        return entry.get("metadata") or {}, [str(one["value"]) for one in submitted if one.get("value") is not None]
+    if "data" in entry:
+        done = [one for one in entry.get("annotations") or [] if not one.get("was_cancelled")]
+        results = [result for one in done for result in one.get("result") or [] if result.get("from_name") == _QUESTION]
+        return entry["data"], [str(choice) for result in results for choice in result["value"].get("choices") or []]
+    chosen = entry.get(_QUESTION)
+    given = chosen.get("choices", []) if isinstance(chosen, dict) else [] if chosen is None else [chosen]
+    return entry, [str(label) for label in given]

@@ -1,0 +1,145 @@
+"""`turnover annotate`: likely label errors to an annotation tool, and the labels of people back."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from turnover.applications import LabelError, examine_memorized, example_duplicates, find_label_errors
+from turnover.errors import ApplicationError, DataFileError
+from turnover.integrations import (
+    AnnotationItem,
+    argilla_records,
+    label_studio_config,
+    label_studio_tasks,
+    read_annotations,
+)
+from turnover.runs import Run
+from turnover.storage import write_atomically
+from turnover.ui.pictures import as_data_uri
+from turnover.ui.words import count
+
+from .drawing import plain
+from .options import AsJson, Debug, RunPath, open_classifier
+from .terminal import Terminal
+
+
+class Tool(StrEnum):
+    """An annotation tool."""
+
+    LABEL_STUDIO = "label-studio"
+    ARGILLA = "argilla"
+
+
+def annotate(
+    folder: RunPath,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="File to write: tasks for the tool, or with --labels the corrected data."),
+    ],
+    tool: Annotated[Tool, typer.Option(help="Tool that the tasks are for.")] = Tool.LABEL_STUDIO,
+    most: Annotated[
+        int, typer.Option(min=1, help="Number of likely label errors to write, the likeliest first.")
+    ] = 1000,
+    labels: Annotated[
+        Path | None, typer.Option(metavar="EXPORT", help="Export of the tool (JSON), with the labels that people gave.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Send likely label errors to Label Studio or Argilla, and take corrected labels back.
+
+    Tasks have the held-out prediction as a suggestion. With --labels, answers become marks of the run, as those that
+    are made on the live page, and the data are written with all marked labels corrected. Rows on which people disagree
+    stay as they are.
+
+    For example:
+
+    - turnover annotate runs/reviews --out tasks.json
+
+    - turnover annotate runs/reviews --labels export.json --out reviews.corrected.csv
+    """
+    terminal = Terminal(as_json=as_json)
+    run = open_classifier(folder)
+    interface = out.with_suffix(".xml")
+    written = [out, interface] if labels is None and tool is Tool.LABEL_STUDIO else [out]
+    there = [str(file) for file in written if file.exists()]
+    if there and not force:
+        raise ApplicationError(f"{' and '.join(there)} exist already. Give another --out, or --force.")
+    if labels is not None:
+        _take_back(run, labels, out, terminal)
+        return
+    with terminal.aside.status("examining every training row"):
+        own = examine_memorized(run, example_duplicates(run.examples, run.x))
+        errors = find_label_errors(run, own).items[:most]
+    items = [_item(run, error) for error in errors]
+    tasks = (label_studio_tasks if tool is Tool.LABEL_STUDIO else argilla_records)(items, source=run.data_digest)
+    write_atomically(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+    if tool is Tool.LABEL_STUDIO:
+        write_atomically(interface, label_studio_config(run.rows.kind, run.label_names))
+    if as_json:
+        terminal.result({"tasks": len(tasks), "files": [str(file) for file in written]})
+        return
+    terminal.words.print(plain(f"{count(len(tasks), 'likely label error')}: {out}"))
+    if tool is Tool.LABEL_STUDIO:
+        terminal.words.print(plain(f"Labeling interface of the project: {interface}"))
+
+
+def _item(run: Run[Any], error: LabelError) -> AnnotationItem:
+    value = run.examples.value(error.row)
+    if run.rows.kind == "image":
+        content = as_data_uri(value)
+    else:
+        content = value if isinstance(value, str) else "\n".join(f"{name}: {cell}" for name, cell in value.items())
+    return AnnotationItem(
+        error.row, content, str(error.label), str(error.held_out_label), float(error.held_out_probability or 0.0)
+    )
+
+
+def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> None:
+    """Mark the rows whose labels people changed, and write the corrected data."""
+    from turnover.ui.web import MarkBook, corrected_file
+
+    try:
+        exported = json.loads(labels.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataFileError(
+            f"{str(labels)!r} cannot be read as JSON ({error}). Give the export of the tool."
+        ) from error
+    found = read_annotations(exported, source=run.data_digest)
+    rows, names = run.rows, run.label_names
+    wrong = {row: label for row, label in found.labels.items() if not 0 <= row < len(rows) or label not in names}
+    if wrong:
+        row, label = next(iter(wrong.items()))
+        raise DataFileError(
+            f"{count(len(wrong), 'answer')} cannot be taken, such as {label!r} for row {row}: the run has {len(rows)} "
+            f"rows and the labels {', '.join(names)}."
+        )
+    changed = {row: label for row, label in found.labels.items() if label != names[rows.labels[row]]}
+    book = MarkBook(run)
+    book.put_all(changed)
+    corrected = corrected_file(rows, run.config.data, book.all, digest=run.data_digest)
+    write_atomically(out, corrected.content)
+    figures = {
+        "answered": len(found.labels),
+        "changed": len(changed),
+        "undecided": list(found.undecided),
+        "unanswered": len(found.unanswered),
+        "marks": len(book),
+        "file": str(out),
+    }
+    if terminal.as_json:
+        terminal.result(figures | {"note": corrected.note})
+        return
+    confirmed = len(found.labels) - len(changed)
+    terminal.words.print(
+        plain(
+            f"{count(len(changed), 'label')} changed, {confirmed:,} confirmed, {len(found.undecided):,} undecided, "
+            f"{len(found.unanswered):,} without an answer. Corrected data, by {count(len(book), 'mark')}: {out}"
+        )
+    )
+    if corrected.note:
+        terminal.words.print(plain(corrected.note), style="yellow")
