@@ -63,8 +63,8 @@ def test_answers_of_argilla_come_back_by_row():
 @pytest.mark.parametrize(
     ("exported", "part"),
     [
-        ({"tasks": []}, "no export of Label Studio or Argilla"),
-        (["a"], "no export of Label Studio or Argilla"),
+        ({"tasks": []}, "not an export of Label Studio or Argilla"),
+        (["a"], "not an export of Label Studio or Argilla"),
         ([{"data": {"text": "other"}}], "entry 0 has no row number"),
         ([{"row": True, "label": "good"}], "entry 0 has no row number"),
         (label_studio_tasks(ITEMS, source="cd"), r"entry 0 \(row 3\) was made of other data"),

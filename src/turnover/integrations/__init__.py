@@ -19,6 +19,7 @@ where that is missing, the error names the extra to install. Must not know: appl
 | `cleanlab_issues.py` | `LikelyLabelErrorIssues` and `HarmfulIssues` of cleanlab's Datalab |
 | `dattri_attributor.py` | `DattriAttributor`: dattri's `BaseAttributor` |
 | `quanda_explainer.py` | `QuandaExplainer`: quanda's `Explainer` |
+| `trackers.py` | `open_tracker`: figures of a training to TensorBoard, MLflow or Weights & Biases |
 """
 
 from importlib import import_module
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
+    from .trackers import Tracker, TrackerName, check_tracker, open_tracker
 
 __all__ = [
     "AnnotationItem",
@@ -71,16 +73,20 @@ __all__ = [
     "RayExecutor",
     "TextClassifier",
     "TextEncoder",
+    "Tracker",
+    "TrackerName",
     "TurnOverClassifier",
     "TurnOverModule",
     "TurnOverRegressor",
     "TurnOverTrainer",
     "argilla_records",
+    "check_tracker",
     "label_studio_config",
     "label_studio_tasks",
     "load_hub_data",
     "lora_sites",
     "measure_curves",
+    "open_tracker",
     "read_annotations",
     "repeat",
     "text_classifier",
@@ -120,6 +126,7 @@ _FILES = (
     ("ray_executor", "ray", "ray", ("RayExecutor",)),
     ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
     ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),
+    ("trackers", "nothing else", "cli", ("Tracker", "TrackerName", "check_tracker", "open_tracker")),
 )
 
 

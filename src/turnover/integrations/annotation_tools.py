@@ -138,7 +138,7 @@ def read_annotations(exported: Any, *, source: str | None) -> Annotations:
     """
     if not isinstance(exported, list) or not all(isinstance(entry, dict) for entry in exported):
         raise DataFileError(
-            "this is no export of Label Studio or Argilla: a list of tasks or records is needed. Export as JSON."
+            "the file is not an export of Label Studio or Argilla, a list of tasks or records. Export as JSON."
         )
     answers: dict[int, list[str]] = {}
     for place, entry in enumerate(exported):

@@ -11,6 +11,7 @@ anything is computed, HTML.
 | `queries.py` | what `explain` is asked about |
 | `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
 | `options.py` | options that commands share, and the run that they name |
+| `tracking.py` | what a run tells an experiment tracker |
 | `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |
 | `terminal.py` | standard output and error, JSON |
 | `progress.py` | one bar and one estimate of the time left for a whole run |

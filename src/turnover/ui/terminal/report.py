@@ -11,27 +11,32 @@ from turnover.runs import open_run
 
 from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
+from .tracking import Track, check_trackers, track
 
 
 def report(
     folder: RunPath,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    trackers: Track = None,
     as_json: AsJson = False,
     device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Write the report of a run: one HTML file that needs no network.
 
-    report.json beside it holds the same data.
+    report.json beside it holds the same data. With --track, learning curves, accuracy, the share of likely label errors
+    and the audit are logged to an experiment tracker, too.
 
     Example: turnover report runs/reviews --open
     """
     from turnover.ui.html import write_report
 
     terminal = Terminal(as_json=as_json)
+    check_trackers(trackers)
     run = open_run(folder)
     with terminal.aside.status("writing the report"):
         page = write_report(run)
+        track(run, trackers)
     if not as_json:
         terminal.words.print(f"Report: [bold]{page}[/bold]", soft_wrap=True)
     if show:

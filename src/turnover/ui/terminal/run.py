@@ -20,6 +20,7 @@ from .finished_run import finish
 from .options import AsJson, Debug, OnDevice, OnRay, executor_at
 from .outcomes import resumable
 from .terminal import Terminal
+from .tracking import Track, check_trackers, track
 
 _DEFAULTS = {part.name: part.default for part in fields(RunConfig)}
 # Settings for which 0 means the default of the kind of data, which is not what somebody means who types it.
@@ -86,6 +87,7 @@ def run(
         Path | None, typer.Option(metavar="RUN", help="Folder of the run.", show_default="runs/NAME")
     ] = None,
     ray: OnRay = None,
+    trackers: Track = None,
     as_json: AsJson = False,
     device: OnDevice = None,
     debug: Debug = False,
@@ -111,6 +113,7 @@ def run(
     """
     terminal = Terminal(as_json=as_json)
     executor = executor_at(ray)
+    check_trackers(trackers)
     settings = _settings_of({"data": data, **given}, config)
     folder = _folder_for(settings, config, out)
     if os.path.exists(folder / "run.json"):
@@ -120,7 +123,9 @@ def run(
         terminal.aside.print(sentence, style="yellow")
     advice = "Use fewer rows to save time: --max-rows."
     with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
-        finish(start_run(settings, folder, watch=watch, expect=watch.expect, executor=executor), terminal, watch)
+        made = start_run(settings, folder, watch=watch, expect=watch.expect, executor=executor)
+        track(made, trackers)
+        finish(made, terminal, watch)
 
 
 def _parameters() -> Iterator[inspect.Parameter]:
