@@ -102,7 +102,7 @@ class PackageMethod(Baseline):
     def _untrained(self) -> nn.Module:
         """Return a model for weights to be loaded into, drawn without touching the random generator."""
         with torch.random.fork_rng(devices=[]):
-            return self._recipe.build().eval()
+            return self._recipe.build().cpu().eval()
 
     def _losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the losses of rows."""
@@ -168,7 +168,8 @@ def training_weights(recipe: TrainingRecipe, *, seed: int = 0, checkpoints: int 
 
 
 def _copied(model: nn.Module) -> State:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    # On the CPU, where all of these packages run here.
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def tensors_of(queries: TrainingRecipe) -> tuple[Tensor, Tensor]:

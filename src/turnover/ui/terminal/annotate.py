@@ -22,7 +22,7 @@ from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
 
 from .drawing import plain
-from .options import AsJson, Debug, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, RunPath, open_classifier
 from .terminal import Terminal
 
 
@@ -48,6 +48,7 @@ def annotate(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     as_json: AsJson = False,
+    device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
     """Send likely label errors to Label Studio or Argilla, and take corrected labels back.
