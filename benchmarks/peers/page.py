@@ -13,13 +13,13 @@ _FIGURES = {
     "dattri": {
         "lds": "LDS",
         "auc": "wrong labels, AUC by self-attribution",
-        "seconds": "processor seconds, training and all pairs",
+        "seconds": "processor seconds",
     },
     "quanda": {
         "class": "class detection",
         "subclass": "subclass detection",
         "mislabeling": "mislabeling detection",
-        "seconds": "processor seconds, a benchmark",
+        "seconds": "processor seconds per benchmark",
     },
 }
 
@@ -100,7 +100,7 @@ def _section(package: str, part: dict[str, Any]) -> list[str]:
         ]
         for name, values in part["methods"].items()
     ]
-    count = f"{config['rows']:,} rows, {config['tests']} test rows, {len(config['seeds'])} trainings"
+    count = f"{config['rows']:,} rows, {config['tests']} test rows, trainings: {len(config['seeds'])}"
     return [
         f"## {package} {part['version']}",
         markdown_table(["method", *figures.values()], rows),
@@ -117,7 +117,9 @@ def _dattri_notes(part: dict[str, Any], count: str) -> list[str]:
         "are networks without masks, so that scores of networks with masks are judged by other networks than theirs.",
         "- Wrong labels: a tenth of the labels is changed, `mislabel_detection_auc` of self-attribution. –: the method "
         "would solve for every row, or says the same of all. `turnover memorized` ranks by more than self-influence.",
-        "- Methods of dattri have the options of its examples; all pairs are attributed in one batch.",
+        "- Methods of dattri have the options of its examples; all pairs are attributed in one batch. Seconds are "
+        "those of training, preparing and all pairs; a network that methods share is trained by the first of them "
+        "(Grad-Dot one, TRAK four more).",
     ]
 
 

@@ -68,6 +68,7 @@ def test_a_method_scores_all_rows_and_says_that_a_row_helps_itself(name, recipe,
     np.testing.assert_allclose(some.values, scores.values[[7, 3]], rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(method.mean(queries).values, scores.values.mean(1), rtol=1e-3, atol=1e-5)
     assert METHODS[name].package[1] in scores.path
+    assert method.storage_bytes >= sum(value.nbytes for value in method.weights[0].values())
     if method.has_self_influence:
         assert method.self_influence().shape == (ROWS,)
     else:

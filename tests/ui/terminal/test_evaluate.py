@@ -59,6 +59,15 @@ def test_baselines_are_compared_on_the_rows_of_the_run(turnover_, run, evaluated
     assert -1 <= row["lds"]["value"] <= 1
 
 
+@pytest.mark.slow
+def test_every_method_that_is_installed_is_measured_on_the_rows_of_a_table(turnover_, runs, tmp_path):
+    table = shutil.copytree(runs["table"], tmp_path / "RUN")
+    said = turnover_("evaluate", table, "--metrics", "lds", *FEW, "--method", "all", "--json")
+    assert said.code == 0, said.err
+    assert len(said.data["rows"]) == 2 + len(_methods(["all"]))
+    assert {row["method"]: row["problems"] for row in said.data["rows"] if row["problems"]} == {}
+
+
 def test_all_stands_for_every_method_that_is_installed(monkeypatch):
     monkeypatch.setattr("turnover.baselines.methods.is_installed", lambda package: package == "captum")
     assert "captum-tracin" in _methods(["all"])

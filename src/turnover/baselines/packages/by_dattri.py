@@ -77,7 +77,8 @@ class DattriInfluenceFunctions(PackageMethod):
         how = DATTRI_SOLVERS[solver] if isinstance(solver, str) else solver
         self._by_products = how.attributor == "IFAttributorDataInf"
         if self._by_products:
-            self._check_memory(4 * len(recipe) * self._parameters, "keeps gradients of all rows, which need")
+            self._held_bytes = 4 * len(recipe) * self._parameters
+            self._check_memory(self._held_bytes, "keeps gradients of all rows, which need")
         model, losses = self._untrained(), self._losses
 
         def loss(weights: State, rows: tuple[Tensor, Tensor]) -> Tensor:

@@ -11,6 +11,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -89,6 +90,15 @@ class PackageMethod(Baseline):
         folder = tempfile.mkdtemp()
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
+
+    @property
+    def storage_bytes(self) -> int:
+        """Return the bytes of the weights, and of what the package keeps in files or in memory to answer questions."""
+        weights = sum(value.nbytes for state in self.weights for value in state.values())
+        files = sum(file.stat().st_size for file in Path(self.scratch).rglob("*") if file.is_file())
+        return weights + files + self._held_bytes
+
+    _held_bytes: int = 0
 
     @property
     def _at_once(self) -> int:
