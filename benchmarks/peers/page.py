@@ -117,9 +117,9 @@ def _dattri_notes(part: dict[str, Any], count: str) -> list[str]:
         "are networks without masks, so that scores of networks with masks are judged by other networks than theirs.",
         "- Wrong labels: a tenth of the labels is changed, `mislabel_detection_auc` of self-attribution. –: the method "
         "would solve for every row, or says the same of all. `turnover memorized` ranks by more than self-influence.",
-        "- Methods of dattri have the options of its examples; all pairs are attributed in one batch. Seconds are "
-        "those of training, preparing and all pairs; a network that methods share is trained by the first of them "
-        "(Grad-Dot one, TRAK four more).",
+        "- Methods of dattri have the options of its examples; TRAK projects to 128 dimensions, as there are few rows. "
+        "All pairs are attributed in one batch. Seconds are those of training, preparing and all pairs; a network that "
+        "methods share is trained by the first of them (Grad-Dot one, TRAK four more).",
     ]
 
 
