@@ -16,8 +16,8 @@ import turnover
 from tests.integrations.tiny_text import arguments, bert, pad, rows, trained
 from turnover.errors import RecipeMismatchError, SavedModelError
 from turnover.integrations import TurnOverTrainer, lora_sites
-from turnover.integrations.hf_training import _RECIPE_FILE
 from turnover.layers.root import masking_of
+from turnover.wrapping import RECIPE_FILE
 
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 
@@ -68,13 +68,13 @@ def test_a_peft_checkpoint_of_other_masks_is_rejected_before_its_weights_are_loa
 
 
 def test_a_peft_checkpoint_that_says_nothing_of_masks_is_rejected(checkpoint, tmp_path):
-    (checkpoint / _RECIPE_FILE).unlink()
+    (checkpoint / RECIPE_FILE).unlink()
     with pytest.raises(RecipeMismatchError, match=r"under which masks it was trained.*or train from the start"):
         trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
 
 
 def test_a_damaged_recipe_file_is_rejected(checkpoint, tmp_path):
-    (checkpoint / _RECIPE_FILE).write_bytes(b"cut off")
+    (checkpoint / RECIPE_FILE).write_bytes(b"cut off")
     with pytest.raises(SavedModelError, match=r"turnover_recipe.safetensors' is damaged.*Resume from another"):
         trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
 

@@ -15,6 +15,7 @@ from turnover.errors import DataFileError
 pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 
 from turnover.integrations import TextEncoder
+from turnover.integrations.text_encoder import text_classifier, token_numbers
 
 TEXTS = ["a very good film", "bad", "a very good film that goes on for a long , long time", "", "gut 😀 好"]
 
@@ -143,3 +144,63 @@ def test_a_name_that_is_nowhere_says_what_to_type(monkeypatch):
 def test_a_length_below_one_is_rejected():
     with pytest.raises(DataFileError, match="`longest` must be an integer >= 1"):
         TextEncoder("anything", longest=0)
+
+
+def tiny_encoder(folder: Path, **pooling: bool) -> TextEncoder:
+    """Return a tiny encoder whose folder says, as sentence-transformers does, how it pools."""
+    import transformers
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "very", "good", "bad", "film"]
+    transformers.BertTokenizerFast(vocab={word: place for place, word in enumerate(words)}).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
+    torch.manual_seed(0)
+    transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=len(words))).save_pretrained(folder)
+    if pooling:
+        (folder / "1_Pooling").mkdir()
+        config = {"word_embedding_dimension": 16, **pooling}
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return TextEncoder(folder)
+
+
+POOLING = {
+    "none": ({}, lambda states: states.mean(0)),
+    "mean": ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, lambda states: states.mean(0)),
+    "cls": ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, lambda states: states[0]),
+    "max": ({"pooling_mode_max_tokens": True}, lambda states: states.amax(0)),
+}
+
+
+@pytest.mark.parametrize("kind", POOLING)
+def test_pooling_is_that_of_the_folder(tmp_path, kind):
+    config, by_hand = POOLING[kind]
+    encoder = tiny_encoder(tmp_path, **config)
+    texts = ["a very good film", "bad"]
+    classifier = text_classifier(encoder, 3)
+    with torch.no_grad():
+        scores = classifier(token_numbers(encoder, texts))
+        for text, features, score in zip(texts, encoder.features(texts), scores, strict=True):
+            states = encoder.model(**encoder.tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+            assert torch.allclose(features, by_hand(states), atol=1e-5)
+            assert torch.allclose(score, classifier.output(by_hand(states)), atol=1e-5)
+
+
+def test_features_of_another_pooling_have_another_name_and_those_by_the_mean_keep_theirs(tmp_path):
+    names = {}
+    for kind, (config, _) in POOLING.items():
+        (tmp_path / kind).mkdir()
+        names[kind] = tiny_encoder(tmp_path / kind, **config).digest()
+    assert names["none"] == names["mean"]
+    assert len(set(names.values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"pooling_mode_lasttoken": True}, "pooling_mode_lasttoken; known are"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, "pooling_mode_cls_token and"),
+        ({"pooling_mode_mean_tokens": False}, "pools by nothing"),
+    ],
+)
+def test_pooling_that_is_not_known_is_rejected_by_name(tmp_path, config, message):
+    with pytest.raises(DataFileError, match=message):
+        tiny_encoder(tmp_path, **config).features(["a film"])

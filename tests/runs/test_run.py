@@ -13,7 +13,7 @@ import torch
 from turnover.errors import DataFileError, RunError
 from turnover.influence import Influence
 from turnover.runs import RunConfig, RunFolder, open_run, start_run
-from turnover.runs import _classification as classification
+from turnover.runs import _labeled_rows as labeled_rows
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_no_row_is_in_two_splits_and_scores_have_the_order_of_training_rows(run)
 def test_the_mask_bias_is_corrected_where_that_is_cheap(run, monkeypatch):
     assert run.held_out().path == "flipped view of each row, mask-bias correction by 32 reference examples"
     assert np.allclose(run.held_out().probs, run.out_of_sample.probs, atol=1e-6)
-    monkeypatch.setattr(classification, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
+    monkeypatch.setattr(labeled_rows, "_MOST_WITH_REFERENCES", len(run.places("train")) - 1)
     assert run.held_out().path == "flipped view of each row"
 
 
@@ -198,8 +198,8 @@ def test_nothing_that_was_just_written_is_read_back(config, tmp_path, monkeypatc
     def fail(*_):
         raise AssertionError("read back")
 
-    monkeypatch.setattr("turnover.runs._classification.Rows.open", fail)
-    monkeypatch.setattr("turnover.runs._classification.read_inputs", fail)
+    monkeypatch.setattr("turnover.runs._labeled_rows.Rows.open", fail)
+    monkeypatch.setattr("turnover.runs._labeled_rows.read_inputs", fail)
     monkeypatch.setattr("turnover.runs.run.Run.load_model", fail)
     monkeypatch.setattr("turnover.scores.Scores.open", fail)
     run = start_run(replace(config, epochs=1, replicas=1, hidden=8), tmp_path / "run")

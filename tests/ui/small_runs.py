@@ -58,6 +58,26 @@ def report_run(folder: Path) -> Run:
     return start_run(config, folder / "report-run")
 
 
+def number_file(folder: Path, rows: int = 240) -> Path:
+    """Write rows whose number three columns tell, with a little noise; every twentieth has the number of another."""
+    random = np.random.default_rng(0)
+    cells = random.uniform(0, 1, (rows, 3))
+    true = 100 + 40 * cells[:, 0] - 30 * cells[:, 1] + 10 * np.sin(6 * cells[:, 2]) + random.normal(0, 1, rows)
+    given = true.copy()
+    given[::20] = true[random.permutation(rows)[: len(given[::20])]]
+    lines = ["a,b,c,y,true"]
+    for row in range(rows):
+        a, b, c = cells[row]
+        lines.append(f"{a:.5f},{b:.5f},{c:.5f},{given[row]:.3f},{true[row]:.3f}")
+    return _written(folder / "numbers.csv", lines)
+
+
+def number_run(folder: Path) -> Run:
+    """Return a run of a table whose label is a number."""
+    config = RunConfig(str(number_file(folder)), label="y", columns=("a", "b", "c"), **SMALL)
+    return start_run(config, folder / "number-run")
+
+
 def group_run(folder: Path) -> Run:
     """Return a run of texts whose instances are eight annotators, one of whom has all labels wrong."""
     swapped = {"good": "bad", "bad": "good"}

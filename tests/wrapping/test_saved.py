@@ -45,7 +45,7 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_else(tmp_path):
     with torch.no_grad():
         model[0].weight.zero_()
     turnover.save(model, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["turnover.json", "weights.pt"]
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "turnover.json", "weights.pt"]
     assert not turnover.load(tmp_path, model=base())[0].weight.any()
 
 

@@ -47,7 +47,7 @@ def test_adapters_come_back_onto_the_same_base(family, tmp_path):
 def test_the_folder_holds_what_learned_and_not_the_base(tmp_path):
     model = trained("bert", norms=True)
     turnover.save(model, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["adapters.safetensors", "turnover.json"]
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "adapters.safetensors", "turnover.json"]
     names = set(read_tensors(tmp_path / "adapters.safetensors"))
     learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert names == {*learns, "classifier.bias", "turnover_recipe"}
@@ -161,9 +161,9 @@ def test_a_folder_changes_between_plain_and_adapter_models_without_rests(tmp_pat
     plain = turnover.wrap(make("torch"), at=["encoder.layers.*.dropout"])
     turnover.save(plain, tmp_path)
     turnover.save(trained("torch"), tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["adapters.safetensors", "turnover.json"]
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "adapters.safetensors", "turnover.json"]
     turnover.save(plain, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["turnover.json", "weights.pt"]
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "turnover.json", "weights.pt"]
     assert "base_sha256" not in json.loads((tmp_path / "turnover.json").read_text())
     turnover.load(tmp_path, model=make("torch"))
 

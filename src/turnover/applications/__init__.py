@@ -12,6 +12,7 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | `shared_tokens.py` | words that two texts share |
 | `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
 | `wrong_labels.py`, `_noise.py` | how probably each label is wrong, from that record; labels as a mixture |
+| `residuals.py` | labels that are numbers: their scale, their distance from held-out predictions |
 | `label_errors.py` | held-out predictions against given labels: order and confidence of label errors |
 | `memorized.py` | self-influence of training rows |
 | `near_duplicates.py`, `_similarity.py` | rows that are nearly the same; how they are found |
@@ -54,15 +55,19 @@ from .groups import GroupScore, GroupScores, WithoutGroup, groups, without_group
 from .label_errors import LabelError, LabelErrors, label_error_order, label_margins
 from .language import (
     FrequencyBand,
+    InfluentialPosition,
     LanguageFindings,
     MemorizedWord,
     MemorizedWords,
     Passage,
     ScoredText,
+    SpanExplanation,
     TrainingText,
+    explain_span,
     find_in_text,
     find_memorized_words,
     find_passages,
+    find_span,
     position_in,
 )
 from .memorized import Memorized, MemorizedExample, MemorizedExamples, memorized
@@ -74,7 +79,8 @@ from .near_duplicates import (
     find_near_duplicates,
     near_duplicates,
 )
-from .predictions import Predictions, predictions
+from .predictions import Predictions, prediction, predictions
+from .residuals import LIKELY_ERROR, NumberFit, NumberScale, Residuals
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
 from .training_record import RowRecord, TrainingRecord, ridge_heads
@@ -84,6 +90,7 @@ from .wrong_labels import FEWEST_VALIDATION, WrongLabels, wrong_labels
 __all__ = [
     "ARMS",
     "FEWEST_VALIDATION",
+    "LIKELY_ERROR",
     "TINTS",
     "ClassSummary",
     "Cleansing",
@@ -103,6 +110,7 @@ __all__ = [
     "HarmfulExamples",
     "Histogram",
     "InfluentialExample",
+    "InfluentialPosition",
     "LabelError",
     "LabelErrors",
     "LanguageFindings",
@@ -113,9 +121,12 @@ __all__ = [
     "MemorizedWords",
     "NearDuplicates",
     "NoiseFrom",
+    "NumberFit",
+    "NumberScale",
     "Passage",
     "Predictions",
     "Queries",
+    "Residuals",
     "RetrainingCheck",
     "RowRecord",
     "ScoreNoise",
@@ -123,6 +134,7 @@ __all__ = [
     "ScoredText",
     "SharedTokens",
     "Span",
+    "SpanExplanation",
     "Tokenizer",
     "TrainingRecord",
     "TrainingText",
@@ -137,6 +149,7 @@ __all__ = [
     "example_duplicates",
     "explain",
     "explain_examples",
+    "explain_span",
     "find_all",
     "find_errors",
     "find_in_text",
@@ -144,6 +157,7 @@ __all__ = [
     "find_memorized_words",
     "find_near_duplicates",
     "find_passages",
+    "find_span",
     "groups",
     "label_error_order",
     "label_margins",
@@ -151,6 +165,7 @@ __all__ = [
     "near_duplicates",
     "plain",
     "position_in",
+    "prediction",
     "predictions",
     "ridge_heads",
     "row_magnitudes",

@@ -16,7 +16,7 @@ from turnover.scores import OutOfSample, Scores
 
 from ._results import NoiseFrom, Result, entry, noise_from, significance, table_of
 from .examples import Examples, TrainInstances, train_instances
-from .label_errors import HeldOutExample, held_out_fields, held_out_places
+from .label_errors import HeldOutExample, held_out_fields, held_out_number, held_out_places
 
 if TYPE_CHECKING:
     import pandas
@@ -294,13 +294,18 @@ def _harmful_examples(
     held_out: OutOfSample | None,
     places: NDArray[np.int64],
 ) -> tuple[HarmfulExample, ...]:
-    names = None if known.examples is None else known.examples.label_names
-    labels = None if held_out is None else held_out.labels
+    def held_out_of(position: int, place: int) -> dict[str, Any]:
+        if known.examples is not None and known.examples.residuals is not None:
+            return held_out_number(known.examples.residuals, place)
+        names = None if known.examples is None else known.examples.label_names
+        label = None if held_out is None or held_out.labels is None else int(held_out.labels[place])
+        by_record = _by_record(known, position, place)
+        return held_out_fields(held_out, place, label, names) | {"by_record": by_record}
+
     return tuple(
         HarmfulExample(
             **known.instance(position),
-            **held_out_fields(held_out, int(place), None if labels is None else int(labels[place]), names),
-            by_record=_by_record(known, position, int(place)),
+            **held_out_of(int(position), int(place)),
             score=float(mean.values[position]),
             stderr=entry(mean.stderr, position),
             p_value=entry(p_values, position),

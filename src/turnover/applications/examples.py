@@ -14,6 +14,7 @@ from turnover.ids import Name, Names
 from turnover.influence import Influence
 
 from ._results import Result, checked_labels
+from .residuals import NumberScale, Residuals
 from .shared_tokens import shared_tokens
 from .wrong_labels import WrongLabels
 
@@ -58,21 +59,31 @@ class Examples:
     Attributes:
         values: texts, uint8 pixels [rows, height, width, channels], or a DataFrame.
         names: what to call each row: its line, or the file of an image.
-        labels: class numbers [rows]; −1: no label.
+        labels: class numbers [rows], −1: no label; or numbers, float64.
+        label_names: of the classes; empty where labels are numbers.
         ids: instance id of each row; rows of a group share one.
         groups: group of each row; empty: rows are the instances.
         wrong_labels: how probably the label of each training row is wrong; None: the training was not recorded.
+        scale: how labels that are numbers were standardized for the training; None: labels are classes.
+        residuals: how far numbers of the training rows lie from their held-out predictions; None: for classes.
     """
 
     kind: Literal["text", "image", "table"]
     values: Any
     names: Sequence[str]
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     label_names: tuple[str, ...]
     splits: NDArray[np.str_]
     ids: NDArray[np.int64]
     groups: Sequence[str] = ()
     wrong_labels: WrongLabels | None = None
+    scale: NumberScale | None = None
+    residuals: Residuals | None = None
+
+    @property
+    def numeric(self) -> bool:
+        """Tell whether labels are numbers, not classes."""
+        return self.labels.dtype.kind == "f"
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -87,18 +98,19 @@ class Examples:
     def labeled_unseen_rows(self) -> NDArray[np.int64]:
         """Return the numbers of the validation rows and then of the test rows that have a label."""
         rows = np.concatenate([np.flatnonzero(self.splits == split) for split in ("validation", "test")])
-        return rows[self.labels[rows] >= 0]
+        return rows if self.numeric else rows[self.labels[rows] >= 0]
 
-    def label(self, row: int) -> str | None:
-        """Return the label of a row by name; None: it has none."""
+    def label(self, row: int) -> str | float | None:
+        """Return the label of a row: the name of its class, or its number; None: it has none."""
+        if self.numeric:
+            return float(self.labels[row])
         number = int(self.labels[row])
         return None if number < 0 else self.label_names[number]
 
     def likely_label_error(self, row: int) -> bool | None:
         """Tell whether the label of a training row is a likely error; None: the training was not recorded."""
-        if self.wrong_labels is None:
-            return None
-        return bool(self.wrong_labels.likely[np.searchsorted(self.train_rows, row)])
+        judged = self.wrong_labels if self.residuals is None else self.residuals
+        return None if judged is None else bool(judged.likely[np.searchsorted(self.train_rows, row)])
 
     def value(self, row: int) -> Any:
         """Return a row as data: a text, pixels, or the cells of a table by column."""

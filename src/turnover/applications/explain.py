@@ -5,11 +5,13 @@ An example supports a prediction where it lowers the loss at the predicted label
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from turnover.errors import ApplicationError
 from turnover.influence import Influence
@@ -17,13 +19,15 @@ from turnover.scores import Scores, Top, checked_level, discoveries
 
 from ._results import NoiseFrom, Result, checked_count, entry, noise_from, table_of
 from .examples import Examples, Instance, TrainInstances, train_instances
-from .predictions import Predictions, predictions
+from .predictions import Predictions, number_predictions, predictions
+from .residuals import NumberScale
 
 if TYPE_CHECKING:
     import pandas
 
 SameLabel = bool | Literal["supporting"]
 _Spans = tuple[tuple[int, int], ...]
+_Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Explanation(Result):
 
     query: int | str
     predicted: Any
-    probability: float
+    probability: float | None
     label: Any
     supporting: tuple[InfluentialExample, ...]
     opposing: tuple[InfluentialExample, ...]
@@ -72,8 +76,8 @@ class Explanation(Result):
 
     @property
     def error(self) -> bool:
-        """Tell whether the prediction differs from the label."""
-        return self.label is not None and self.label != self.predicted
+        """Tell whether the prediction differs from the label; never of numbers, which always differ a little."""
+        return self.label is not None and self.probability is not None and self.label != self.predicted
 
     @property
     def significant_supporting(self) -> int:
@@ -98,6 +102,7 @@ class Explanations(Result):
         method: the estimator that made them.
         noise_from: what their significance is judged by; None: it is not known, and nothing is marked.
         path: how they were computed.
+        numeric: predictions are numbers, which supporting examples raise and opposing ones lower.
     """
 
     items: tuple[Explanation, ...]
@@ -110,6 +115,7 @@ class Explanations(Result):
     noise_from: NoiseFrom
     replicas: int
     path: str
+    numeric: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -202,7 +208,9 @@ def explain(
             too holds all scores of the queries.
         magnitudes: those of `row_magnitudes`, where many calls share them; None: they are computed.
         level: false discovery rate of the significant examples.
-        examples: the training rows with their names; None: results have positions and class numbers.
+        examples: the training rows with their names; None: results have positions and class numbers. Where their
+            labels are numbers, examples of all labels support the prediction if they raise it and oppose it if they
+            lower it, and `influence` has to measure it: `Influence(measure=turnover.applications.prediction)`.
         progress: show a bar; None: on a terminal.
 
     Raises:
@@ -223,6 +231,8 @@ def explain(
     k = checked_count(k, "k")
     if same_label not in (True, False, "supporting"):
         raise ApplicationError(f"same_label must be True, False or 'supporting', got {same_label!r}.")
+    if examples is not None and examples.scale is not None:
+        return _explain_numbers(influence, queries, examples, examples.scale, k=k, level=level, magnitudes=magnitudes)
     known = train_instances(influence, train_labels, examples, needed=same_label is not False or only_label is not None)
     predicted = predictions(influence, queries)
     if predicted.one_output:
@@ -245,14 +255,66 @@ def explain(
         label = "predicted" if same_label else only_label
         top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
         tops = [_marked(top, level)]
-    (top, (marks, _)), (other, (_, other_marks)) = tops[0], tops[-1]
+    supporting, opposing = _sides(known, tops[0], tops[-1])
+    top = tops[0][0]
+    names = top.queries or tuple(range(len(predicted.probs)))
+    items = tuple(_explanation(place, name, supporting, opposing, predicted) for place, name in enumerate(names))
+    return _explanations(items, top, same_label=same_label, relative=relative, level=level)
+
+
+def _explain_numbers(
+    influence: Influence,
+    queries: Any,
+    examples: Examples,
+    scale: NumberScale,
+    *,
+    k: int,
+    level: float,
+    magnitudes: ArrayLike | None,
+) -> Explanations:
+    """Return the training examples that raise or lower each predicted number."""
+    # What a prediction is, no target changes; one has to be there all the same.
+    asked = (queries, torch.zeros(len(queries))) if isinstance(queries, Tensor) else queries
+    known, predicted = train_instances(influence, None, examples, needed=False), number_predictions(influence, asked)
+    if magnitudes is None:
+        top = _marked(influence.top(asked, k=k, progress=False), level)
+    else:
+        scores = influence.pairwise(asked, progress=False)
+        top = _relative_top(scores, _checked_magnitudes(influence, magnitudes, len(known)), k, level)
+    supporting, opposing = _sides(known, top, top)
+    given = predicted.labels if asked is queries else None
+    numbers, labels = scale.restored(predicted.numbers), None if given is None else scale.restored(given)
+    names = top[0].queries or tuple(range(len(numbers)))
+    items = tuple(
+        Explanation(
+            query=name,
+            predicted=float(numbers[place]),
+            probability=None,
+            label=None if labels is None else float(labels[place]),
+            supporting=supporting.of(place),
+            opposing=opposing.of(place),
+        )
+        for place, name in enumerate(names)
+    )
+    found = _explanations(items, top[0], same_label=False, relative=magnitudes is not None, level=level)
+    return replace(found, numeric=True)
+
+
+def _sides(known: TrainInstances, first: tuple[Top, _Marks], last: tuple[Top, _Marks]) -> tuple["_Side", "_Side"]:
+    """Return supporting examples, of one list, and opposing ones, of another or the same."""
+    (top, (marks, _)), (other, (_, other_marks)) = first, last
     supporting = _Side(1, known, top.helpful_mask_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
     opposing = _Side(
         -1, known, other.harmful_mask_ids, other.harmful_scores, other.harmful_stderr, other.harmful_p, other_marks
     )
-    names = top.queries or tuple(range(len(predicted.probs)))
+    return supporting, opposing
+
+
+def _explanations(
+    items: tuple[Explanation, ...], top: Top, *, same_label: SameLabel, relative: bool, level: float
+) -> Explanations:
     return Explanations(
-        items=tuple(_explanation(place, name, supporting, opposing, predicted) for place, name in enumerate(names)),
+        items=items,
         same_label=same_label,
         relative=relative,
         level=level,
@@ -389,9 +451,6 @@ def _checked_magnitudes(influence: Influence, given: ArrayLike | None, count: in
             "those of row_magnitudes(influence)."
         )
     return scale
-
-
-_Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 def _marked(top: Top, level: float) -> tuple[Top, _Marks]:

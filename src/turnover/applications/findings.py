@@ -20,6 +20,7 @@ from .label_errors import LabelErrors
 from .memorized import Memorized, MemorizedExamples, memorized
 from .near_duplicates import Duplicates, NearDuplicates, example_duplicates, find_near_duplicates
 from .predictions import Predictions
+from .residuals import LIKELY_ERROR, NumberFit
 from .trust import ScoreNoise, Trust, expected_of, histogram, leak_audit, score_noise
 
 LEVEL = 0.05
@@ -47,7 +48,7 @@ class ScoredExamples(Protocol):
 
     @property
     def y(self) -> Tensor:
-        """Return the class numbers of all rows."""
+        """Return the class numbers of all rows, or their numbers as the network learns them."""
         ...
 
     @property
@@ -89,6 +90,10 @@ class ScoredExamples(Protocol):
         """Return the probabilities [rows, classes] that the full network gives inputs."""
         ...
 
+    def numbers(self, x: Tensor) -> NDArray[np.float64]:
+        """Return the numbers [rows] that the full network predicts, where labels are numbers."""
+        ...
+
     def held_out(self, rows: Any = None) -> OutOfSample:
         """Return the predictions of rows (inputs, labels, ids) by the flipped subnetworks of these ids."""
         ...
@@ -96,7 +101,10 @@ class ScoredExamples(Protocol):
 
 @dataclass(frozen=True)
 class Errors(Explanations):
-    """The most confident errors among validation and test rows, explained; the most confident first."""
+    """The most confident errors among validation and test rows, explained; the most confident first.
+
+    Where labels are numbers: the predictions that are furthest from them, of all `count` rows.
+    """
 
     _also = ("accuracy", "with_significant")
 
@@ -105,8 +113,8 @@ class Errors(Explanations):
 
     @property
     def accuracy(self) -> float | None:
-        """Return the share of correct predictions; None: there are no rows to test on."""
-        return 1 - self.count / self.unseen_rows if self.unseen_rows else None
+        """Return the share of correct predictions; None: there are no rows to test on, or labels are numbers."""
+        return 1 - self.count / self.unseen_rows if self.unseen_rows and not self.numeric else None
 
     @property
     def with_significant(self) -> int:
@@ -156,15 +164,18 @@ class Confusion(Result):
 
 @dataclass(frozen=True)
 class Findings(Result):
-    """All findings about a classifier.
+    """All findings about a classifier, or about a network that predicts numbers.
 
     Attributes:
-        majority_class_baseline: accuracy of always predicting the most frequent class of the training rows.
+        majority_class_baseline: accuracy of always predicting the most frequent class of the training rows; None:
+            labels are numbers.
+        fit: how well numbers of validation and test rows are predicted; None: labels are classes, or there are none.
         harmful: training examples by mean influence on the validation rows; without items where groups were trained.
         confusions: which label is predicted for which, the most frequent first.
     """
 
-    majority_class_baseline: float
+    majority_class_baseline: float | None
+    fit: NumberFit | None
     errors: Errors
     likely_label_errors: LabelErrors
     harmful: HarmfulExamples
@@ -193,7 +204,7 @@ class Findings(Result):
 def find_all(scored: ScoredExamples) -> Findings:
     """Return all findings about a classifier; each is what its own function returns."""
     examples = scored.examples
-    unseen = unseen_predictions(scored)
+    unseen = None if examples.numeric else unseen_predictions(scored)
     duplicates = example_duplicates(examples, scored.x)
     own = examine_memorized(scored, duplicates)
     errors = find_errors(scored, unseen=unseen)
@@ -202,15 +213,16 @@ def find_all(scored: ScoredExamples) -> Findings:
     )
     labels = examples.labels[examples.train_rows]
     return Findings(
-        majority_class_baseline=float(np.bincount(labels).max() / len(labels)),
+        majority_class_baseline=None if unseen is None else float(np.bincount(labels).max() / len(labels)),
+        fit=_number_fit(scored),
         errors=errors,
         likely_label_errors=find_label_errors(scored, own),
         harmful=harmful,
         memorized=own.find_memorized(),
         near_duplicates=find_near_duplicates(examples, duplicates),
         groups=find_groups(scored.mean_influence, examples, own.likely, level=LEVEL),
-        classes=_classes(examples, unseen, own.likely),
-        confusions=_confusions(examples, unseen),
+        classes=() if unseen is None else _classes(examples, unseen, own.likely),
+        confusions=() if unseen is None else _confusions(examples, unseen),
         trust=find_trust(scored, errors),
         leaks=leak_audit(scored.model, scored.train_data),
     )
@@ -241,14 +253,17 @@ def find_errors(
         magnitudes: as for `explain`.
         unseen: what `unseen_predictions` returned, where it is known already.
     """
-    predicted = unseen_predictions(scored) if unseen is None else unseen
-    places = scored.examples.labeled_unseen_rows
-    errors = predicted.errors
+    places, numeric = scored.examples.labeled_unseen_rows, scored.examples.numeric
+    if numeric:
+        distances = np.abs(scored.numbers(scored.x[places]) - scored.examples.labels[places])
+        errors = np.argsort(-distances, kind="stable")
+    else:
+        errors = (unseen_predictions(scored) if unseen is None else unseen).errors
     rows = places[errors[:most]]
     if not len(rows):
         return Errors(
             items=(),
-            same_label=False if scored.examples.groups else same_label,
+            same_label=False if scored.examples.groups or numeric else same_label,
             relative=False,
             level=LEVEL,
             unit="loss",
@@ -259,6 +274,7 @@ def find_errors(
             path="",
             count=0,
             unseen_rows=len(places),
+            numeric=numeric,
         )
     explained = explain_examples(
         scored.influence,
@@ -317,8 +333,11 @@ def unseen_disagreements(scored: ScoredExamples, rows: NDArray[np.int64]) -> int
         return 0
     trained = scored.examples.ids[scored.examples.train_rows]
     ids = torch.from_numpy(trained[np.linspace(0, len(trained) - 1, len(rows)).astype(int)])
-    predicted = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs.argmax(1)
-    return int((predicted != scored.examples.labels[rows]).sum())
+    predicted, labels = scored.held_out((scored.x[rows], scored.y[rows], ids)).probs, scored.examples.labels[rows]
+    residuals = scored.examples.residuals
+    if residuals is not None:
+        return int((np.abs(residuals.standardized_at(predicted[:, 0], labels)) > LIKELY_ERROR).sum())
+    return int((predicted.argmax(1) != labels).sum())
 
 
 def find_trust(scored: ScoredExamples, errors: Errors) -> Trust:
@@ -352,6 +371,14 @@ def find_trust(scored: ScoredExamples, errors: Errors) -> Trust:
         expected=expected_of(len(scored.examples.train_rows), scored.width, mean.replicas) if by_masks else None,
         mean_influence=histogram(mean, null=True),
     )
+
+
+def _number_fit(scored: ScoredExamples) -> NumberFit | None:
+    """Return how well numbers of validation and test rows are predicted; None: there are none."""
+    rows, scale = scored.examples.labeled_unseen_rows, scored.examples.scale
+    if scale is None or not len(rows):
+        return None
+    return NumberFit.of(scored.numbers(scored.x[rows]), scored.examples.labels[rows], baseline=scale.mean)
 
 
 def _classes(examples: Examples, unseen: Predictions, label_errors: NDArray[np.bool_]) -> tuple[ClassSummary, ...]:

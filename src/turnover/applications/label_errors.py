@@ -12,6 +12,7 @@ from turnover.scores import OutOfSample
 
 from ._results import Result
 from .examples import Instance
+from .residuals import Residuals
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class HeldOutExample(Instance):
     Attributes:
         label_quality: held-out probability of the given label.
         by_record: whether the label is a likely error by the record of the training; None: it was not recorded.
+        residual: of a number, label minus held-out prediction, in units of the usual distance (`Residuals`).
     """
 
     _also = ("likely_label_error",)
@@ -30,6 +32,7 @@ class HeldOutExample(Instance):
     held_out_probability: float | None
     label_quality: float | None
     by_record: bool | None = field(default=None, kw_only=True)
+    residual: float | None = field(default=None, kw_only=True)
 
     @property
     def likely_label_error(self) -> bool:
@@ -45,6 +48,9 @@ class HeldOutExample(Instance):
         """Return the given label and the held-out prediction in words; "" where there is none."""
         if self.held_out_label is None:
             return ""
+        if self.residual is not None:
+            distance = f"{abs(self.residual):.1f} times the usual distance"
+            return f"given label {self.label:.6g}, held-out prediction {self.held_out_label:.6g} ({distance})"
         given, other = self.label_quality or 0.0, self.held_out_probability or 0.0
         if not self._disagrees:
             return f"given label {self.label} ({given:.0%}), as the held-out prediction"
@@ -88,7 +94,8 @@ class LabelErrors(Result):
         expected_errors: how many of them are expected to be wrong labels; None: the training was not recorded.
         expected_errors_range: the least and the largest number of them that are (90 % interval); None: as above.
         unseen_rows: validation and test rows that flipped subnetworks predicted for comparison.
-        unseen_disagreements: how many of their labels disagree.
+        unseen_disagreements: how many of their labels disagree; of numbers, how many lie as far off as likely errors.
+        numeric: labels are numbers, and likely errors by their distance from the held-out prediction (`Residuals`).
     """
 
     _also = ("expected",)
@@ -101,6 +108,7 @@ class LabelErrors(Result):
     items: tuple[LabelError, ...]
     expected_errors: int | None = None
     expected_errors_range: tuple[int, int] | None = None
+    numeric: bool = False
 
     @property
     def expected(self) -> int | None:
@@ -179,6 +187,19 @@ def held_out_fields(
     }
 
 
+def held_out_number(residuals: Residuals, place: int) -> dict[str, Any]:
+    """Return the fields of `HeldOutExample` of a row whose label is a number; all None for a group of rows."""
+    if place < 0:
+        return dict.fromkeys(("held_out_label", "held_out_probability", "label_quality"))
+    return {
+        "held_out_label": float(residuals.predicted[place]),
+        "held_out_probability": None,
+        "label_quality": None,
+        "residual": float(residuals.standardized[place]),
+        "by_record": bool(residuals.likely[place]),
+    }
+
+
 def held_out_places(
     influence: Influence | None,
     out_of_sample: OutOfSample | None,
@@ -193,7 +214,7 @@ def held_out_places(
             out_of_sample = influence.out_of_sample(progress=progress)
         except TurnOverError:  # outputs that are no predictions of one thing: there is nothing to say
             return None, nothing
-    if out_of_sample is None or out_of_sample.labels is None or not len(ids):
+    if out_of_sample is None or not len(ids):
         return None, nothing
     values, first, counts = np.unique(out_of_sample.mask_ids, return_index=True, return_counts=True)
     places = np.minimum(np.searchsorted(values, ids), len(values) - 1)

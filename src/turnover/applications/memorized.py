@@ -18,10 +18,12 @@ from .label_errors import (
     LabelErrors,
     confident_label_errors,
     held_out_fields,
+    held_out_number,
     label_error_order,
     label_margins,
 )
-from .near_duplicates import Duplicates
+from .near_duplicates import Duplicates, labels_agree
+from .residuals import LIKELY_ERROR, Residuals
 from .trust import Histogram, histogram
 from .wrong_labels import WrongLabels
 
@@ -85,18 +87,21 @@ class Memorized:
     """How far each training row was memorized, and how far its label agrees with its held-out prediction.
 
     Attributes:
-        margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable.
+        margins: of every row's given label [n], see `label_margins`; negative: it is not the most probable. Of numbers:
+            how much nearer it is to its held-out prediction than a likely error, in units of the usual distance.
         order: places of all rows, the likeliest label error first: by the record of the training, else by
             `label_error_order`.
-        confident: whether each row's held-out prediction confidently disagrees with its label [n].
+        confident: whether each row's held-out prediction confidently disagrees with its label [n]; of numbers, whether
+            it is a likely error by twice the distance.
         significant: whether each row's self-influence is significant [n].
         duplicates: near-duplicates among the rows; None: not looked for.
         wrong_labels: how probably each label is wrong; None: the training was not recorded.
+        residuals: how far labels that are numbers lie from their held-out predictions; None: for classes.
     """
 
     self_influence: Scores
     out_of_sample: OutOfSample
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     margins: NDArray[np.float32]
     order: NDArray[np.int64]
     confident: NDArray[np.bool_]
@@ -105,6 +110,7 @@ class Memorized:
     duplicates: Duplicates | None = None
     examples: Examples | None = None
     wrong_labels: WrongLabels | None = None
+    residuals: Residuals | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -160,7 +166,7 @@ class Memorized:
             self_influence=entry(self.self_influence.values, position),
             stderr=entry(self.self_influence.stderr, position),
             duplicates=tuple(rows[:_MOST_DUPLICATES]),
-            duplicates_disagree=bool((self.labels[others] != self.labels[position]).any()),
+            duplicates_disagree=not labels_agree(self.labels[[position, *others]], self._deviation),
             wrong_probability=None if self.wrong_labels is None else float(self.wrong_labels.probability[position]),
         )
 
@@ -197,7 +203,7 @@ class Memorized:
         confident = int((self.confident & self.likely).sum())
         by_record = self.wrong_labels
         wrong = (None, None) if by_record is None else (round(by_record.expected), by_record.expected_range)
-        return LabelErrors(len(self), count, confident, *unseen, items, *wrong)
+        return LabelErrors(len(self), count, confident, *unseen, items, *wrong, self.residuals is not None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return memorized rows and likely label errors as JSON could hold them."""
@@ -210,9 +216,18 @@ class Memorized:
         """Return one row per training row, the likeliest label error first: what `LabelError` has."""
         return table_of([self.label_error(int(position)) for position in self.order], LabelError)
 
+    @property
+    def _deviation(self) -> float | None:
+        return None if self.residuals is None else float(np.std(self.labels))
+
     def _held_out(self, position: int) -> dict[str, Any]:
         """Return the fields of `HeldOutExample`."""
-        label, place = int(self.labels[position]), int(position)
+        place = int(position)
+        if self.residuals is not None:
+            known = TrainInstances(self.out_of_sample.mask_ids, self.labels, names=self.out_of_sample.names)
+            instance = known.instance(place) if self.examples is None else self.examples.training_row(place)
+            return instance | held_out_number(self.residuals, place)
+        label = int(self.labels[position])
         if self.examples is None:
             known = TrainInstances(self.out_of_sample.mask_ids, self.labels, names=self.out_of_sample.names)
             instance = known.instance(place)
@@ -244,10 +259,14 @@ def memorized(
     near-duplicate that was trained makes a row less held out than it seems: where both have one label, self-influence
     is too low and the margin too good. Rows that have one name it.
 
+    Labels that are numbers are likely errors where they lie further from their held-out prediction than three times the
+    usual distance of labels with about the same prediction (`Residuals`). How many of these are wrong is not said: a
+    network does not know what it cannot predict.
+
     Args:
-        influence: of a classifier, with its training data.
+        influence: of a classifier, or of a network that predicts one number, with its training data.
         train: rows with ids and labels; None: those of `influence`.
-        labels: the label of every row, from 0 to classes − 1; None: those of the data.
+        labels: the label of every row, from 0 to classes − 1; None: those of the data. Numbers have to be given.
         duplicates: of `near_duplicates` on the same rows; None: not looked for.
         self_influence: `influence.self_influence(train)` where it is known already; None: it is computed.
         out_of_sample: `influence.out_of_sample(train)` where it is known already; None: it is computed.
@@ -274,7 +293,8 @@ def memorized(
     held_out = influence.out_of_sample(train, progress=progress) if out_of_sample is None else out_of_sample
     if not np.array_equal(own.mask_ids, held_out.mask_ids):
         raise ApplicationError("self_influence and out_of_sample are of different rows. Compute both on the same data.")
-    given = _class_labels(labels, held_out)
+    residuals = _residuals(labels, held_out, examples)
+    given: NDArray[Any] = _class_labels(labels, held_out) if residuals is None else residuals.labels
     if duplicates is not None and len(duplicates) != len(given):
         raise ApplicationError(
             f"duplicates were looked for among {len(duplicates)} rows, and there are {len(given)}. Give those of the "
@@ -286,19 +306,32 @@ def memorized(
             f"wrong_labels are of {len(by_record.order)} rows, and there are {len(given)}. Record the same rows: "
             "TrainingRecord(model, train=...)."
         )
+    judged = {"self_influence": own, "out_of_sample": held_out, "labels": given}
+    judged |= {"significant": significance(own, level)[0], "level": level}
+    judged |= {"duplicates": duplicates, "examples": examples}
+    if residuals is not None:
+        margins = (LIKELY_ERROR - np.abs(residuals.standardized)).astype(np.float32)
+        confident = margins < -LIKELY_ERROR
+        return Memorized(**judged, margins=margins, order=residuals.order, confident=confident, residuals=residuals)
     return Memorized(
-        self_influence=own,
-        out_of_sample=held_out,
-        labels=given,
+        **judged,
         margins=label_margins(held_out, given),
         order=label_error_order(held_out, given) if by_record is None else by_record.order,
         confident=confident_label_errors(held_out, given),
-        significant=significance(own, level)[0],
-        level=level,
-        duplicates=duplicates,
-        examples=examples,
         wrong_labels=by_record,
     )
+
+
+def _residuals(labels: Any, held_out: OutOfSample, examples: Examples | None) -> Residuals | None:
+    """Return the residuals of labels that are numbers; None: they are classes, or not known."""
+    if examples is not None:
+        return examples.residuals
+    if labels is None or np.asarray(labels).dtype.kind != "f" or held_out.probs.shape[1] != 1:
+        return None
+    given = checked_labels(labels, len(held_out)).astype(np.float64)
+    if not np.isfinite(given).all():
+        raise ApplicationError("labels must be finite numbers, got NaN or infinity. Leave these rows out.")
+    return Residuals(held_out.probs[:, 0].astype(np.float64), given)
 
 
 def _class_labels(labels: Any, held_out: OutOfSample) -> NDArray[np.int64]:

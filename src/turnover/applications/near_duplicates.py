@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Pixels and cells of different rows are alike by nature: only what is practically the same counts.
 _SAME_FEATURES = 0.999
+# Numbers of near-duplicates agree within this share of their standard deviation.
+_NEAR_NUMBERS = 0.5
 _SHOWN_OF_A_GROUP = 4
 
 
@@ -182,12 +184,13 @@ def example_duplicates(examples: Examples, features: Tensor) -> Duplicates:
 
 def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: int = 100) -> NearDuplicates:
     """Return near-duplicates as a finding: its counts, and at most so many groups."""
+    deviation = None if examples.scale is None else examples.scale.deviation
     groups = [
         DuplicateGroup(
             rows=rows[:_SHOWN_OF_A_GROUP],
             size=len(rows),
             exact=exact,
-            labels_agree=len(set(examples.labels[list(rows)].tolist())) == 1,
+            labels_agree=labels_agree(examples.labels[list(rows)], deviation),
             across_splits=len(set((examples.splits[list(rows)] == "train").tolist())) == 2,
         )
         for rows, exact in zip(duplicates.groups, duplicates.exact, strict=True)
@@ -202,6 +205,16 @@ def find_near_duplicates(examples: Examples, duplicates: Duplicates, *, most: in
         threshold=duplicates.threshold,
         hashed=duplicates.hashed,
     )
+
+
+def labels_agree(labels: NDArray[Any], deviation: float | None) -> bool:
+    """Tell whether labels are the same class, or numbers that differ by less than half their standard deviation.
+
+    Args:
+        labels: of some rows.
+        deviation: of the numbers of all rows; None: labels are classes.
+    """
+    return bool((labels == labels[0]).all() if deviation is None else np.ptp(labels) <= _NEAR_NUMBERS * deviation)
 
 
 def _rows(features: Any) -> NDArray[np.float32]:

@@ -66,8 +66,43 @@ def predictions(influence: Influence, rows: Any) -> Predictions:
     return predictions_in_view(influence, rows)
 
 
+def prediction(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the number that a network of one output predicts: a measure for `Influence`, whatever the targets are."""
+    return outputs.squeeze(-1)
+
+
+@dataclass(frozen=True)
+class NumberPredictions:
+    """Numbers that the full network predicts, as it was trained to.
+
+    Attributes:
+        numbers: [rows]; the mean over replicas and models.
+        labels: of the rows [rows]; None: they have none.
+    """
+
+    numbers: NDArray[np.float64]
+    labels: NDArray[np.float64] | None
+
+
+def number_predictions(influence: Influence, rows: Any) -> NumberPredictions:
+    """Return the numbers that the full network predicts for rows, with the labels that they have."""
+    outputs, labels = _outputs_in_view(influence, rows)
+    whole = torch.cat(outputs)
+    if whole.dim() > 2 or whole[0].numel() != 1:
+        raise ApplicationError(f"the model returns outputs of shape {list(whole.shape)}. One number per row is needed.")
+    known = labels and all(isinstance(part, Tensor) and part.is_floating_point() for part in labels)
+    given = torch.cat([part.flatten().cpu() for part in labels]).double().numpy() if known else None
+    return NumberPredictions(whole.flatten().double().numpy(), given)
+
+
 def predictions_in_view(influence: Influence, rows: Any, *, flipped: int | None = None) -> Predictions:
     """Return the predictions of the full network, or those of the flipped subnetwork of an id."""
+    outputs, labels = _outputs_in_view(influence, rows, flipped=flipped)
+    probs = torch.cat([_class_probabilities(part) for part in outputs]).numpy()
+    return Predictions(probs, _labels(labels), one_output=outputs[0].shape[1] == 1)
+
+
+def _outputs_in_view(influence: Influence, rows: Any, *, flipped: int | None = None) -> tuple[list[Tensor], list[Any]]:
     outputs: list[Tensor] = []
     labels: list[Any] = []
     with evaluating([Member(model) for model in influence.models]):
@@ -76,8 +111,7 @@ def predictions_in_view(influence: Influence, rows: Any, *, flipped: int | None 
             labels.append(batch.target)
     if not outputs:
         raise ApplicationError("there are no rows to predict: the data is empty. Give at least one row.")
-    probs = torch.cat([_class_probabilities(part) for part in outputs]).numpy()
-    return Predictions(probs, _labels(labels), one_output=outputs[0].shape[1] == 1)
+    return outputs, labels
 
 
 def _class_probabilities(outputs: Tensor) -> Tensor:

@@ -29,7 +29,6 @@ _FIRST_SEED = 1_000_000
 _LEVEL = 0.05  # two-sided: chance calls a gain in 2.5 % of cases per measure, in 5 % or less in either of the two
 _MISSED = 0.2  # how often a gain of the observed size may be missed with `seeds_needed`
 _MOST_STEPS = 100
-_MEASURES = ("accuracy", "loss")
 _CHANGES = {"none": "no change", "random": "dropping random rows"}
 
 
@@ -87,14 +86,15 @@ class RetrainingCheck:
     loss likewise, and in 5 % or less in any of the two.
 
     Attributes:
-        accuracy: [arms, seeds] on the test set, in the order of `ARMS`.
+        accuracy: [arms, seeds] on the test set, in the order of `ARMS`; None: labels are numbers, and the loss, their
+            squared error, says it all.
         loss: mean loss [arms, seeds] on it: the recipe's, or cross-entropy of what a function returned.
         seeds: of the trainings; an arm is compared with another from the same seed.
         row_errors: standard errors of the gains over test rows, [accuracy and loss, over none and random]; None: not
             known, and only seeds are tested, with seeds − 1 degrees of freedom.
     """
 
-    accuracy: NDArray[np.float64]
+    accuracy: NDArray[np.float64] | None
     loss: NDArray[np.float64]
     seeds: tuple[int, ...]
     removed: int
@@ -106,23 +106,37 @@ class RetrainingCheck:
     def differences(self) -> tuple[Difference, ...]:
         """How much better cleansed data are than none and random, in accuracy and in loss."""
         errors = np.zeros((2, 2)) if self.row_errors is None else self.row_errors
+        signs = {"accuracy": 1, "loss": -1}
+        # Rows of errors are those of accuracy and loss, or of the loss alone.
         return tuple(
-            _difference(against, measure, sign * (values[2] - values[arm]), float(errors[place, arm]), self.test_rows)
-            for place, (measure, values, sign) in enumerate((("accuracy", self.accuracy, 1), ("loss", self.loss, -1)))
+            _difference(
+                against,
+                measure,
+                signs[measure] * (values[2] - values[arm]),
+                float(errors[place, arm]),
+                self.test_rows,
+            )
+            for place, (measure, values) in enumerate(self._values.items())
             for arm, against in enumerate(ARMS[:2])
         )
 
+    @property
+    def _values(self) -> dict[str, NDArray[np.float64]]:
+        """Return what was measured [arms, seeds], by its name."""
+        return {"loss": self.loss} if self.accuracy is None else {"accuracy": self.accuracy, "loss": self.loss}
+
     def helps(self, measure: str) -> bool:
         """Tell whether cleansing is significantly better than both others, in "accuracy" or "loss"."""
-        if measure not in _MEASURES:
-            raise ApplicationError(f"measure must be 'accuracy' or 'loss', got {measure!r}.")
+        if measure not in self._values:
+            known = " or ".join(map(repr, self._values))
+            raise ApplicationError(f"measure must be {known}, got {measure!r}.")
         return all(one.gains for one in self.differences if one.measure == measure)
 
     def __str__(self) -> str:
         """Return the verdict in words."""
         dropped = f"Dropping {self.removed:,} of {self.rows:,} rows, {len(self.seeds)} seed"
         start = f"{dropped}{'' if len(self.seeds) == 1 else 's'}, {self.test_rows:,} test rows."
-        return " ".join([start, *(self._verdict(measure) for measure in _MEASURES)])
+        return " ".join([start, *(self._verdict(measure) for measure in self._values)])
 
     def _verdict(self, measure: str) -> str:
         each = [one for one in self.differences if one.measure == measure]
@@ -152,12 +166,12 @@ class RetrainingCheck:
                         "sd": float(values[place].std(ddof=1)) if len(self.seeds) > 1 else None,
                         "values": values[place].tolist(),
                     }
-                    for measure, values in (("accuracy", self.accuracy), ("loss", self.loss))
+                    for measure, values in self._values.items()
                 }
                 for place, arm in enumerate(ARMS)
             },
             "differences": [one.as_dict() for one in self.differences],
-            "helps": {measure: self.helps(measure) for measure in _MEASURES},
+            "helps": {measure: self.helps(measure) for measure in self._values},
             "seeds": list(self.seeds),
             "removed": self.removed,
             "rows": self.rows,
@@ -167,7 +181,7 @@ class RetrainingCheck:
     def table(self) -> "pandas.DataFrame":
         """Return one row per arm: mean and standard deviation (NaN for one seed) of accuracy and loss over seeds."""
         columns: dict[str, Any] = {"removed": ARMS}
-        for name, values in (("accuracy", self.accuracy), ("loss", self.loss)):
+        for name, values in self._values.items():
             sd = values.std(1, ddof=1) if len(self.seeds) > 1 else np.full(len(ARMS), np.nan)
             columns |= {name: values.mean(1), f"{name}_sd": sd}
         return load_pandas().DataFrame(columns)
@@ -192,7 +206,8 @@ def check_by_retraining(
     and test rows (`RetrainingCheck`).
 
     Args:
-        train: how to train; or a function (kept rows as bool [rows], seed) -> class probabilities [test rows, classes].
+        train: how to train, classes or numbers; or a function (kept rows as bool [rows], seed) -> class probabilities
+            [test rows, classes].
         dropped: places of the rows, or bool [rows], as `~cleansing.kept`.
         test: (inputs, labels) for a recipe; labels alone for a function.
         rows: how many training rows there are, for a function with places.
@@ -224,10 +239,10 @@ def check_by_retraining(
     else:
         labels = np.asarray(test.cpu() if isinstance(test, Tensor) else test)
         measured, count = np.stack([_judged(train(kept, seed), labels) for kept, seed in jobs]), len(labels)
-    values = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), 2, count).transpose(2, 0, 1, 3)
-    accuracy, loss = values.mean(3)
+    values = measured.astype(np.float64).reshape(len(ARMS), len(run_seeds), -1, count).transpose(2, 0, 1, 3)
+    *accuracy, loss = values.mean(3)
     sizes = int(gone.sum()), len(gone), count
-    return RetrainingCheck(accuracy, loss, tuple(run_seeds), *sizes, _row_errors(values))
+    return RetrainingCheck(accuracy[0] if accuracy else None, loss, tuple(run_seeds), *sizes, _row_errors(values))
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
@@ -288,7 +303,9 @@ def _retrained(
 
 
 def _measured(queries: TrainingRecipe, model: nn.Module) -> NDArray[np.float64]:
-    """Return whether each test row is predicted correctly, and its loss: [2, test rows]."""
+    """Return whether each test row is predicted correctly, and its loss: [2, test rows]; of numbers the loss alone."""
+    if queries.targets.is_floating_point():
+        return query_losses(queries, model)[None]
     predicted, labels = query_predictions(queries, model), queries.targets.cpu().numpy()
     if predicted.shape != labels.shape:
         raise ApplicationError(

@@ -17,6 +17,7 @@ does. Must not know: how models are trained, reports, or any library but torch, 
 | `members.py`, `measures.py` | the models of an ensemble; the score of an output for its target |
 | `execution.py` | what an executor of tasks is, and the one of this process; the progress bar |
 | `packing.py`, `processes.py` | tasks as bytes, models apart; worker processes on this machine |
+| `spans.py` | tokens and spans of a text as queries |
 | `fingerprint.py` | a checksum of data and functions |
 """
 
@@ -27,10 +28,11 @@ from .engine import Influence
 from .estimate import Curvature, EstimatorOption, Ridge
 from .execution import Executor, LocalExecutor, RemoteExecutor, in_order
 from .fingerprint import fingerprint_of
-from .measures import Measure
+from .measures import Measure, MeasureOption
 from .members import Member, evaluating
 from .packing import UNPACKED, Shared, key_of, packed
 from .processes import ProcessExecutor
+from .spans import Span, span_queries
 
 __all__ = [
     "NULL_IDS",
@@ -41,15 +43,18 @@ __all__ = [
     "Influence",
     "LocalExecutor",
     "Measure",
+    "MeasureOption",
     "Member",
     "ProcessExecutor",
     "RemoteExecutor",
     "Ridge",
     "Shared",
+    "Span",
     "evaluating",
     "fingerprint_of",
     "in_order",
     "key_of",
     "null_ids",
     "packed",
+    "span_queries",
 ]

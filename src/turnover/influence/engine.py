@@ -1,6 +1,7 @@
 """`Influence`: what the training instances do to predictions, with forward passes only."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,13 +13,14 @@ from torch import Tensor, nn
 
 from turnover._version import __version__
 from turnover.batches import Batch, Loss, null_ids
-from turnover.errors import InfluenceError, NotWrappedError
+from turnover.errors import InfluenceError, NotWrappedError, TurnOverWarning
 from turnover.ids import Ids, Names, instance_id_of, strings_in
 from turnover.layers import as_ids
 from turnover.progress import progress_bar
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.storage import KeptArrays
 from turnover.tables import faded, html_table
+from turnover.wrapping import masks_beside
 
 from ._answers import (
     as_stored,
@@ -41,6 +43,7 @@ from .estimate import (
     MaskBias,
     Original,
     OwnScores,
+    TokenScores,
     as_estimator,
     check_references,
     check_renamed,
@@ -122,6 +125,8 @@ class Influence:
         """Check everything that can be checked before the first query."""
         check_renamed(renamed)
         self._members = open_members(model, device)
+        if hint := self._hint:
+            warnings.warn(hint, TurnOverWarning, stacklevel=2)
         of_masks = {
             "against='full'": against == "full",
             "control='linear'": control is not None,
@@ -332,6 +337,43 @@ class Influence:
                 top = top_of_each(question, bar, k=k, labels=id_labels, only=only)
         return top.seen_by(RowViews(self._train, queries, question.names))
 
+    def training_tokens(self, queries: Any, id: int, *, at_label: _AtLabel | None = None) -> tuple[np.ndarray, ...]:
+        """Return which tokens of a training instance carry its influence on queries.
+
+        Its score is the sum of these numbers over its tokens, exactly: they say which part of a document raised the
+        probability of a span of a query (`turnover.influence.span_queries`).
+
+        Args:
+            queries: as for `pairwise`.
+            id: the training instance.
+            at_label: as for `pairwise`.
+
+        Returns:
+            float32 [tokens, queries] for each row of the instance, in the order of `train`. Numbers stand where the
+            label does, at the position that predicts it; NaN: it does not count.
+
+        Raises:
+            InfluenceError: the estimator does not add up scores over tokens, or training rows have no tokens.
+        """
+        chosen = self._ids([id])
+        if self._train is None:
+            raise InfluenceError("which tokens? Give the training data: Influence(model, train=data).")
+        with self._computing():
+            question = self._open(queries, at_label, chosen)
+            fit = question.estimate
+            if not isinstance(fit, TokenScores):
+                raise InfluenceError(
+                    f"estimator={self._options.estimator.name!r} has no scores of training tokens: all tokens of an "
+                    "instance share one mask. Give estimator='curvature'."
+                )
+            rows = [batch.row(int(place)) for batch in self._train.batches() for place in _rows_with(batch, chosen)]
+            if any(row.target is None or row.target.dim() != 2 or row.target.is_floating_point() for row in rows):
+                raise InfluenceError(
+                    "training rows have one label each, not one per token. Give rows of tokens with a label each, as "
+                    "turnover.runs.language_models.Sequences does."
+                )
+            return tuple(fit.token_scores(row, question.queries) for row in rows)
+
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: _AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
 
@@ -466,11 +508,16 @@ class Influence:
             shared.append(self._train.shared)
         return executor.sharing(shared, memory=self._options.memory)
 
+    @property
+    def _hint(self) -> str:
+        """Return what to call where a model was opened without the masks that its folder holds; "": it was not."""
+        return "" if self._members.have_masks else masks_beside(self.models[0])
+
     def _need_masks(self, what: str) -> None:
         if not self._members.have_masks:
             raise NotWrappedError(
-                f"{what} needs the flipped subnetwork of a row, and this model was never wrapped. Train it with masks: "
-                "model = turnover.wrap(model, at=[...])."
+                f"{what} needs the flipped subnetwork of a row, and this model was never wrapped. "
+                f"{self._hint or 'Train it with masks: model = turnover.wrap(model, at=[...]).'}"
             )
 
     def _check_ids(self) -> None:
@@ -478,8 +525,12 @@ class Influence:
         if self._train is None or not self._options.estimator.needs_masks or self._ids_checked:
             return
         self._ids_checked = True
+        forwards = self._forwards(self._members.whole)
+        if callable(self._measure.kind):  # a measure of one's own need not be better for having trained on a row
+            by_loss = Measure("loss", self._measure.loss)
+            forwards = [replace(forward, measure=by_loss) for forward in forwards]
         with evaluating(self._members.whole):
-            warn_of_other_ids(self._forwards(self._members.whole), self._train)
+            warn_of_other_ids(forwards, self._train)
 
     def _forwards(self, members: Sequence[Member] | None = None) -> list[Forward]:
         options = self._options
@@ -639,6 +690,11 @@ class Influence:
             "ids": fingerprint_of(ids),
             "queries": fingerprint_of([(q.args, q.kwargs, q.target) for q in queries]),
         }
+
+
+def _rows_with(batch: Batch, ids: Tensor) -> list[int]:
+    """Return the places of rows of these instances in a batch."""
+    return [] if batch.ids is None else torch.nonzero(torch.isin(batch.ids.cpu(), ids)).flatten().tolist()
 
 
 def _identity(function: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,11 +39,10 @@ from turnover.layers import (
     replicas_of,
     to_tensor,
 )
-from turnover.wrapping import read_tensors, write_tensors
+from turnover.wrapping import RECIPE_FILE, read_tensors, write_card, write_tensors
 
 from .learning_curves import check_counts, measure_curves
 
-_RECIPE_FILE = "turnover_recipe.safetensors"
 _MIN_AGREEING_LABELS = 3  # fewer may agree by chance
 _CURE = (
     "Give every row an id: train_dataset=turnover.with_instance_ids(tokenized). If the rows had ids before they were "
@@ -155,6 +154,13 @@ class TurnOverTrainer(Trainer):
         model: Any = self.model
         if self.args.should_save:
             _write_recipe(model, str(output_dir or self.args.output_dir))
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write the model card as `Trainer.create_model_card` does, with the masks of the model below."""
+        super().create_model_card(*args, **kwargs)
+        root = find_root(cast("nn.Module", self.model))
+        if root is not None and self.is_world_process_zero():
+            write_card(Path(str(self.args.output_dir)), masking_of(root).recipe)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         target: Any = self.model if model is None else model
@@ -364,7 +370,8 @@ def _write_recipe(model: nn.Module, folder: str) -> None:
     root = find_root(model)
     if root is not None:
         masking = masking_of(root)
-        write_tensors(Path(folder) / _RECIPE_FILE, {RECIPE_KEY: to_tensor(masking.recipe, masking.learned)})
+        write_tensors(Path(folder) / RECIPE_FILE, {RECIPE_KEY: to_tensor(masking.recipe, masking.learned)})
+        write_card(Path(folder), masking.recipe)
 
 
 def _adopt_recipe(model: nn.Module, folder: str) -> None:
@@ -372,7 +379,7 @@ def _adopt_recipe(model: nn.Module, folder: str) -> None:
     root = find_root(model)
     if root is None:
         return
-    file = Path(folder) / _RECIPE_FILE
+    file = Path(folder) / RECIPE_FILE
     if file.is_file():
         try:
             tensor = read_tensors(file)[RECIPE_KEY]
@@ -384,6 +391,6 @@ def _adopt_recipe(model: nn.Module, folder: str) -> None:
     elif getattr(model, "peft_config", None):
         raise RecipeMismatchError(
             f"the checkpoint {folder!r} of a PEFT model does not say under which masks it was trained (no "
-            f"{_RECIPE_FILE}), as a checkpoint of a plain Trainer does not: rows that it learned without masks are "
+            f"{RECIPE_FILE}), as a checkpoint of a plain Trainer does not: rows that it learned without masks are "
             "everywhere in the network. Resume from a checkpoint that TurnOverTrainer wrote, or train from the start."
         )

@@ -1,13 +1,14 @@
-"""Sentence features by a pretrained encoder that stays frozen: the mean of its last hidden states."""
+"""Sentence features by a pretrained encoder that stays frozen: its last hidden states, pooled."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,9 @@ from turnover.layers import device_of, preferred_device, tensor_bytes
 
 from .hub import hub_is_reachable
 
+Pooling = Literal["mean", "cls", "max"]
 _BATCH = 64
+_POOLING = "1_Pooling/config.json"
 # A pooler or a head is newly made where the checkpoint has none; the last hidden states do not pass through it.
 _UNUSED_PARTS = ("pooler", "pooling", "classifier", "lm_head", "cls")
 _FAILURES = (OSError, ValueError, KeyError, ImportError, RuntimeError, UnpicklingError)
@@ -67,7 +70,9 @@ class TextEncoder:
 
     @torch.no_grad()
     def features(self, texts: Sequence[str], progress: bool | Callable[[int, int], None] = False) -> Tensor:
-        """Return one vector per text, float32 [texts, width]: the mean of the last states over its tokens.
+        """Return one vector per text, float32 [texts, width]: the last states pooled over its tokens.
+
+        They are pooled as the folder's 1_Pooling/config.json says (sentence-transformers), else averaged.
 
         `progress` True shows a bar; a function is called with the number of finished texts and of all.
         """
@@ -85,7 +90,7 @@ class TextEncoder:
             )
             batch = batch.to(device_of(self.model))
             states = self.model(**batch).last_hidden_state
-            features[places] = _mean_state(states, batch["attention_mask"]).float().cpu()
+            features[places] = pooled(states, batch["attention_mask"], self.pooling).float().cpu()
             done += len(places)
             if callable(progress):
                 progress(done, len(texts))
@@ -101,6 +106,8 @@ class TextEncoder:
     @cached_property
     def _digest(self) -> str:
         digest = hashlib.sha256(f"{self.most_tokens}\n".encode())
+        if self.pooling != "mean":  # features by the mean keep the name that they had before there was a choice
+            digest.update(f"{self.pooling}\n".encode())
         for word, number in sorted(self.tokenizer.get_vocab().items()):
             digest.update(f"{word} {number}\n".encode("utf-8", "surrogatepass"))
         for name, value in sorted(self.model.state_dict().items()):
@@ -108,6 +115,31 @@ class TextEncoder:
                 digest.update(f"{name} {list(value.shape)} {value.dtype}\n".encode())
                 digest.update(tensor_bytes(value))
         return digest.hexdigest()[:24]
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """How the states of a text's tokens become one vector: as 1_Pooling/config.json says, else by their mean."""
+        file = _pooling_file(self.where)
+        if file is None:
+            return "mean"
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+            chosen = [name for name, value in config.items() if name.startswith("pooling_mode_") and value is True]
+        except (OSError, ValueError, AttributeError) as error:
+            raise DataFileError(
+                f"{str(file)!r} cannot be read ({error}): it says how the encoder pools. Repair or remove it."
+            ) from error
+        known: dict[str, Pooling] = {
+            "pooling_mode_mean_tokens": "mean",
+            "pooling_mode_cls_token": "cls",
+            "pooling_mode_max_tokens": "max",
+        }
+        if len(chosen) != 1 or chosen[0] not in known:
+            raise DataFileError(
+                f"{str(file)!r} pools by {' and '.join(chosen) or 'nothing'}; known are {', '.join(known)}. "
+                "Give another encoder, or change that file to one of them."
+            )
+        return known[chosen[0]]
 
     @property
     def most_tokens(self) -> int:
@@ -162,13 +194,13 @@ class TextEncoder:
 
 
 class TextClassifier(nn.Module):
-    """Scores of the classes [texts, classes] from token numbers [texts, tokens], by the mean of the last states."""
+    """Scores of the classes [texts, classes] from token numbers [texts, tokens], by the pooled last states."""
 
-    def __init__(self, encoder: Any, classes: int, *, padding: int) -> None:
+    def __init__(self, encoder: Any, classes: int, *, padding: int, pooling: Pooling = "mean") -> None:
         super().__init__()
         self.encoder = encoder
         self.output = nn.Linear(encoder.config.hidden_size, classes, bias=False)
-        self.padding = padding
+        self.padding, self.pooling = padding, pooling
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the scores of the classes."""
@@ -176,7 +208,7 @@ class TextClassifier(nn.Module):
         tokens = tokens[:, : max(1, longest)]
         real = (tokens != self.padding).long()
         states = self.encoder(input_ids=tokens, attention_mask=real).last_hidden_state
-        return self.output(_mean_state(states, real))
+        return self.output(pooled(states, real, self.pooling))
 
 
 def text_classifier(encoder: TextEncoder, classes: int) -> TextClassifier:
@@ -185,7 +217,7 @@ def text_classifier(encoder: TextEncoder, classes: int) -> TextClassifier:
     for part in model.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
-    return TextClassifier(model, classes, padding=int(encoder.tokenizer.pad_token_id))
+    return TextClassifier(model, classes, padding=int(encoder.tokenizer.pad_token_id), pooling=encoder.pooling)
 
 
 def token_numbers(encoder: TextEncoder, texts: Sequence[str]) -> Tensor:
@@ -197,10 +229,33 @@ def token_numbers(encoder: TextEncoder, texts: Sequence[str]) -> Tensor:
     return tokens
 
 
-def _mean_state(states: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return the mean of the states [texts, tokens, width] over the real tokens."""
+def pooled(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
+    """Return one vector per text from states [texts, tokens, width]: mean, maximum, or the first of the real tokens."""
+    if pooling == "cls":
+        # The first real token, wherever a tokenizer pads.
+        return states[torch.arange(len(states)), attention_mask.argmax(1)]
+    if pooling == "max":
+        return states.masked_fill(attention_mask.unsqueeze(2) == 0, torch.finfo(states.dtype).min).amax(1)
     weights = attention_mask.unsqueeze(2).to(states.dtype)
     return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def _pooling_file(where: str) -> Path | None:
+    """Return the file that says how an encoder of sentence-transformers pools; None: there is none."""
+    if Path(where).is_dir():
+        file = Path(where) / _POOLING
+        return file if file.is_file() else None
+    from transformers.utils import cached_file
+
+    found = cached_file(
+        where,
+        _POOLING,
+        local_files_only=not hub_is_reachable(),
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+        _raise_exceptions_for_gated_repo=False,
+    )
+    return None if found is None else Path(str(found))
 
 
 def _is_unused(name: str) -> bool:

@@ -45,7 +45,7 @@ from .processes import (
     whole_model,
     whole_tensor,
 )
-from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, to_tensor
+from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, from_tensor, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
 from .root import attach, detach, find_root, masking_of, remove_hooks
 from .tensors import map_tensors, tensor_bytes, tensors_in
@@ -90,6 +90,7 @@ __all__ = [
     "exchange_values",
     "factors_by_table",
     "find_root",
+    "from_tensor",
     "groups_of",
     "instances",
     "is_flattened",

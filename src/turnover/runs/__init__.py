@@ -11,7 +11,7 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | `_splits.py` | which rows train, validate and test, and which are copies |
 | `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
-| `_classification.py`, `language_modeling.py` | the two tasks: data, networks, results |
+| `_labeled_rows.py`, `language_modeling.py` | the two tasks, labels and next words: data, networks, results |
 | `run.py` | `Run`, `start_run`, `open_run` |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
 | `stages.py` | how long each stage should take, for an estimate of the whole |

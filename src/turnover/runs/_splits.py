@@ -17,9 +17,9 @@ _TRAIN = 0
 def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
     """Return the split of every row, int8 [rows]: 0 train, 1 validation, 2 test.
 
-    Every class is split in the same proportion as far as that goes, and has training rows. Rows that repeat each other
-    and rows of one group stay on one side. Where a separate file gave the split, it holds. With few rows, validation
-    and test get one of each class as long as that takes no more than a fifth.
+    Every class, or band of numbers, is split in the same proportion as far as that goes, and has training rows. Rows
+    that repeat each other and rows of one group stay on one side. Where a separate file gave the split, it holds. With
+    few rows, validation and test get one of each class as long as that takes no more than a fifth.
     """
     splits = rows.fixed.astype(np.int8)
     free = np.flatnonzero(splits < 0)
@@ -31,9 +31,10 @@ def split_rows(rows: Rows, config: RunConfig) -> np.ndarray:
             return _checked(splits, rows)
         # Separate files without one for validation: the training rows are split further.
         free = np.flatnonzero(splits == _TRAIN)
-    labels = rows.labels[free]
+    strata, names = rows.strata
+    labels = strata[free]
     pieces = _inseparable(rows)[free]
-    targets = _targets(labels, len(rows.label_names), [shares[split] for split in open_splits], config.seed)
+    targets = _targets(labels, len(names), [shares[split] for split in open_splits], config.seed)
     _need_enough(rows, len(free), len(np.unique(pieces)), len(np.unique(labels)), open_splits)
     numbers = _assigned(labels, pieces, targets, config.seed)
     splits[free] = np.array([_TRAIN, *open_splits], np.int8)[numbers]
@@ -189,9 +190,11 @@ def _need_enough(rows: Rows, free: int, pieces: int, classes: int, open_splits: 
     """Raise where rows cannot be split whatever the shares."""
     asked = " and ".join(SPLITS[split] for split in (_TRAIN, *open_splits))
     if free < classes + len(open_splits):
+        what = f"{free} rows" if rows.numeric else f"{free} rows of {classes} classes"
+        each = "one to train" if rows.numeric else "one of each class to train"
         raise DataFileError(
-            f"{rows.name!r} has {free} rows of {classes} classes: {asked} need {classes + len(open_splits)} at least, "
-            "one of each class to train and one in each other split. Give more rows, or --test 0 to do without a test."
+            f"{rows.name!r} has {what}: {asked} need {classes + len(open_splits)} at least, {each} and one in each "
+            "other split. Give more rows, or --test 0 to do without a test."
         )
     if pieces < 1 + len(open_splits):
         what = "groups and copies" if rows.groups else "copies"
@@ -204,8 +207,9 @@ def _need_enough(rows: Rows, free: int, pieces: int, classes: int, open_splits: 
 
 def _checked(splits: np.ndarray, rows: Rows) -> np.ndarray:
     """Reject splits without training rows of a class, or without validation rows."""
-    train = np.bincount(rows.labels[splits == _TRAIN], minlength=len(rows.label_names))
-    lost = [name for name, count in zip(rows.label_names, train, strict=True) if not count]
+    strata, names = rows.strata
+    train = np.bincount(strata[splits == _TRAIN], minlength=len(names))
+    lost = [] if rows.numeric else [name for name, count in zip(names, train, strict=True) if not count]
     if lost:
         raise DataFileError(
             f"no training row of {rows.name!r} has the label {', '.join(map(repr, lost[:5]))}. Give training rows of "

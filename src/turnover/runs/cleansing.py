@@ -59,7 +59,7 @@ class RemovedRow:
 
     row: int
     name: str
-    label: str
+    label: str | float | None
     why: HarmfulExample  # the scores of it, or of its group
 
 
@@ -118,7 +118,7 @@ def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
     result: list[RemovedRow] = []
     for harmful in found.dropped:
         for row in places[ids == harmful.id].tolist():
-            result.append(RemovedRow(row, run.rows.names[int(row)], run.label_names[run.rows.labels[row]], harmful))
+            result.append(RemovedRow(row, run.rows.names[int(row)], run.rows.label(row), harmful))
     return result
 
 

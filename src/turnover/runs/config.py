@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 from turnover.errors import RunError
 from turnover.storage import wrong_types
 
-Kind = Literal["text", "image", "table", "lm"]
+Kind = Literal["text", "image", "table", "lm", "classification", "regression"]
 
 
 class Watch(Protocol):
@@ -42,7 +42,7 @@ class RunConfig:
     Attributes:
         data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, a text corpus, or the name of a
             data set on the Hugging Face hub.
-        task: kind of data; None: auto-detected.
+        task: kind of data, or whether labels are classes or numbers; None: auto-detected.
         text: column of texts.
         label: column of labels.
         columns: columns that a table is learned from; empty: all but the label, id and group.
@@ -106,7 +106,7 @@ class RunConfig:
         if unusable := [f"{name} {problem}" for name in PATHS if (problem := unusable_path(getattr(self, name)))]:
             raise RunError(f"these settings cannot be run: {'; '.join(unusable)}. Give another name.")
         checks = [
-            ("task", self.task is None or self.task in get_args(Kind), "one of text, image, table and lm"),
+            ("task", self.task is None or self.task in get_args(Kind), f"one of {', '.join(get_args(Kind))}"),
             ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
             ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
             ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),

@@ -38,6 +38,7 @@ class LanguageModeling:
     kind = "lm"
     references = 0
     loss_weights = None
+    scale = None
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         self._config, self._folder = config, folder
@@ -130,6 +131,11 @@ class LanguageModeling:
                 )
             contexts.append(numbers[-self._config.context :])
         return torch.stack(contexts)
+
+    def tokens(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
+        """Return the word numbers of a text, and its words as the model reads them: unknown ones by that name."""
+        numbers = self.corpus.vocabulary.encode([text])[:-1]
+        return numbers, tuple(self.words[number] for number in numbers.tolist())
 
     @property
     def model_folders(self) -> list[Path]:

@@ -44,12 +44,14 @@ class _BuildNetwork:
 
 @dataclass(frozen=True)
 class _RowLoss:
-    """Cross-entropy of each row, rare classes weighted as in the run."""
+    """Cross-entropy of each row, rare classes weighted as in the run; of numbers the squared error."""
 
     weights: Tensor | None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the losses [rows]."""
+        if targets.is_floating_point():
+            return (outputs.squeeze(-1) - targets).square()
         weights = None if self.weights is None else self.weights.to(outputs.device)
         return functional.cross_entropy(outputs, targets, weight=weights, reduction="none")
 
@@ -58,9 +60,8 @@ def run_recipe(run: Run, *, masked: bool = False) -> TrainingRecipe:
     """Return how a run's model is trained, as a function of rows and seed; unmasked, as one would without turnover."""
     x, y, ids = run.train_data
     settings = run.settings
-    classes = len(run.label_names)
     return TrainingRecipe(
-        _BuildNetwork(settings, run.preparation, classes, masked),
+        _BuildNetwork(settings, run.preparation, run.task.outputs, masked),
         x,
         y,
         loss=_RowLoss(run.task.loss_weights),
@@ -141,7 +142,8 @@ def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Ta
     queries = run.data("validation", most=what.queries)
     task = Task(run.rows.name, recipe, queries, wrong)
     methods: dict[str, Any] = {
-        "as the run scores": lambda: run.influence,
+        # Retraining measures losses, also where single predictions are asked about as numbers.
+        "as the run scores": lambda: run.influence_on_sets if run.rows.numeric else run.influence,
         "original estimator": lambda: run.raw_influence,
     }
     plain, seed = run_recipe(run), run.settings.seed
@@ -171,6 +173,8 @@ def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
         known = ", ".join(repr(str(name)) for name in run.rows.frame.columns)
         raise ApplicationError(f"there is no column {truth!r} of true labels. The columns are {known}.")
     places = run.places("train")
+    if run.rows.numeric:
+        return ~np.isclose(run.rows.frame[truth].iloc[places].to_numpy(np.float64), run.rows.labels[places])
     true = run.rows.frame[truth].iloc[places].astype(str).str.strip().to_numpy()
     given = np.array([run.label_names[number] for number in run.rows.labels[places]])
     return given != true

@@ -32,6 +32,8 @@ TO_BE_SPLIT = -1
 """In `Rows.fixed`: no file assigned the row to a split."""
 
 _ROWS, _IMAGES, _ABOUT = "rows.jsonl.gz", "images.npz", "rows.json"
+# Numbers are split in proportion by bands of about equally many rows.
+_BANDS, _ROWS_OF_A_BAND = 10, 20
 # Rows that are Python objects at a time.
 _AT_ONCE = 10_000
 _DIGITS = 20  # int() rejects thousands of them
@@ -44,8 +46,8 @@ class Rows:
     kind: Literal["text", "image", "table"]
     frame: "pd.DataFrame"  # all columns as they were read, one line per row; of images, their names and labels
     values: Any  # what is learned from: texts, uint8 pixels [rows, height, width, channels], or the columns of a table
-    labels: np.ndarray  # class numbers [rows]; -1 where a row has no label
-    label_names: tuple[str, ...]
+    labels: np.ndarray  # class numbers [rows], -1 where a row has no label; or float64, numbers to be learned
+    label_names: tuple[str, ...]  # of the classes; empty: labels are numbers
     label_column: str
     name: str
     names: Sequence[str]  # what to call a row: its line, or the file of an image
@@ -69,6 +71,27 @@ class Rows:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.labels)
+
+    @property
+    def numeric(self) -> bool:
+        """Tell whether labels are numbers, not classes."""
+        return self.labels.dtype.kind == "f"
+
+    def label(self, row: int) -> str | float | None:
+        """Return the label of a row: the name of its class, or its number; None: it has none."""
+        if self.numeric:
+            return float(self.labels[row])
+        return self.label_names[self.labels[row]] if self.labels[row] >= 0 else None
+
+    @property
+    def strata(self) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return classes that splits keep in proportion, and their names: those of the labels, or bands of numbers."""
+        if not self.numeric:
+            return self.labels, self.label_names
+        edges = np.quantile(self.labels, np.linspace(0, 1, min(_BANDS, max(len(self) // _ROWS_OF_A_BAND, 1)) + 1))
+        bands = np.searchsorted(np.unique(edges[1:-1]), self.labels, side="right")
+        numbers, bands = np.unique(bands, return_inverse=True)
+        return bands.reshape(-1), tuple(f"band {number + 1}" for number in range(len(numbers)))
 
     @property
     def own(self) -> np.ndarray:
@@ -136,6 +159,7 @@ class Rows:
             "name": self.name,
             "label_column": self.label_column,
             "label_names": list(self.label_names),
+            "numeric": self.numeric,
             "columns": [str(name) for name in self.frame.columns],
             "fixed": self.fixed.tolist() if (self.fixed != TO_BE_SPLIT).any() else [],
             "groups": list(self.groups),
@@ -171,7 +195,8 @@ class Rows:
             whole = _Part.joined(parts or [_Part.of([], about)])
             if len(whole.labels) != about["rows"]:
                 raise ValueError(f"{len(whole.labels)} of {about['rows']} rows")
-            if len(whole.labels) and not -1 <= whole.labels.min() <= whole.labels.max() < len(about["label_names"]):
+            classes = whole.labels[:0] if about.get("numeric") else whole.labels
+            if len(classes) and not -1 <= classes.min() <= classes.max() < len(about["label_names"]):
                 raise ValueError("labels without a name")
             values = whole.values
             if about["kind"] == "image":
@@ -215,7 +240,7 @@ class _Part:
         return cls(
             pd.DataFrame([line["row"] for line in lines], columns=about["columns"]),
             pd.DataFrame(values) if kind == "table" else PackedTexts(values) if kind == "text" else None,
-            np.array([line["label"] for line in lines], np.int64),
+            np.array([line["label"] for line in lines], np.float64 if about.get("numeric") else np.int64),
             PackedTexts(line["name"] for line in lines),
             tuple(origins) if kind == "image" else PackedNumbers.of(origins),
             not lines or "origin" in lines[0],

@@ -16,19 +16,21 @@ from torch.nn import functional
 from turnover.applications import (
     FEWEST_VALIDATION,
     Examples,
+    Residuals,
     RowRecord,
     TrainingRecord,
     TrainingText,
     WrongLabels,
+    prediction,
     wrong_labels,
 )
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import EstimatorOption, Executor, Influence, Ridge
+from turnover.influence import EstimatorOption, Executor, Influence, MeasureOption, Ridge
 from turnover.layers import device_of, find_root, masking_of, preferred_device
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load, save
 
-from ._classification import Classification
+from ._labeled_rows import LabeledRows
 from .config import RunConfig, Watch, unusable_path, unwatched
 from .folder import About, RunFolder, changed_data, digests_of
 from .inputs import Inputs
@@ -36,7 +38,7 @@ from .language_modeling import LanguageModeling
 from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
 from .stages import Expect, expected_seconds, unexpected
-from .training import Curves, TrainingRows, fit
+from .training import Curves, TrainingRows, fit, predicted_numbers
 
 _MOST_VALIDATION = 500
 
@@ -45,7 +47,7 @@ _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
     "mean_influence": Scores,
     "out_of_sample": OutOfSample,
 }
-Task = Classification | LanguageModeling
+Task = LabeledRows | LanguageModeling
 """What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
 `ids`, `_splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
 (`results`); `score_names` is what `Run.score` computes, `sizes` decides how long a run takes."""
@@ -99,7 +101,14 @@ class Run(Generic[_TaskT]):
 
     @cached_property
     def _examples(self) -> Examples:
-        return replace(self.task.examples, wrong_labels=self.wrong_labels)
+        return replace(self.task.examples, wrong_labels=self.wrong_labels, residuals=self.residuals)
+
+    @cached_property
+    def residuals(self) -> Residuals | None:
+        """Return how far training labels that are numbers lie from their held-out predictions; None: for classes."""
+        if self.task.scale is None:
+            return None
+        return Residuals(self.out_of_sample.probs[:, 0].astype(np.float64), self.rows.labels[self.places("train")])
 
     @cached_property
     def wrong_labels(self) -> WrongLabels | None:
@@ -141,7 +150,7 @@ class Run(Generic[_TaskT]):
 
     @property
     def y(self) -> Tensor:
-        """Return the class numbers of all rows."""
+        """Return the class numbers of all rows, or their standardized numbers."""
         return self.task.y
 
     def places(self, split: Split) -> np.ndarray:
@@ -193,20 +202,21 @@ class Run(Generic[_TaskT]):
 
     @cached_property
     def influence(self) -> Influence:
-        """Return the engine for questions about predictions."""
-        return self._engine(self.task.estimator)
+        """Return the engine for questions about predictions: about the loss at a label, or about a number itself."""
+        return self._engine(self.task.estimator, "loss" if self.task.scale is None else prediction)
 
     @cached_property
     def influence_on_sets(self) -> Influence:
         """Return the engine for questions about sets of predictions, each of which counts equally."""
-        same = self.task.estimator_of_means == self.task.estimator
-        return self.influence if same else self._engine(self.task.estimator_of_means)
+        same = self.task.estimator_of_means == self.task.estimator and self.task.scale is None
+        return self.influence if same else self._engine(self.task.estimator_of_means, "loss")
 
-    def _engine(self, estimator: EstimatorOption) -> Influence:
+    def _engine(self, estimator: EstimatorOption, measure: MeasureOption) -> Influence:
         models = [self.task.asked_model(model) for model in self.models]
         if isinstance(estimator, Ridge) and not self.about.denoised:
             estimator = "tod"
-        influence = Influence(models, train=self.train_data, estimator=estimator, executor=self.executor)
+        options = {"estimator": estimator, "measure": measure, "executor": self.executor}
+        influence = Influence(models, train=self.train_data, **options)
         influence.take_fit(self.folder.scores)
         return influence
 
@@ -229,8 +239,9 @@ class Run(Generic[_TaskT]):
         return self.task.inputs(values)
 
     def predict(self, values: Any) -> np.ndarray:
-        """Return the probabilities [values, classes] that the full network gives new values."""
-        return self.probabilities(self.inputs(values))
+        """Return the probabilities [values, classes] that the full network gives new values, or numbers [values]."""
+        x = self.inputs(values)
+        return self.probabilities(x) if self.task.scale is None else self.numbers(x)
 
     @torch.no_grad()
     def probabilities(self, x: Tensor) -> np.ndarray:
@@ -244,9 +255,17 @@ class Run(Generic[_TaskT]):
         ]
         return torch.cat(parts).numpy()
 
+    def numbers(self, x: Tensor) -> np.ndarray:
+        """Return the numbers [rows] that the full network of a regression predicts for inputs."""
+        assert self.task.scale is not None, "the run learned classes"
+        return self.task.scale.restored(predicted_numbers(self.model, x).numpy()) if len(x) else np.empty(0)
+
     def held_out(self, rows: Any = None) -> OutOfSample:
         """Return held-out predictions of rows, by default the training rows, with the task's mask-bias correction."""
-        return self.raw_influence.out_of_sample(rows, references=self.task.references, progress=False)
+        predicted = self.raw_influence.out_of_sample(rows, references=self.task.references, progress=False)
+        if self.task.scale is None:
+            return predicted
+        return OutOfSample(self.task.scale.restored(predicted.replicas), ids=predicted.ids, path=predicted.path)
 
     @property
     def self_influence(self) -> Scores:
@@ -404,7 +423,7 @@ def _data_paths(config: RunConfig) -> tuple[str | None, ...]:
 
 
 def _task(config: RunConfig) -> type[Task]:
-    return LanguageModeling if is_corpus(config) else Classification
+    return LanguageModeling if is_corpus(config) else LabeledRows
 
 
 def _new(config: RunConfig, folder: RunFolder) -> Run[Any]:
@@ -487,7 +506,7 @@ def _watch_member(watch: Watch, number: int, members: int, stage: str, done: int
 
 def _check_denoising(run: Run[Any]) -> None:
     """Do without denoising where all training rows have a loss of 0: they have no gradients then."""
-    if isinstance(run.task.estimator, Ridge):
+    if isinstance(run.task.estimator, Ridge) and run.task.scale is None:
         x, y, _ = run.train_data
         if float(run.probabilities(x)[np.arange(len(y)), y].min()) == 1:
             run.about.denoised = False

@@ -35,12 +35,13 @@ _ZIP, _CHECKSUM = b"PK", 64
 
 @dataclass
 class Curves:
-    """Mean losses after each epoch, and the accuracy on validation rows."""
+    """Mean losses after each epoch, and the accuracy or R² on validation rows."""
 
     keep: list[float] = field(default_factory=list)  # training rows by their kept subnetworks
     flip: list[float] = field(default_factory=list)  # training rows by their flipped subnetworks
     validation: list[float] = field(default_factory=list)  # validation rows by the full network
     accuracy: list[float] = field(default_factory=list)
+    r2: list[float] = field(default_factory=list)  # in its place, of a regression
 
     def as_dict(self) -> dict[str, list[float]]:
         """Return them ready for JSON."""
@@ -104,7 +105,7 @@ def fit(
         for number, batch in enumerate(order.split(settings.batch_size)):
             with instances(rows.ids[batch]) as active:
                 outputs = model(rows.x[batch].to(device))
-            loss = functional.cross_entropy(outputs, active.repeat(rows.y[batch].to(device)), weight=weights)
+            loss = batch_loss(outputs, active.repeat(rows.y[batch].to(device)), weights)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -140,6 +141,20 @@ def class_weights(labels: Tensor, classes: int) -> Tensor | None:
     return counts.sum() / classes / counts
 
 
+def batch_loss(outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the mean loss of rows: cross-entropy of classes, weighted by theirs, or the squared error of numbers."""
+    if targets.is_floating_point():
+        return functional.mse_loss(outputs.squeeze(-1), targets)
+    return functional.cross_entropy(outputs, targets, weight=weights)
+
+
+@torch.no_grad()
+def predicted_numbers(model: nn.Module, x: Tensor) -> Tensor:
+    """Return what the full network of a regression predicts for rows [rows], as it was trained: standardized."""
+    device = device_of(model)
+    return torch.cat([model(part.to(device)).squeeze(-1).cpu() for part in x.split(1024)])
+
+
 @torch.no_grad()
 def loss_and_accuracy(model: nn.Module, x: Tensor, y: Tensor) -> tuple[float, float]:
     """Return the mean loss and the accuracy of the full network on rows."""
@@ -164,6 +179,12 @@ def _add(curves: Curves, model: nn.Module, rows: TrainingRows) -> None:
     measured = measure_curves(model, train=(rows.x[sample], rows.y[sample], rows.ids[sample]))
     curves.keep.append(measured["curve_keep"])
     curves.flip.append(measured["curve_flip"])
+    if rows.y.is_floating_point():
+        squared = (predicted_numbers(model, rows.validation_x) - rows.validation_y).square().mean()
+        curves.validation.append(float(squared))
+        # One validation row has no variance to explain.
+        curves.r2.append(float(1 - squared / rows.validation_y.var(correction=0).clamp(min=1e-12)))
+        return
     loss, accuracy = loss_and_accuracy(model, rows.validation_x, rows.validation_y)
     curves.validation.append(loss)
     curves.accuracy.append(accuracy)

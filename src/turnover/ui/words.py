@@ -84,6 +84,15 @@ def shortened(text: str, most: int = 400) -> str:
     return (start[: start.rfind(" ")] if " " in start[most // 2 :] else start) + " …"
 
 
+def label_words(label: Any) -> str:
+    """Return a label as people read it: the name of a class as it is, a number without more digits than it needs."""
+    if not isinstance(label, float):
+        return str(label)
+    if label.is_integer() and abs(label) < 1e15:
+        return f"{label:,.0f}".replace("-", "−")
+    return (f"{label:,.1f}" if 1000 <= abs(label) < 1e6 else f"{label:.4g}").replace("-", "−")
+
+
 def cell_text(value: Any) -> str:
     """Return a cell of a table as text."""
     # The kind "f" of a dtype: numpy's floats of other than 64 bits are no Python floats.

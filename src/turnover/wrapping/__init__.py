@@ -19,6 +19,7 @@ From the bottom up; each imports only from what is above it in this table:
 | `audit.py` | leaks measured by gradients, and their report by cause |
 | `plan/` | the dry run |
 | `tensor_file.py` | named tensors in a small safetensors file |
+| `model_card.py` | the masks of a model as a section of its README.md |
 | `wrap.py` | `wrap`, `unwrap`, each replica, fewer sites |
 | `recalibrate.py` | statistics of BatchNorm re-estimated in full view |
 | `saved.py` | `save` and `load` |
@@ -27,14 +28,16 @@ From the bottom up; each imports only from what is above it in this table:
 from .adapters import Adapters
 from .audit import MOST_ROWS, AuditReport, audit
 from .build import wrapped_root
+from .model_card import write_card
 from .plan import ExpectedSignal, Plan, expected_signal, plan
 from .recalibrate import has_batch_statistics, recalibrate
-from .saved import load, save
+from .saved import RECIPE_FILE, load, masks_beside, save
 from .tensor_file import read_tensors, write_tensors
 from .wrap import only_at, replica_models, top_sites, unwrap, wrap
 
 __all__ = [
     "MOST_ROWS",
+    "RECIPE_FILE",
     "Adapters",
     "AuditReport",
     "ExpectedSignal",
@@ -43,6 +46,7 @@ __all__ = [
     "expected_signal",
     "has_batch_statistics",
     "load",
+    "masks_beside",
     "only_at",
     "plan",
     "read_tensors",
@@ -53,5 +57,6 @@ __all__ = [
     "unwrap",
     "wrap",
     "wrapped_root",
+    "write_card",
     "write_tensors",
 ]

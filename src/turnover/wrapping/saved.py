@@ -20,11 +20,13 @@ from torch import Tensor, nn
 
 from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
 from turnover.layers import (
+    RECIPE_KEY,
     AdapterRecipe,
     Recipe,
     check_same_recipe,
     exchange_values,
     find_root,
+    from_tensor,
     groups_of,
     is_flattened,
     is_sharded,
@@ -39,12 +41,16 @@ from turnover.storage import atomic_file, check_stored, write_atomically
 from ._modules import is_norm, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import Model, build, copy_of, wrapped_root
-from .tensor_file import read_tensors, write_tensors
+from .model_card import write_card
+from .tensor_file import names_in, read_tensors, write_tensors
 
 _WEIGHTS = "weights.pt"
 _ADAPTERS = "adapters.safetensors"
 _START = "start.pt"
 _MANIFEST = "turnover.json"
+_PEFT = "adapter_config.json"
+RECIPE_FILE = "turnover_recipe.safetensors"
+"""Beside a checkpoint of a Trainer: the recipe, where the weights themselves may not hold it."""
 _FORMAT = 1
 
 
@@ -112,6 +118,7 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
             with atomic_file(target / _START) as file:
                 torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
             manifest["start_sha256"] = _checksum(target / _START)
+        write_card(target, recipe)
         write_atomically(target / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
     except (OSError, RuntimeError) as error:
         # torch hides the disk's error behind one of its own.
@@ -128,11 +135,16 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     """Return a copy of the plain model `model` with the masks and weights that were saved in a folder.
 
     Args:
-        folder: written by `turnover.save`.
+        folder: written by `turnover.save`, by `save_pretrained` of a wrapped model, or by `TurnOverTrainer`; of a PEFT
+            model, give `model=peft.PeftModel.from_pretrained(base, folder)`.
         model: the architecture that was wrapped, plain (or wrapped with the same recipe); for adapters, with the
             weights that were frozen.
     """
     source = Path(folder)
+    if not (source / _MANIFEST).is_file() and (source / _PEFT).is_file():
+        return _load_peft(source, model)
+    if not (source / _MANIFEST).is_file() and _weight_files(source):
+        return _load_pretrained(source, model)
     manifest = _manifest(source)
     try:
         recipe = Recipe.from_json(json.dumps(manifest["recipe"]))
@@ -175,6 +187,95 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
         )
     _check_base(result, base, str(source))
     _load_adapters(result, read_tensors(weights), base, source)
+    return result
+
+
+def masks_beside(model: nn.Module) -> str:
+    """Return what to call where a plain model came from a folder that holds masks, as `from_pretrained` opens it.
+
+    "": it did not, or that is not known.
+    """
+    folder = getattr(model, "name_or_path", None)
+    if not isinstance(folder, str) or not folder or not Path(folder).is_dir() or find_root(model) is not None:
+        return ""
+    source = Path(folder)
+    try:
+        inside = any(RECIPE_KEY in names_in(file) for file in _weight_files(source))
+        with_masks = inside or (source / RECIPE_FILE).is_file()
+    except (OSError, ValueError):
+        return ""
+    if not with_masks:
+        return ""
+    return (
+        f"The folder {folder!r} holds masks, which from_pretrained does not bring back: model = "
+        f"turnover.load({folder!r}, model=model)."
+    )
+
+
+def _weight_files(source: Path) -> list[Path]:
+    """Return the files of weights that `save_pretrained` writes, one or several."""
+    return sorted(file for file in source.glob("model*.safetensors") if file.is_file())
+
+
+def _load_pretrained(source: Path, model: Model) -> Model:
+    """Return a model from a folder of `save_pretrained`, or a checkpoint of `TurnOverTrainer`."""
+    try:
+        state = {name: tensor for file in _weight_files(source) for name, tensor in read_tensors(file).items()}
+        beside = source / RECIPE_FILE
+        content = state.get(RECIPE_KEY, read_tensors(beside).get(RECIPE_KEY) if beside.is_file() else None)
+    except (OSError, ValueError) as error:
+        raise SavedModelError(
+            f"the weights in {str(source)!r} cannot be read ({error})", cure="Save the model again."
+        ) from error
+    if content is None:
+        raise SavedModelError(
+            f"the weights in {str(source)!r} have no mask recipe: they were saved from a model without masks",
+            cure="Give a folder that was saved from a wrapped model, or open this one with from_pretrained.",
+        )
+    state[RECIPE_KEY] = content
+    recipe, _ = from_tensor(content)
+    root = find_root(model)
+    if root is not None and masking_of(root).recipe != recipe:
+        raise RecipeMismatchError(
+            f"the folder {str(source)!r} holds a model with other masks.\n"
+            f"  saved: {recipe}\n  model: {masking_of(root).recipe}\nGive the plain model."
+        )
+    result = _with_recipe(model, recipe) if root is None else cast("Model", copy_of(root))
+    try:
+        names = result.load_state_dict(state, strict=False)
+    except TurnOverError:
+        raise
+    except RuntimeError as error:  # sizes that differ
+        raise SavedModelError(f"the weights in {str(source)!r} do not fit this model: {error}") from error
+    own = result.state_dict(keep_vars=True)
+    loaded = {own[name].data_ptr() for name in state if name in own}
+    # Weights that two layers share are written once.
+    missing = [name for name in names.missing_keys if own[name].data_ptr() not in loaded]
+    if wrong := [*names.unexpected_keys, *missing]:
+        raise SavedModelError(
+            f"the model and the folder {str(source)!r} differ in {listed(wrong, 4)}",
+            cure="Give the architecture that was saved.",
+        )
+    return result
+
+
+def _load_peft(source: Path, model: Model) -> Model:
+    """Return a PEFT model, which has the weights of its folder already, with the masks that lie beside them."""
+    beside = source / RECIPE_FILE
+    try:
+        content = read_tensors(beside)[RECIPE_KEY]
+    except (OSError, ValueError, KeyError) as error:
+        raise SavedModelError(
+            f"the PEFT folder {str(source)!r} does not say under which masks it was trained: no readable {RECIPE_FILE}",
+            cure="Give a checkpoint that TurnOverTrainer wrote.",
+        ) from error
+    if not getattr(model, "peft_config", None):
+        raise SavedModelError(
+            f"{str(source)!r} holds a PEFT model, and the model given has no PEFT adapters",
+            cure=f"Give model=peft.PeftModel.from_pretrained(base, {str(source)!r}); its masks come from the folder.",
+        )
+    result = _with_recipe(model, from_tensor(content)[0])
+    result.load_state_dict({RECIPE_KEY: content}, strict=False)
     return result
 
 

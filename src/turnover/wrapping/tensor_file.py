@@ -68,6 +68,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{str(path)!r} is not a file of tensors") from error
 
 
+def names_in(path: Path) -> set[str]:
+    """Return the names of a file's tensors, from its header alone; ValueError where it is damaged."""
+    with path.open("rb") as file:
+        try:
+            (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+            return set(json.loads(file.read(min(length, path.stat().st_size))))
+        except (struct.error, TypeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{str(path)!r} is not a file of tensors") from error
+
+
 def _tensor(data: bytes, entry: Mapping[str, Any]) -> Tensor:
     dtype, shape, (start, end) = _DTYPES[entry["dtype"]], [int(size) for size in entry["shape"]], entry["data_offsets"]
     size = math.prod(shape) * dtype.itemsize

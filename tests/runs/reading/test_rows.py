@@ -227,7 +227,7 @@ REFUSED = {
         "30 different values in 30 rows.*is this the l",
     ),
     "many classes": (few(9000, label=[n % 1001 for n in range(9000)]), {}, "1,001 different values.*1,000 classes"),
-    "numbers": (few(90, label=[n / 7 for n in range(45)] * 2), {}, "different numbers.*is this the label.*bands"),
+    "numbers": (few(90, label=range(0, 270, 3)), {"task": "classification"}, "or learn numbers: --task regr"),
     "two texts": (
         {"p": PROSE, "q": PROSE, "label": list("ab") * 30},
         {"label": "label"},

@@ -103,6 +103,7 @@ def made_findings(rows: int = 40) -> Findings:
     )
     return Findings(
         majority_class_baseline=0.5,
+        fit=None,
         errors=Errors(
             errors,
             "supporting",

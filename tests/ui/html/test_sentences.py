@@ -10,8 +10,8 @@ from turnover import Scores
 from turnover.applications import LabelErrors, NearDuplicates
 from turnover.applications.trust import expected_of, histogram, score_noise
 from turnover.ui.html.sentences import (
-    classification_headlines,
     duplicates_headline,
+    headlines_of_rows,
     label_errors_expected,
     label_errors_headline,
     memorized_headline,
@@ -88,7 +88,7 @@ def test_without_unseen_rows_or_errors_nothing_is_expected(errors):
 def test_accuracy_stands_beside_its_baseline():
     findings = made_findings()
     for baseline, tone in ((0.4, "plain"), (0.6, "look")):
-        headline = classification_headlines(replace(findings, majority_class_baseline=baseline), ROWS)[0]
+        headline = headlines_of_rows(replace(findings, majority_class_baseline=baseline), ROWS)[0]
         beside = f"(majority-class baseline {100 * baseline:.1f} %)"
         assert headline.sentence == f"accuracy on 4 validation and test rows {beside}."
         assert (headline.figure, headline.tone) == ("50.0 %", tone)

@@ -27,7 +27,10 @@ FILES = {
     "no labels": ("text,label\n" + "a film,\n" * 20, ["has a label", "--label"]),
     "nothing": ("", ["is empty"]),
     "ragged lines": ("text,label\na film, which is long,good\n" * 20, ["header", "quotes"]),
-    "numbers as labels": ("text,label\n" + "".join(f"film {n},{n / 7}\n" for n in range(60)), ["is this the label"]),
+    "a word among numbers as labels": (
+        "text,label\n" + "".join(f"film {n},{n / 7}\n" for n in range(60)) + "film,soon\n",
+        ["line 62", "not a number", "--task classification", "--skip-bad"],
+    ),
 }
 
 

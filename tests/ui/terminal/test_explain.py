@@ -3,6 +3,7 @@
 import pytest
 
 from tests.ui.terminal.conftest import rejected
+from turnover.runs import open_run
 
 
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
@@ -144,6 +145,10 @@ def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_
         ("table", ["--query", '{"weight": "big"}'], ["'big' in column 'weight' must be a number"]),
         ("table", ["--query", "weight=inf"], ["'inf' in column 'weight' must be finite"]),
         ("lm", ["--query", "cat"], ["Give more words"]),
+        ("lm", ["--query", "the cat saw a dog", "--span", "bird"], ["does not occur", "--span 4:5"]),
+        ("lm", ["--query", "the cat saw a dog", "--span", "cat"], ["begin at word 2 or later", "more words before"]),
+        ("lm", ["--query", "the cat saw a dog", "--span", "3:9"], ["end by word 5"]),
+        ("table", ["--query", "x=1", "--span", "x"], ["--span is for language models"]),
         ("lm", ["--errors"], ["--query"]),
     ],
 )
@@ -158,3 +163,23 @@ def test_supporting_groups_are_named(turnover_, runs):
     assert "annotator" in said.words
     found = turnover_("explain", runs["group"], "--row", "0", "-k", "2", "--json").data["items"][0]
     assert all(reason["group"].startswith("annotator") for reason in found["supporting"])
+
+
+def test_training_text_that_raised_the_probability_of_a_span_is_found_and_colored(turnover_, runs):
+    run = open_run(runs["lm"])
+    line = next(line for line in " ".join(run.text.words).split("\n") if "name7" in line).split()
+    name = next(word for word in line if "name7" in word)
+    asked = ("explain", runs["lm"], "--query", " ".join(line[: line.index(name) + 1]), "--span", name, "-k", "3")
+    data = turnover_(*asked, "--json").data
+    assert data["text"] == name
+    assert 0 < data["probabilities"][0] <= 1
+    # A name that stands once in the text: the place where it stands made it probable.
+    first = data["supporting"][0]
+    assert first["word"] == name
+    assert first["score"] > 0
+    assert max(first["passage"]["steps"]) == 5
+    places = f"{data['span'][0]}:{data['span'][1]}"
+    assert turnover_(*asked[:-3], places, "-k", "3", "--json").data["supporting"] == data["supporting"]
+    said = turnover_(*asked)
+    assert "Training text that raised the probability" in said.words
+    assert "\x1b[2J" not in said.out

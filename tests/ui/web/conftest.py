@@ -56,7 +56,8 @@ def _shared(name: str) -> Callable[..., Iterator[TestClient]]:
 
 
 # Clients of runs; what a test marks is forgotten at its end.
-texts, groups, adapters, images, tables = map(_shared, ("text", "group", "adapter", "image", "table"))
+texts, groups, adapters, images = map(_shared, ("text", "group", "adapter", "image"))
+tables, numbers = map(_shared, ("table", "number"))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from .choice import EstimatorOption, as_estimator, check_renamed
 from .control import LinearControl
 from .curvature import Curvature
 from .mask_bias import MaskBias, check_references
-from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, Original, OwnScores
+from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, Original, OwnScores, TokenScores
 from .ridge import Ridge
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Original",
     "OwnScores",
     "Ridge",
+    "TokenScores",
     "as_estimator",
     "check_references",
     "check_renamed",

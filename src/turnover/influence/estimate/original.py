@@ -75,6 +75,15 @@ class Fit(Protocol):
 
 
 @runtime_checkable
+class TokenScores(Protocol):
+    """A fitted estimator whose scores of a training row are sums over its tokens."""
+
+    def token_scores(self, row: Batch, queries: Sequence[Batch]) -> np.ndarray:
+        """Return what each token of one training row adds to its scores, [tokens, queries]; NaN: it does not count."""
+        ...
+
+
+@runtime_checkable
 class OwnScores(Protocol):
     """A fitted estimator that knows the score of a row on itself without masks."""
 

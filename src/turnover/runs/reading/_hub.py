@@ -48,7 +48,8 @@ def rows_of_hub(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     data = load_hub_data(config.data)
     frames, notes = _by_split(data, config)
     name = config.data.rstrip("/").rsplit("/", 1)[-1]
-    as_images = data.images and config.task in (None, "image") and config.text is None and not config.columns
+    possible = config.task in (None, "image", "classification") and config.text is None and not config.columns
+    as_images = data.images and possible
     if as_images:
         rows = rows_of_images(_images(frames, data.images[0], config), config, name=name, watch=watch)
     else:

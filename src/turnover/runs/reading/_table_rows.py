@@ -17,6 +17,7 @@ from .columns import (
     MISSING,
     BadRows,
     Chosen,
+    Labels,
     check_cells,
     check_column,
     check_no_bytes,
@@ -24,6 +25,7 @@ from .columns import (
     label_text,
     looks_like_text,
     number_labels,
+    read_labels,
 )
 from .tables import Table, cells_of, column_of, counted
 
@@ -70,11 +72,16 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
         origins = np.append(origins, np.full(len(others), -1))
     fixed = np.repeat(np.array([part.split for part in parts], np.int8), [len(part.table.numbers) for part in parts])
     notes: list[str] = []
-    labels, label_names = number_labels(cells_of(column_of(frame, chosen.label)))
-    kept = labels >= 0
-    bad = BadRows(repr(config.data), config.skip_bad)
+    labels = read_labels(cells_of(column_of(frame, chosen.label)), config.task, column=chosen.label)
+    kept = labels.known
+    as_classes = ", learn classes (--task classification)" if labels.problems and config.task is None else ""
+    bad = BadRows(repr(config.data), config.skip_bad, cure=f"Correct or remove them{as_classes}")
+    lacking = ~kept
+    for rows, problem in labels.problems:
+        bad.add(list(compress(names, rows)), problem)
+        lacking &= ~rows
     if kept.any():
-        bad.add(list(compress(names, ~kept)), f"without a label in column {chosen.label!r}")
+        bad.add(list(compress(names, lacking)), f"without a label in column {chosen.label!r}")
     texts = PackedTexts()
     if chosen.text is not None:
         texts = PackedTexts(map(label_text, cells_of(column_of(frame, chosen.text))))
@@ -86,17 +93,23 @@ def rows_of_tables(parts: Sequence[Part], config: RunConfig, *, name: str) -> Ro
         bad.add(list(compress(names, kept & ~filled)), f"without text in column {chosen.text!r}")
         kept &= filled
     notes += bad.notes()
+    if labels.note:
+        notes.append(labels.note)
     if not kept.all():
         frame = frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
         names, origins = PackedTexts(compress(names, kept)), origins[kept]
         texts = PackedTexts(compress(texts, kept))
-        labels, label_names = number_labels(cells_of(column_of(frame, chosen.label)))
+        if labels.names:
+            classes, label_names = number_labels(cells_of(column_of(frame, chosen.label)))
+            labels = Labels(classes, label_names)
+        else:
+            labels = Labels(labels.values[kept], ())
     return Rows(
         chosen.kind,
         frame,
         texts if chosen.text is not None else _columns(frame, config, chosen, parts, notes),
-        labels,
-        label_names,
+        labels.values,
+        labels.names,
         chosen.label,
         name,
         names,

@@ -2,14 +2,14 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from turnover.errors import DataFileError
-from turnover.runs.config import RunConfig
+from turnover.runs.config import Kind, RunConfig
 
 from .tables import Table, column_of, counted
 
@@ -34,6 +34,11 @@ _NESTED = {
     dict: "objects",
 }
 _MOST_CLASSES = 1000
+# Labels that are numbers: of so few different ones, each is a class. Among more, whole numbers are classes where each
+# has as many rows as this, on average, or where they count without a gap.
+_FEW_NUMBERS, _ROWS_OF_A_CLASS = 20, 5
+_MOSTLY = 0.9
+_UNSURE_FROM = 10
 _FEWEST_ROWS = 4
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?|[-+]?\.\d+")
 _MOST_NAMED = 5
@@ -173,6 +178,98 @@ def number_labels(values: Iterable[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
     return np.array([numbers[text] for text in seen], np.int64)[labels], tuple(names)
 
 
+@dataclass(frozen=True)
+class Labels:
+    """The labels of rows: class numbers with their names, or numbers.
+
+    Attributes:
+        values: class numbers, -1 where a label is missing; or numbers, NaN where one is missing or cannot be learned.
+        names: of the classes; empty: labels are numbers.
+        problems: rows whose label cannot be learned, with what is wrong with it.
+        note: which of both was taken, and how to change that; "": there is no doubt.
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    problems: tuple[tuple[np.ndarray, str], ...] = ()
+    note: str = ""
+
+    @property
+    def known(self) -> np.ndarray:
+        """Return which rows have a label, bool [rows]."""
+        return self.values >= 0 if self.names else np.isfinite(self.values)
+
+
+def read_labels(values: Iterable[Any], task: Kind | None, *, column: str) -> Labels:
+    """Return labels as numbers where "regression" was asked for, or where they can be nothing else; else as classes."""
+    texts = [label_text(value) for value in values]
+    classes, names = number_labels(texts)
+    if task == "classification":
+        return Labels(classes, names)
+    parsed = [_parsed(name) for name in names]
+    numbers = {name: number for name, number in zip(names, parsed, strict=True) if number is not None}
+    words = [name for name in names if name not in numbers and name.lower() not in MISSING]
+    mostly = len(numbers) >= _MOSTLY * (len(numbers) + len(words))
+    if task != "regression" and not (mostly and _are_measured(numbers, classes, names)):
+        whole = not words and len(numbers) > _UNSURE_FROM
+        doubt = f"Labels of column {column!r} are taken as {len(names):,} classes. To learn them as numbers: "
+        return Labels(classes, names, note=f"{doubt}--task regression." if whole else "")
+    cells = np.array([numbers.get(name, np.nan) for name in names] + [np.nan])[classes]
+    infinite = np.isinf(cells)
+    is_word = np.isin(classes, [names.index(word) for word in words])
+    some = ", ".join(map(repr, words[:3]))
+    problems = [
+        (infinite, f"with an infinite label in column {column!r}"),
+        (is_word, f"with a label that is not a number in column {column!r}, {some},"),
+    ]
+    note = (
+        ""
+        if task == "regression"
+        else f"Labels of column {column!r} are taken as numbers ({len(numbers):,} different ones): a regression. To "
+        "learn each of them as a class: --task classification."
+    )
+    found = tuple((rows, problem) for rows, problem in problems if rows.any())
+    return Labels(np.where(infinite, np.nan, cells), (), found, note)
+
+
+def _are_measured(numbers: Mapping[str, float], classes: np.ndarray, names: Sequence[str]) -> bool:
+    """Tell whether labels are measured numbers rather than names of classes that happen to be numbers."""
+    values = np.array(list(numbers.values()))
+    values = values[np.isfinite(values)]
+    if len(values) <= _FEW_NUMBERS:
+        return False
+    fractions = values != np.round(values)
+    if 2 * int(fractions.sum()) > len(values):
+        return True
+    rows = int(np.isin(classes, [place for place, name in enumerate(names) if name in numbers]).sum())
+    without_gap = not fractions.any() and values.max() - values.min() + 1 == len(values)
+    return not without_gap and rows < _ROWS_OF_A_CLASS * len(values)
+
+
+def _parsed(text: str) -> float | None:
+    """Return the number that a label is, infinite ones too; None: it is a word."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if np.isnan(number) or "_" in text else number
+
+
+def check_numbers(labels: np.ndarray, *, column: str, source: str) -> None:
+    """Reject numbers that no regression can learn."""
+    if len(labels) < _FEWEST_ROWS:
+        raise DataFileError(
+            f"{source!r} has {counted(len(labels), 'row')} with a number in column {column!r}. A run needs at least "
+            f"{_FEWEST_ROWS} rows, and hundreds to be worth looking at. Give a file with more rows, or name another "
+            "column: --label NAME."
+        )
+    if labels.min() == labels.max():
+        raise DataFileError(
+            f"column {column!r} of {source!r} has the number {labels[0]:g} in all {counted(len(labels), 'row')}: there "
+            "is nothing to learn. Give rows of different numbers, or name another column: --label NAME."
+        )
+
+
 def natural_order(names: Iterable[str]) -> list[str]:
     """Return names sorted as people would: numbers as numbers, letters without regard to case."""
     return sorted(names, key=_natural_key)
@@ -198,17 +295,11 @@ def check_labels(labels: np.ndarray, label_names: Sequence[str], *, column: str,
             "more, or name another column: --label NAME."
         )
     example = f"such as {names[0]!r} and {names[-1]!r}"
-    fractions = [name for name in names if _NUMBER.fullmatch(name) and not float(name).is_integer()]
-    if len(names) > 20 and len(fractions) > len(names) / 2:
-        raise DataFileError(
-            f"{where} has {len(names):,} different numbers, {example}: is this the label? A run learns classes. Put "
-            "the numbers into a few bands, or name another column: --label NAME."
-        )
     if len(names) > _MOST_CLASSES or len(names) == len(labels) or len(names) > max(20, len(labels) / 2):
         raise DataFileError(
             f"{where} has {len(names):,} different values in {counted(len(labels), 'row')}, {example}: is this the "
             f"label? A class needs several rows, and {_MOST_CLASSES:,} classes are the most. Name another column: "
-            "--label NAME."
+            f"--label NAME{', or learn numbers: --task regression' if all(map(_is_number, names)) else ''}."
         )
 
 

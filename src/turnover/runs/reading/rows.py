@@ -14,7 +14,7 @@ from turnover.runs.rows import SPLITS, Rows
 from ._hub import could_be_name, is_saved, rows_of_hub
 from ._table_rows import Part, rows_of_tables
 from .arrays import rows_of_arrays
-from .columns import BadRows, check_labels, nearest
+from .columns import BadRows, check_labels, check_numbers, nearest
 from .images import rows_of_folder
 from .tables import TABLE_ENDINGS, read_table
 
@@ -38,15 +38,20 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
         )
     rows = _read(config, watch)
     trained = rows.fixed < 1
-    check_labels(rows.labels[trained], rows.label_names, column=rows.label_column, source=config.data)
-    untrained = _untrained_labels(rows, trained, config)
-    notes = [*rows.notes, *untrained.notes()]
-    if untrained.notes():
-        rows = _fewer(rows, np.flatnonzero(np.isin(rows.labels, rows.labels[trained])))
-        trained = rows.fixed < 1
+    notes = list(rows.notes)
+    if rows.numeric:
+        check_numbers(rows.labels[trained], column=rows.label_column, source=config.data)
+    else:
+        check_labels(rows.labels[trained], rows.label_names, column=rows.label_column, source=config.data)
+        untrained = _untrained_labels(rows, trained, config).notes()
+        notes += untrained
+        if untrained:
+            rows = _fewer(rows, np.flatnonzero(np.isin(rows.labels, rows.labels[trained])))
+            trained = rows.fixed < 1
     if config.max_rows is not None and trained.sum() > config.max_rows:
-        drawn = np.flatnonzero(trained)[draw_rows(rows.labels[trained], config.max_rows, seed=config.seed)]
-        notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, classes in proportion.")
+        drawn = np.flatnonzero(trained)[draw_rows(rows.strata[0][trained], config.max_rows, seed=config.seed)]
+        kinds = "labels" if rows.numeric else "classes"
+        notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} rows drawn at random, {kinds} in proportion.")
         rows = _fewer(rows, np.sort(np.concatenate([drawn, np.flatnonzero(~trained)])))
     return replace(rows, notes=(*notes, *_notes_on(rows)))
 
@@ -55,6 +60,11 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
     path = Path(config.data)
     ending = path.suffix.lower()
     check_regular(path)
+    if config.task == "regression" and (ending == ".npz" or (path.is_dir() and not is_saved(path))):
+        raise DataFileError(
+            f"{config.data!r} holds images, whose labels are learned as classes. A regression learns from a table or "
+            "from texts: give a csv, tsv, jsonl, json or parquet file with a column of numbers: --label NAME."
+        )
     if path.is_dir():
         return (rows_of_hub if is_saved(path) else rows_of_folder)(config, watch=watch)
     if not path.exists():
@@ -111,6 +121,8 @@ def _untrained_labels(rows: Rows, trained: np.ndarray, config: RunConfig) -> Bad
 def _fewer(rows: Rows, places: np.ndarray) -> Rows:
     """Return some of the rows, without classes that have none among them."""
     rows = rows.taken(places)
+    if rows.numeric:
+        return rows
     numbers, labels = np.unique(rows.labels, return_inverse=True)
     return replace(rows, labels=labels.reshape(-1), label_names=tuple(rows.label_names[number] for number in numbers))
 
@@ -122,14 +134,17 @@ def _notes_on(rows: Rows) -> list[str]:
     repeated = len(copies) - len(np.unique(copies))
     if repeated:
         pairs = np.unique(np.stack([copies, rows.labels]), axis=1)
-        torn = int((np.bincount(pairs[0]) > 1).sum())
+        torn = int((np.bincount(pairs[0].astype(np.int64)) > 1).sum())
         among = f"; {torn:,} of what is repeated has different labels" if torn else ""
         repeat = "row repeats" if repeated == 1 else "rows repeat"
         notes.append(f"{repeated:,} {repeat} another one{among}. Copies stay in one split.")
     for split in (1, 2):
         both = int(np.isin(copies[rows.fixed == split], copies[rows.fixed < 1]).sum())
         if both:
-            notes.append(f"{both:,} {SPLITS[split]} rows also stand among the training rows: accuracy looks better.")
+            looks = "errors look smaller" if rows.numeric else "accuracy looks better"
+            notes.append(f"{both:,} {SPLITS[split]} rows also stand among the training rows: {looks}.")
+    if rows.numeric:
+        return notes
     single = int((np.bincount(rows.labels, minlength=len(rows.label_names)) == 1).sum())
     if single:
         notes.append(f"{single} of {len(rows.label_names)} classes have a single row, which is trained on.")

@@ -28,6 +28,7 @@ from .sentences import (
     no_interval_words,
     score_meaning,
     significantly_harmful,
+    span_words,
     unit_sentence,
 )
 from .shown_rows import shown_row
@@ -53,6 +54,7 @@ __all__ = [
     "score_meaning",
     "shown_row",
     "significantly_harmful",
+    "span_words",
     "unit_sentence",
     "write_report",
 ]

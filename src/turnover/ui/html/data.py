@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from turnover.applications import Findings, LanguageFindings, find_all, find_in_text, plain
-from turnover.runs import SPLITS, Curves, Run
-from turnover.ui.words import count, digits, percent
+from turnover.runs import SPLITS, Curves, Rows, Run
+from turnover.ui.words import count, digits, label_words, percent
 
-from .sentences import Headline, classification_headlines, language_headlines
+from .sentences import Headline, headlines_of_rows, language_headlines
 from .shown_rows import ShownRow, shown_row
 
 _FORMAT = 2
@@ -80,12 +80,12 @@ def collect(run: Run[Any]) -> ReportData:
     return _COLLECT[run.task.name](run)
 
 
-def _collect_classification(run: Run[Any]) -> ReportData:
+def _collect_labeled_rows(run: Run[Any]) -> ReportData:
     findings = find_all(run)
     rows = tuple(shown_row(run.examples, row) for row in findings.named_rows)
     return ReportData(
-        overview=_overview(run, run.rows.name, run.label_names, _classifier_facts(run)),
-        headlines=classification_headlines(findings, rows, hashed=run.preparation.kind == "ngrams"),
+        overview=_overview(run, run.rows.name, run.label_names, _facts_of_rows(run)),
+        headlines=headlines_of_rows(findings, rows, hashed=run.preparation.kind == "ngrams"),
         making=_making(run),
         findings=findings,
         curves=run.curves,
@@ -105,7 +105,8 @@ def _collect_language_model(run: Run[Any]) -> ReportData:
 
 
 _COLLECT: dict[str, Callable[[Run[Any]], ReportData]] = {
-    "classification": _collect_classification,
+    "classification": _collect_labeled_rows,
+    "regression": _collect_labeled_rows,
     "lm": _collect_language_model,
 }
 
@@ -149,13 +150,11 @@ def _making(run: Run[Any]) -> Making:
     )
 
 
-def _classifier_facts(run: Run[Any]) -> list[_Fact]:
+def _facts_of_rows(run: Run[Any]) -> list[_Fact]:
     """Return names and values for the reader, in the order they are read."""
     rows, config, results = run.rows, run.config, run.about.results
     split = ", ".join(f"{count(number)} {name}" for name, number in rows_by_split(run).items() if number)
-    counts = np.bincount(rows.labels[rows.labels >= 0], minlength=len(run.label_names))
-    labels = [f"{name} ({count(int(counts[number]))})" for number, name in enumerate(run.label_names)]
-    facts: list[_Fact] = [("data", config.data), ("rows", f"{count(len(rows))}: {split}"), ("labels", _listed(labels))]
+    facts: list[_Fact] = [("data", config.data), ("rows", f"{count(len(rows))}: {split}"), ("labels", _labels(rows))]
     facts.append(("label column", rows.label_column))
     if rows.kind == "text" and config.text:
         facts.append(("text column", config.text))
@@ -173,7 +172,21 @@ def _classifier_facts(run: Run[Any]) -> list[_Fact]:
         for split in ("validation", "test")
         if f"{split}_accuracy" in results
     ]
-    return facts
+    return facts + [
+        (f"{split} {name}", digits(results[f"{split}_{key}"]))
+        for split in ("validation", "test")
+        for key, name in (("rmse", "RMSE"), ("mae", "MAE"), ("r2", "R²"))
+        if f"{split}_{key}" in results
+    ]
+
+
+def _labels(rows: Rows) -> str:
+    """Return the classes with their counts, or the range of the numbers."""
+    if rows.numeric:
+        ends = " to ".join(label_words(float(end)) for end in (rows.labels.min(), rows.labels.max()))
+        return f"numbers, {ends}; mean {digits(rows.labels.mean())}, standard deviation {digits(rows.labels.std())}"
+    counts = np.bincount(rows.labels[rows.labels >= 0], minlength=len(rows.label_names))
+    return _listed([f"{name} ({count(int(counts[number]))})" for number, name in enumerate(rows.label_names)])
 
 
 def _model(run: Run[Any]) -> str:

@@ -82,7 +82,16 @@ def environment(package: str = _PACKAGE) -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    formats = (words.count, words.percent, words.digits, words.unit, words.p_value, words.duration, words.score)
+    formats = (
+        words.count,
+        words.percent,
+        words.digits,
+        words.unit,
+        words.p_value,
+        words.duration,
+        words.score,
+        words.label_words,
+    )
     for function in formats:
         env.filters[function.__name__] = lambda *given, form=function: unbroken(form(*given))
     others = (words.pieces, words.shortened, unbroken, _label_numbers, _label_of)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from turnover.applications import Confusion, Findings, LanguageFindings
+from turnover.applications import LIKELY_ERROR, Confusion, Findings, LanguageFindings
 from turnover.ui.words import count, digits, percent, power_of
 
 from . import charts
@@ -75,10 +75,11 @@ def sections_of(data: ReportData) -> list[Section]:
     ]
 
 
-def _classification_sections(findings: Findings) -> list[tuple[bool, Section]]:
+def _sections_of_rows(findings: Findings) -> list[tuple[bool, Section]]:
     errors, labels = findings.errors, findings.likely_label_errors
+    confident = Section("errors", "Most confident errors", count(errors.count))
     return [
-        (bool(errors.items), Section("errors", "Most confident errors", count(errors.count))),
+        (bool(errors.items), Section("errors", "Largest errors") if errors.numeric else confident),
         (True, Section("label-errors", "Likely label errors", count(labels.count))),
         (bool(findings.harmful.items), Section("harmful", "Harmful examples", count(findings.harmful.count))),
         (True, Section("memorized", "Memorized", count(findings.memorized.count))),
@@ -87,7 +88,7 @@ def _classification_sections(findings: Findings) -> list[tuple[bool, Section]]:
             Section("duplicates", "Near-duplicates", count(findings.near_duplicates.count)),
         ),
         (bool(findings.groups.items), Section("groups", "Groups", count(len(findings.groups.items)))),
-        (True, Section("classes", "Classes", count(len(findings.classes)))),
+        (bool(findings.classes), Section("classes", "Classes", count(len(findings.classes)))),
     ]
 
 
@@ -99,7 +100,8 @@ def _language_sections(findings: LanguageFindings) -> list[tuple[bool, Section]]
 
 
 _SECTIONS: dict[str, Callable[[Any], list[tuple[bool, Section]]]] = {
-    "classification": _classification_sections,
+    "classification": _sections_of_rows,
+    "regression": _sections_of_rows,
     "lm": _language_sections,
 }
 
@@ -123,11 +125,12 @@ def lede_of(data: ReportData) -> str:
     rows = data.overview.rows
     noun = {"text": "text", "image": "image", "table": "table row", "lm": "word"}[data.overview.kind]
     classes = f" of {count(len(data.overview.labels))} classes" if data.overview.labels else ""
+    classes = " labeled with numbers" if data.overview.task == "regression" else classes
     held_out = " and ".join(f"{count(rows[split])} for {split}" for split in ("validation", "test") if rows.get(split))
     return f"Trained on {count(rows.get('train', 0), noun)}{classes}" + (f"; {held_out}." if held_out else ".")
 
 
-def _classification_context(data: ReportData, findings: Findings) -> dict[str, Any]:
+def _context_of_rows(data: ReportData, findings: Findings) -> dict[str, Any]:
     return {
         "thing": "row",
         "mean_head": unit_head(findings),
@@ -144,6 +147,7 @@ def _classification_context(data: ReportData, findings: Findings) -> dict[str, A
         "has_p_values": findings.harmful.noise_from == "null_ids",
         "has_significance": findings.harmful.noise_from is not None,
         "harmful_words": harmful_words(findings),
+        "likely_error": LIKELY_ERROR,
         "expected_words": label_errors_expected(findings.likely_label_errors),
         "significance_words": significance_words(findings),
         "noise": [
@@ -168,7 +172,8 @@ def _language_context(data: ReportData, findings: LanguageFindings) -> dict[str,
 
 
 _CONTEXTS: dict[str, Callable[[ReportData, Any], dict[str, Any]]] = {
-    "classification": _classification_context,
+    "classification": _context_of_rows,
+    "regression": _context_of_rows,
     "lm": _language_context,
 }
 
@@ -182,9 +187,10 @@ def _curves(data: ReportData) -> dict[str, Any]:
     curves = data.curves
     if not curves.keep:
         return {"curve_chart": None, "curve_words": ""}
+    what = "squared error (label deviation = 1)" if curves.r2 else "loss"
     series = {"keep": curves.keep, "flip": curves.flip, "validation": curves.validation}
     words = (
-        f"Mean loss after {count(len(curves.keep), 'epoch')}: training rows {digits(curves.keep[-1])} in the kept "
+        f"Mean {what} after {count(len(curves.keep), 'epoch')}: training rows {digits(curves.keep[-1])} in the kept "
         f"subnetwork, {digits(curves.flip[-1])} in the flipped subnetwork (held out); validation rows "
         f"{digits(curves.validation[-1])}. The gap between the first two is memorization."
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from turnover.applications import (
+    LIKELY_ERROR,
     Cleansing,
     Findings,
     FrequencyBand,
@@ -15,11 +16,13 @@ from turnover.applications import (
     MemorizedWords,
     NearDuplicates,
     NoiseFrom,
+    NumberFit,
     ScoreNoise,
+    SpanExplanation,
     Trust,
 )
 from turnover.scores import Scores
-from turnover.ui.words import count, digits, percent, shortened
+from turnover.ui.words import count, digits, label_words, percent, shortened
 
 from .shown_rows import ShownRow
 
@@ -48,13 +51,11 @@ class Headline:
     tone: Literal["plain", "good", "look"] = "plain"
 
 
-def classification_headlines(
-    findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False
-) -> tuple[Headline, ...]:
-    """Return the headlines about a classifier."""
+def headlines_of_rows(findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False) -> tuple[Headline, ...]:
+    """Return the headlines about a classifier, or about a network that predicts numbers."""
     named = {row.row: row for row in rows}
     headlines = [
-        _accuracy(findings),
+        _accuracy(findings) if findings.fit is None else _fit(findings.fit),
         label_errors_headline(findings.likely_label_errors, named),
         _groups(findings) if findings.groups.items else _harmful(findings, named),
         memorized_headline(findings.memorized, hashed=hashed),
@@ -94,9 +95,11 @@ def label_errors_expected(errors: LabelErrors) -> str:
         )
     if errors.expected is None or not errors.count:
         return ""
+    share = percent(errors.unseen_disagreements / errors.unseen_rows)
+    how = f"are as far off for {share}" if errors.numeric else f"also disagree with {share}"
     words = (
-        f"Held-out predictions also disagree with {percent(errors.unseen_disagreements / errors.unseen_rows)} of "
-        f"validation and test labels, which would be {count(errors.expected)} of the training rows"
+        f"Held-out predictions {how} of validation and test labels, which would be {count(errors.expected)} of the "
+        "training rows"
     )
     if errors.count <= errors.expected:
         return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
@@ -131,6 +134,11 @@ class ScoredList(Protocol):
     @property
     def replicas(self) -> int:
         """Return over how many networks they are averaged."""
+        ...
+
+    @property
+    def numeric(self) -> bool:
+        """Tell whether predictions are numbers."""
         ...
 
 
@@ -205,6 +213,11 @@ def method_words(scored: ScoredList) -> str:
             f"of the network times the gradient of the prediction, {over}."
         )
     denoised = ", and denoised" if scored.method == "ridge" else ""
+    if scored.numeric:
+        return (
+            "It is the prediction of the row’s kept subnetwork minus that of its flipped subnetwork, which was not "
+            f"trained on it, {over}{denoised}."
+        )
     return (
         f"It is the {scored.unit} at the predicted label in the row’s flipped subnetwork, which was not trained on it, "
         f"minus the {scored.unit} in its kept subnetwork, {over}{denoised}."
@@ -213,11 +226,16 @@ def method_words(scored: ScoredList) -> str:
 
 def score_meaning(explained: ScoredList) -> str:
     """Return what a score of an explanation measures, as a part of a sentence after "Score: "."""
+    what = "lowers the loss at the predicted label"
+    if explained.numeric:
+        what = "raises the predicted number"
     if explained.standardized:
         return (
-            "how much the example lowers the loss at the predicted label; 1 is the usual (root-mean-square) effect of "
-            "a training row on this prediction"
+            f"how much the example {what}; 1 is the usual (root-mean-square) effect of a training row on this "
+            "prediction"
         )
+    if explained.numeric:
+        return f"how much the example {what}, in standard deviations of the training labels"
     return f"how much the example lowers the {explained.unit} at the predicted label"
 
 
@@ -225,7 +243,7 @@ def explanation_words(explained: ScoredList, things: str) -> str:
     """Return what the scores of explanations are, and what their significance means; of "rows" or "groups"."""
     error = "" if explained.noise_from is None else " ± standard error"
     words = f"Score{error}: {score_meaning(explained)}."
-    if not explained.standardized:
+    if not explained.standardized and not explained.numeric:
         words += " The more confident a prediction, the smaller are its scores."
     if explained.noise_from is None:
         return f"{words} {no_interval_words(explained.replicas)}"
@@ -236,6 +254,19 @@ def explanation_words(explained: ScoredList, things: str) -> str:
         f"{words} Significance is corrected for all training {things}: the largest of so many scores lie several "
         "standard errors from 0 by chance alone."
     )
+
+
+def span_words(explained: SpanExplanation) -> str:
+    """Return what scores of training positions on a span are, and how far to trust them."""
+    words = (
+        "Score ± standard error: how much training on this position lowers the mean loss of the span's words, so that "
+        f"their probability rises ({METHODS[explained.method]}, {count(explained.replicas, 'model')}). Words around it "
+        "are colored by their own scores, from the 98th percentile of the training text (no color) up."
+    )
+    if not explained.significant:
+        return f"{words} No position is significant: read the list as examples, not as evidence."
+    verb = "is" if explained.significant == 1 else "are"
+    return f"{words} {count(explained.significant)} of the raising positions listed {verb} significant (FDR 5 %)."
 
 
 def harmful_words(findings: Findings) -> str:
@@ -361,13 +392,10 @@ def trust_verdict(trust: Trust, *, task: str) -> str:
         f"{score_name(noise)}{' is' if noise is known[0] else ''} {percent(noise.signal or 0.0, 0)} signal"
         for noise in known
     ]
-    networks = {
-        "classification": f"{trust.replicas} replicas, trained side by side",
-        "lm": f"{trust.replicas} models, trained one after the other",
-    }
+    how = "models, trained one after the other" if task == "lm" else "replicas, trained side by side"
     without = [score_name(noise) for noise in trust.scores if noise.noise_from is None]
     if trust.replicas >= _FEWEST_REPLICAS:
-        errors = f"Standard errors come from {networks[task]}."
+        errors = f"Standard errors come from {trust.replicas} {how}."
     elif without:
         errors = no_interval_words(trust.replicas, without)
     else:
@@ -415,26 +443,40 @@ def single_score_words(findings: Findings) -> str:
 
 def _accuracy(findings: Findings) -> Headline | None:
     errors, baseline = findings.errors, findings.majority_class_baseline
-    if errors.accuracy is None:
+    if errors.accuracy is None or baseline is None:
         return None
     rows = count(errors.unseen_rows, "validation and test row")
     sentence = f"accuracy on {rows} (majority-class baseline {percent(baseline)})."
     return Headline(percent(errors.accuracy), sentence, "classes", "plain" if errors.accuracy > baseline else "look")
 
 
+def _fit(fit: NumberFit) -> Headline:
+    explained = "" if fit.r2 is None else f"; R² {fit.r2:.2f}"
+    sentence = (
+        f"RMSE on {count(fit.rows, 'validation and test row')} (predicting the mean of the training labels: "
+        f"{digits(fit.baseline_rmse)}); mean absolute error {digits(fit.mae)}{explained}."
+    )
+    tone = "plain" if fit.rmse < fit.baseline_rmse else "look"
+    return Headline(digits(fit.rmse), sentence.replace("-", "−"), "errors", tone)
+
+
 _NONE_WRONG = "no label is more probably wrong than right"
+_DISTANCE = f" (over {LIKELY_ERROR:g} times the usual distance)"
+_NONE_FAR = f"none lies over {LIKELY_ERROR:g} times the usual distance from its held-out prediction"
 
 
 def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> Headline:
     """Return the headline about likely label errors."""
     if not errors.items:
         why = "every held-out prediction agrees with its label" if errors.expected_errors is None else _NONE_WRONG
+        why = why if not errors.numeric else _NONE_FAR
         return Headline("0", f"likely label errors: {why}.", "label-errors", "good")
     first = errors.items[0]
+    sure = "" if errors.numeric else f"; {count(errors.confident)} confident"
     sentence = (
         f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "
-        f"training rows; {count(errors.confident)} confident), {_called(rows[first.row])} first: labeled "
-        f"{first.label}, held-out prediction {first.held_out_label}."
+        f"training rows{sure}), {_called(rows[first.row])} first: labeled {label_words(first.label)}, held-out "
+        f"prediction {label_words(first.held_out_label)}{_DISTANCE if errors.numeric else ''}."
     )
     return Headline(count(errors.count), f"{sentence} {label_errors_expected(errors)}".strip(), "label-errors", "look")
 
@@ -497,7 +539,7 @@ def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headlin
     sentence += f"; {across} with both training rows and validation or test rows." if across else "."
     if across:
         together = "" if grouped else ", or give a column by which they stay together (--group)"
-        sentence += f" These inflate the accuracy: remove one side of each{together}."
+        sentence += f" These make results look better: remove one side of each{together}."
     return Headline(count(duplicates.count), sentence, "duplicates", "look" if clash or across else "plain")
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from turnover.applications import Examples
 from turnover.ui.pictures import thumbnail
-from turnover.ui.words import cell_text, shortened
+from turnover.ui.words import cell_text, label_words, shortened
 
 
 class Cell(NamedTuple):
@@ -41,7 +41,7 @@ def shown_row(examples: Examples, row: int) -> ShownRow:
         row=row,
         name=examples.names[row],
         split=str(examples.splits[row]),
-        label=examples.label(row),
+        label=None if (label := examples.label(row)) is None else label_words(label),
         # Spaces before it stay: places of marks are counted from the first letter.
         text=value[: len(value) - len(value.lstrip())] + shortened(value) if examples.kind == "text" else None,
         image=thumbnail(value) if examples.kind == "image" else None,

@@ -28,7 +28,7 @@ from turnover.runs import (
     write_cleansing,
 )
 from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
-from turnover.ui.words import count, duration, power_of, unit
+from turnover.ui.words import count, duration, label_words, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
 from .options import AsJson, Debug, OnDevice, OnRay, RunPath, open_classifier
@@ -176,8 +176,11 @@ def _table(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Term
         table.add_row(
             score_text(one, power),
             plain(one.name or "", "dim"),
-            plain(one.label or ""),
-            plain(one.held_out_label or "", "bold" if one.likely_label_error else "dim"),
+            plain("" if one.label is None else label_words(one.label)),
+            plain(
+                "" if one.held_out_label is None else label_words(one.held_out_label),
+                "bold" if one.likely_label_error else "dim",
+            ),
             draw_value(examples.value(one.row), terminal.words),
         )
     return table
@@ -213,13 +216,15 @@ def _mean_and_error(values: NDArray[np.float64], digits: int) -> str:
 
 def _check_table(check: RetrainingCheck) -> Table:
     title = f"Retraining check: {count(len(check.seeds), 'training')} each, {count(check.test_rows, 'test row')}"
-    table = Table("removed", numbers("test accuracy"), numbers("loss"), title=title, title_justify="left")
+    loss = "loss" if check.accuracy is not None else "squared error (label deviation = 1)"
+    columns = [*([] if check.accuracy is None else [numbers("test accuracy")]), numbers(loss)]
+    table = Table("removed", *columns, title=title, title_justify="left")
     names = {
         "none": "nothing",
         "random": f"{count(check.removed, 'random row')}",
         "cleansed": f"the {count(check.removed, 'harmful row')}",
     }
     for place, arm in enumerate(ARMS):
-        accuracy = _mean_and_error(100 * check.accuracy[place], 2)
-        table.add_row(names[arm], f"{accuracy} %", _mean_and_error(check.loss[place], 4))
+        accuracy = [] if check.accuracy is None else [f"{_mean_and_error(100 * check.accuracy[place], 2)} %"]
+        table.add_row(names[arm], *accuracy, _mean_and_error(check.loss[place], 4))
     return table

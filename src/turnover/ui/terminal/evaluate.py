@@ -57,7 +57,7 @@ def evaluate(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder, ray=ray)
-    chosen = _metrics(metrics, truth)
+    chosen = _metrics(metrics, truth, numeric=run.rows.numeric)
     evaluation = replace(
         _USUAL,
         metrics=chosen,
@@ -80,9 +80,13 @@ def evaluate(
         _print(table, evaluation, terminal)
 
 
-def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
+def _metrics(given: str, truth: str | None, *, numeric: bool) -> tuple[Metric, ...]:
     names = [name.strip() for name in given.split(",") if name.strip()]
-    possible: list[Metric] = [metric for metric in METRICS if metric != "agreement"]
+    # Numbers have no other class to change to.
+    without = ("agreement", "brittleness") if numeric else ("agreement",)
+    if numeric and given == ",".join(_USUAL.metrics):
+        names = [name for name in names if name not in without]
+    possible: list[Metric] = [metric for metric in METRICS if metric not in without]
     unknown = [name for name in names if name not in possible]
     if unknown or not names:
         raise ApplicationError(

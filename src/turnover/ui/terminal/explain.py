@@ -26,7 +26,7 @@ from turnover.applications import (
 from turnover.errors import ApplicationError
 from turnover.runs import Run, open_run
 from turnover.ui.html import METHODS, explanation_words, shown_row
-from turnover.ui.words import count, percent, power_of, unit
+from turnover.ui.words import count, label_words, percent, power_of, unit
 
 from .drawing import draw_gallery, draw_value, ranking, score_text, visible
 from .drawing import plain as plain_text
@@ -49,8 +49,15 @@ def explain(
         typer.Option(metavar="ROW", help="A row of the run: its number from 0, or its name in the report (line 12)."),
     ] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="A new image.")] = None,
+    span: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="Of a language model: the words of TEXT to explain, or their places START:END, counted from 0.",
+        ),
+    ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="The most confident errors on validation and test rows.")
+        bool, typer.Option("--errors", help="The most confident, or largest, errors on validation and test rows.")
     ] = False,
     most: Annotated[int, typer.Option(min=1, help="Number of errors to explain.")] = 3,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Number of supporting and of opposing examples.")] = 5,
@@ -72,7 +79,8 @@ def explain(
     """Show the training examples behind a prediction.
 
     Those that support it, and those that oppose it. A score says how much an example lowers the loss at the predicted
-    label: positive, it supports the prediction. Scores that are not significant are dim, with a word on why.
+    label: positive, it supports the prediction; of a regression, how much it raises the predicted number. Scores that
+    are not significant are dim, with a word on why.
 
     For example:
 
@@ -83,12 +91,16 @@ def explain(
     - turnover explain runs/images --image new.png
 
     - turnover explain runs/table --row 12 --relative
+
+    - turnover explain runs/corpus --query "the king of the north" --span north
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder, executor=executor_at(ray))
     if run.task.name == "lm":
-        show_explained(run, query, k, terminal)
+        show_explained(run, query, span, k, terminal)
         return
+    if span is not None:
+        raise ApplicationError('--span is for language models, whose text has words to predict. Give --query "a text".')
     given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
     _check_one({name for name, value in given.items() if value is not None})
     with terminal.aside.status("looking for the examples behind it"):
@@ -126,6 +138,9 @@ def _queries(run: Run[Any], query: str | None, row: str | None, image: Path | No
 
 
 def _errors_note(errors: Errors) -> str:
+    if errors.numeric:
+        which = "prediction that is" if len(errors) == 1 else f"{count(len(errors))} predictions that are"
+        return f"The {which} furthest off, of {count(errors.unseen_rows, 'validation and test row')}."
     shown = "" if len(errors) == errors.count else f"; here the {count(len(errors))} most confident"
     return (
         f"{count(errors.count, 'error')} on {count(errors.unseen_rows, 'validation and test row')} (accuracy "
@@ -152,9 +167,11 @@ def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[A
         words.print()
         title = plain_text(one.name or "")
         words.print(Panel(_prediction(one, value, examples, terminal), title=title, title_align="left"))
+        does = ("raising", "lowering") if explained.numeric else ("supporting", "opposing")
+        titles = [f"Examples {verb} {'it' if explained.numeric else one.predicted}" for verb in does]
         sides = (
-            (f"Examples supporting {one.predicted}", one.supporting, one.significant_supporting),
-            (f"Examples opposing {one.predicted}", one.opposing, one.significant_opposing),
+            (titles[0], one.supporting, one.significant_supporting),
+            (titles[1], one.opposing, one.significant_opposing),
         )
         draw: Callable[..., RenderableType] = _gallery if run.kind == "image" and not examples.groups else _table
         for title, side, significant in sides:
@@ -169,9 +186,11 @@ def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[A
 
 
 def _prediction(one: Explanation, value: Any, examples: Examples, terminal: Terminal) -> RenderableType:
-    line = Text.assemble("Prediction: ", (visible(one.predicted), "bold"), f" ({percent(one.probability, 0)})")
+    line = Text.assemble("Prediction: ", (visible(label_words(one.predicted)), "bold"))
+    line.append("" if one.probability is None else f" ({percent(one.probability, 0)})")
     if one.label is not None:
-        line.append_text(Text.assemble(", label: ", (visible(one.label), "bold yellow" if one.error else "green")))
+        color = "bold" if one.probability is None else "bold yellow" if one.error else "green"
+        line.append_text(Text.assemble(", label: ", (visible(label_words(one.label)), color)))
     if one.row is not None:
         split = {"train": "training"}.get(str(examples.splits[one.row]), str(examples.splits[one.row]))
         line.append(f"   {visible(examples.names[one.row])}, {split}", style="dim")
@@ -189,7 +208,11 @@ def _table(
 ) -> Table:
     def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
         name = plain_text("" if example.group else example.name or "", style or "dim")
-        return [name, plain_text(example.label or "", style), _content(example, row, examples, terminal, style)]
+        return [
+            name,
+            plain_text("" if example.label is None else label_words(example.label), style),
+            _content(example, row, examples, terminal, style),
+        ]
 
     columns = ("row", "label", Column("training example", ratio=1))
     return ranking(title, side, significant, noise_from, columns, cells)
@@ -220,7 +243,7 @@ def _gallery(
         style = "" if example.significant or noise_from is None else "dim"
         lines = [
             score_text(example, power, style or "bold"),
-            plain_text(f"{example.name}: {example.label}", style),
+            plain_text(f"{example.name}: {label_words(example.label)}", style),
         ]
         if style:
             lines.append(Text("not significant", style="dim italic"))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnover.runs import Run, Watch
-from turnover.ui.words import duration, percent
+from turnover.ui.words import digits, duration, percent
 
 from .drawing import plain, visible
 from .outcomes import own_name
@@ -48,13 +48,15 @@ def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
     # By its path, where the shell would not find it by its name.
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
     query = {"text": '--query "a sentence"', "lm": '--query "some words"'}.get(run.kind, "--errors")
+    of_rows = (
+        (f"explain {folder} {query}", "training examples behind a prediction"),
+        (f"cleanse {folder} --drop 1%", "harmful examples, and a file without them"),
+        (f"memorized {folder}", "memorized examples, likely label errors"),
+        (f"serve {folder}", "live page to query the model"),
+    )
     commands = {
-        "classification": (
-            (f"explain {folder} {query}", "training examples behind a prediction"),
-            (f"cleanse {folder} --drop 1%", "harmful examples, and a file without them"),
-            (f"memorized {folder}", "memorized examples, likely label errors"),
-            (f"serve {folder}", "live page to query the model"),
-        ),
+        "classification": of_rows,
+        "regression": of_rows,
         "lm": (
             (f"memorized {folder}", "memorized passages"),
             (f"explain {folder} {query}", "training text behind the next word"),
@@ -85,6 +87,7 @@ def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> d
         "run": str(run.folder.path),
         "report": str(page),
         "kind": run.kind,
+        "task": run.task.name,
         "rows": data.overview.rows,
         "labels": list(data.overview.labels),
         "results": run.about.results,
@@ -105,7 +108,7 @@ def took(run: Run[Any], report: float) -> str:
 
 def _print(run: Run[Any], data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
-    noun = {"classification": "rows", "lm": "words"}[run.task.name]
+    noun = {"lm": "words"}.get(run.task.name, "rows")
     rows = ", ".join(f"{number:,} {split}" for split, number in data.overview.rows.items() if number)
     words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {noun}"))
     for note in run.about.notes:
@@ -130,6 +133,13 @@ def _results(results: dict[str, float]) -> list[str]:
         if f"{split}_accuracy" in results:
             accuracy, baseline = percent(results[f"{split}_accuracy"]), percent(results["most_frequent_share"])
             lines.append(f"Accuracy on {split} rows: [bold]{accuracy}[/bold] (majority-class baseline {baseline})")
+        if f"{split}_rmse" in results:
+            rmse, baseline = digits(results[f"{split}_rmse"]), digits(results[f"{split}_baseline_rmse"])
+            r2 = f", R² {results[f'{split}_r2']:.3f}" if f"{split}_r2" in results else ""
+            lines.append(
+                f"RMSE on {split} rows: [bold]{rmse}[/bold] (predicting the mean: {baseline}), MAE "
+                f"{digits(results[f'{split}_mae'])}{r2}"
+            )
         if f"{split}_perplexity" in results:
             lines.append(f"Perplexity on {split} words: [bold]{results[f'{split}_perplexity']:.1f}[/bold]")
     return lines

@@ -32,6 +32,7 @@ and is kept in `config.toml`, so that repeating the run does the same.
 | --- | --- | --- |
 | a text that is empty, NaN or only spaces | rejected | skipped |
 | a label that is empty or NaN, or -1 in an npz file | rejected | skipped |
+| an infinite label, or one that is not a number where labels are numbers | rejected | skipped |
 | an image that cannot be opened | rejected | skipped; rejected if half of them are |
 | an image in an npz file with NaN or infinite pixels | rejected | skipped |
 | a label of validation or test data that no training row has | rejected | skipped |

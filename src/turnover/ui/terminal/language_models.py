@@ -1,26 +1,30 @@
 """Language models on a terminal: memorized passages, and the positions that support a next word."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.panel import Panel
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import (
     Explanations,
     InfluentialExample,
+    InfluentialPosition,
     explain,
+    explain_span,
     find_memorized_words,
     find_passages,
+    find_span,
     position_in,
 )
 from turnover.errors import ApplicationError
 from turnover.runs import END, Run
-from turnover.ui.html import memorized_headline
-from turnover.ui.words import count, percent
+from turnover.ui.html import memorized_headline, span_words
+from turnover.ui.words import count, percent, power_of, score
 
-from .drawing import numbers, plain, ranking, visible
+from .drawing import listing, numbers, plain, ranking, scores, visible
 from .terminal import Terminal
 
 
@@ -45,10 +49,13 @@ def show_memorized(run: Run[Any], most: int, terminal: Terminal) -> None:
     )
 
 
-def show_explained(run: Run[Any], query: str | None, k: int, terminal: Terminal) -> None:
+def show_explained(run: Run[Any], query: str | None, span: str | None, k: int, terminal: Terminal) -> None:
     """Print the likeliest next words after a text, and the training positions that support the first of them."""
     if query is None:
         raise ApplicationError('a language model is asked with words: --query "once upon a time there"')
+    if span is not None:
+        _show_span(run, query, span, k, terminal)
+        return
     x = run.inputs([query])
     next_words = run.task.next_words(run.probabilities(x)[0])
     with terminal.aside.status("looking for the positions behind it"):
@@ -63,6 +70,43 @@ def show_explained(run: Run[Any], query: str | None, k: int, terminal: Terminal)
         terminal.result({**data, "query": query, "next_words": listed})
         return
     _print_explained(run, query, next_words, explained, terminal)
+
+
+def _show_span(run: Run[Any], query: str, asked: str, k: int, terminal: Terminal) -> None:
+    """Print the places of the training text that raised the probability of a span of a text, or lowered it."""
+    numbers, known = run.task.tokens(query)
+    words = tuple(query.split())
+    span = find_span(words, asked, context=run.config.context)
+    with terminal.aside.status("looking for the training text behind it"):
+        explained = explain_span(run, numbers, words, span, k=k)
+    unknown = [word for word, read in zip(words, known, strict=True) if word != read]
+    if terminal.as_json:
+        terminal.result({**explained.as_dict(), "query": query, "unknown_words": unknown})
+        return
+    text = Text(" ").join(
+        plain(word, "bold reverse" if span[0] <= place < span[1] else "") for place, word in enumerate(words)
+    )
+    listed = ",  ".join(
+        f"{visible(word)} ({percent(probability, 1)})"
+        for word, probability in zip(words[slice(*span)], explained.probabilities, strict=True)
+    )
+    terminal.words.print(Panel(Text.assemble(text, ("\nprobability: ", "dim"), listed), title="your text"))
+    if unknown:
+        terminal.words.print(plain(f"Not in the vocabulary, and read as unknown: {', '.join(unknown)}.", "yellow"))
+    for title, side in (("raised", explained.supporting), ("lowered", explained.opposing)):
+        terminal.words.print(_positions(f"Training text that {title} the probability of “{explained.text}”", side))
+    terminal.words.print(span_words(explained), style="dim")
+
+
+def _positions(title: str, side: Sequence[InfluentialPosition]) -> Table:
+    power = power_of(one.score for one in side)
+    table = listing(plain(title, "bold"), scores(power), numbers("position"), Column("training text", ratio=1))
+    for one in side:
+        drawn = one.passage.terminal()
+        drawn.plain = "\n".join(visible(line) for line in drawn.plain.split("\n"))
+        style = "" if one.significant or one.stderr is None else "dim"
+        table.add_row(Text(score(one.score, one.stderr, power), style=style), count(one.position), drawn)
+    return table
 
 
 def _print_explained(

@@ -21,7 +21,7 @@ from turnover.applications import (
 )
 from turnover.runs import open_run
 from turnover.ui.html import Headline, duplicates_headline, label_errors_headline, memorized_headline, shown_row
-from turnover.ui.words import count, percent, power_of, score, unit
+from turnover.ui.words import count, label_words, percent, power_of, score, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, visible
 from .language_models import show_memorized
@@ -45,7 +45,8 @@ def memorized(
 
     A row is memorized where its self-influence, the gain on it from having been trained on it, is positive and
     significant. Its label is a likely error where it is more probably wrong than right, by what the network predicted
-    for the row during training; in runs of earlier versions, where it disagrees with the held-out prediction.
+    for the row during training; in runs of earlier versions, where it disagrees with the held-out prediction. A label
+    that is a number is one where it lies further from its held-out prediction than three times the usual distance.
 
     Example: turnover memorized runs/reviews --most 50 --json
     """
@@ -110,12 +111,19 @@ def _table(errors: tuple[LabelError, ...], examples: Examples, terminal: Termina
     for one in errors:
         table.add_row(
             plain(one.name or "", "dim"),
-            plain(f"{one.label} ({percent(one.label_quality or 0.0, 0)})"),
-            plain(f"{one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
+            plain(_with_share(one.label, one.label_quality)),
+            plain(_with_share(one.held_out_label, one.held_out_probability, one.residual), "bold"),
             score(one.self_influence or 0.0, one.stderr, power),
             draw_value(examples.value(one.row), terminal.words),
         )
     return table
+
+
+def _with_share(label: Any, share: float | None, residual: float | None = None) -> str:
+    """Return a label with its probability, or how far a number lies from its held-out prediction."""
+    beside = [] if share is None else [percent(share, 0)]
+    beside += [] if residual is None else [f"{abs(residual):.1f} ×"]
+    return f"{label_words(label)}{''.join(f' ({part})' for part in beside)}"
 
 
 def _gallery(errors: tuple[LabelError, ...], examples: Examples, terminal: Terminal) -> RenderableType:
@@ -140,7 +148,7 @@ def _print_duplicates(duplicates: NearDuplicates, examples: Examples, terminal: 
     _print_headline(headline, terminal)
     for group in [group for group in duplicates.items if not group.labels_agree][:_MOST_GROUPS]:
         for row in group.rows[:_MOST_OF_A_GROUP]:
-            line = Text.assemble(f"  {visible(examples.names[row])}  ", (examples.label(row) or "", "bold"), "  ")
+            line = Text.assemble(f"  {visible(examples.names[row])}  ", (label_words(examples.label(row)), "bold"), "  ")
             drawn = draw_value(examples.value(row), terminal.words) if examples.kind != "image" else ""
             terminal.words.print(line.append_text(drawn) if isinstance(drawn, Text) else line)
         terminal.words.print()

@@ -31,7 +31,10 @@ _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
     "Data": {
         "text": ("Column of texts.", "COLUMN"),
         "label": ("Column of labels.", "COLUMN"),
-        "task": ("Kind of data; auto-detected by default.", None),
+        "task": (
+            "Kind of data, or whether labels are classes or numbers (regression); auto-detected by default.",
+            None,
+        ),
         "columns": ("Feature columns of a table: a,b,c. Default: all but label and group.", "COLUMNS"),
         "group": ("Column of annotators, sources or users, each trained as one instance.", "COLUMN"),
         "validation_data": ("File of validation rows, instead of a share of DATA.", "FILE"),
@@ -106,6 +109,8 @@ def run(
     - turnover run images/ --out runs/images
 
     - turnover run table.csv --label y
+
+    - turnover run houses.csv --label price --task regression
 
     - turnover run corpus.txt --task lm
 

@@ -103,6 +103,8 @@ class Answering:
         """Raise where no rows can be looked at that were asked for."""
         if examples_of in (PREDICTED, ALL):
             return
+        if self._run.rows.numeric:
+            raise DataFileError("labels of this run are numbers: ask for examples of all labels.")
         self._browsing.label_number(examples_of)
         if self._run.rows.groups:
             raise DataFileError(
@@ -152,7 +154,7 @@ class Answering:
         began = time.perf_counter()
         x, names = self._inputs(query), self._run.label_names
         explained = self._explained(x, query, examples_of, k=k)
-        probabilities = self._run.probabilities(x)[0]
+        probabilities = np.empty(0) if explained.numeric else self._run.probabilities(x)[0]
         one = explained[0]
         return Answer(
             predicted=one.predicted,
@@ -179,6 +181,7 @@ class Answering:
             noise_from=explained.noise_from,
             replicas=explained.replicas,
             path=explained.path,
+            numeric=explained.numeric,
             seconds=round(time.perf_counter() - began, 4),
         )
 

@@ -150,7 +150,7 @@ def put_mark(site: Site, row: int, label: str | None) -> Mark:
     """Mark a row that exists with a label that exists."""
     site.browsing.check(row)
     if label is not None:
-        site.browsing.label_number(label)
+        site.browsing.check_label(label)
     return site.marks.put(row, label)
 
 

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from turnover.applications import Predictions, label_error_order
+from turnover.applications import LIKELY_ERROR, Predictions, label_error_order
 from turnover.errors import DataFileError
 from turnover.runs import SPLITS, Run
 from turnover.scores import OutOfSample
 
-from .corrections import MarkBook
+from .corrections import MarkBook, is_number
 from .inputs import as_cells
 from .shapes import Cell, Row
 
@@ -27,27 +27,38 @@ class Browsing:
 
     @cached_property
     def held_out(self) -> np.ndarray:
-        """Return probabilities [rows, classes] by networks that were not trained on the row.
+        """Return probabilities [rows, classes], or predicted numbers [rows, 1], by networks not trained on the row.
 
         For training rows that is the flipped subnetwork, for all others the full network.
         """
         run = self._run
-        probabilities = np.empty((len(run.rows), len(run.label_names)), np.float32)
-        probabilities[run.places("train")] = run.out_of_sample.probs
+        predicted = np.empty((len(run.rows), run.out_of_sample.probs.shape[1]), np.float32)
+        predicted[run.places("train")] = run.out_of_sample.probs
         unseen = np.flatnonzero(self._examples.splits != "train")
-        probabilities[unseen] = run.probabilities(run.x[unseen])
-        return probabilities
+        numeric = self._examples.numeric
+        predicted[unseen] = run.numbers(run.x[unseen])[:, None] if numeric else run.probabilities(run.x[unseen])
+        return predicted
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """Return, of numbers, label minus held-out prediction in units of the usual distance [rows]."""
+        assert self._examples.residuals is not None, "labels are numbers"
+        return self._examples.residuals.standardized_at(self.held_out[:, 0], self._examples.labels)
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """Return the validation and test rows that are predicted wrongly, the most confident errors first."""
+        """Return the wrongly predicted validation and test rows, the most confident, or largest, errors first."""
         rows = self._examples.labeled_unseen_rows
+        if self._examples.numeric:
+            return rows[np.argsort(-np.abs(self.held_out[rows, 0] - self._examples.labels[rows]), kind="stable")]
         return rows[Predictions(self.held_out[rows], self._examples.labels[rows]).errors]
 
     @cached_property
     def label_errors(self) -> np.ndarray:
         """Return all rows, the likeliest label error first, those without a label last."""
         labels = self._examples.labels
+        if self._examples.numeric:
+            return np.argsort(-np.abs(self.residuals), kind="stable")
         labeled, rest = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
         order = labeled[label_error_order(OutOfSample(self.held_out[labeled], ids=labeled), labels[labeled])]
         by_record = self._examples.wrong_labels
@@ -98,13 +109,26 @@ class Browsing:
 
     def label_number(self, name: str) -> int:
         """Return the number of a label, or raise."""
+        if self._examples.numeric:
+            raise DataFileError("labels of this run are numbers: rows are not listed by label. Leave the label out.")
         names = self._examples.label_names
         if name not in names:
             raise DataFileError(f"there is no label {name!r}. The labels are {', '.join(map(repr, names[:10]))}.")
         return names.index(name)
 
+    def check_label(self, label: str) -> None:
+        """Raise where a label is none of the run's, or not a number where its labels are numbers."""
+        if not self._examples.numeric:
+            self.label_number(label)
+        elif not is_number(label):
+            raise DataFileError(f"the label must be a finite number, got {label!r}. Give one, such as 1.5.")
+
     def _prediction(self, row: int) -> dict[str, Any]:
         """Return the fields of a row that its held-out prediction gives."""
+        if self._examples.numeric:
+            number, residual = float(self.held_out[row, 0]), float(self.residuals[row])
+            fields = {"held_out_label": number, "residual": residual, "suggested": f"{number:.6g}"}
+            return fields | {"likely_label_error": abs(residual) > LIKELY_ERROR}
         names, label = self._examples.label_names, int(self._examples.labels[row])
         probabilities = self.held_out[row].copy()
         best = int(probabilities.argmax())

@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import json
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from turnover.runs import (
     Rows,
     Run,
     Table,
+    label_text,
     parquet_rows,
     quotes_are_text,
     same_table,
@@ -164,9 +166,16 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
 
 
 def _mark(run: Run, row: int, label: str | None, time: str) -> Mark:
-    number = int(run.rows.labels[row])
-    given = None if number < 0 else run.label_names[number]
+    given = label_text(run.rows.label(row)) or None
     return Mark(row=row, label=label, given=given, name=run.rows.names[row], time=time)
+
+
+def is_number(label: str) -> bool:
+    """Tell whether a text is a finite number."""
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
 
 
 def _read(file: Path, run: Run) -> dict[int, Mark]:
@@ -180,7 +189,8 @@ def _read(file: Path, run: Run) -> dict[int, Mark]:
         marks: dict[int, Mark] = {}
         for one in content["marks"]:
             row, label = int(one["row"]), one["label"]
-            if not 0 <= row < len(run.rows) or (label is not None and label not in run.label_names):
+            known = is_number(label) if run.rows.numeric else label in run.label_names
+            if not 0 <= row < len(run.rows) or (label is not None and not known):
                 raise ValueError(f"row {row} with label {label!r} is not of this run")
             marks[row] = _mark(run, row, label, str(one["time"]))
         return marks
@@ -194,6 +204,8 @@ def _read(file: Path, run: Run) -> dict[int, Mark]:
 
 def _value_of(rows: Rows, label: str) -> Any:
     """Return a label as the file writes it: a number stays a number."""
+    if rows.numeric:
+        return int(label) if label.lstrip("+-").isdecimal() else float(label)
     number = rows.label_names.index(label)
     places = np.flatnonzero(rows.labels == number)
     if not len(places) or rows.label_column not in rows.frame.columns:
@@ -206,9 +218,7 @@ def _kept_frame(rows: Rows) -> "pd.DataFrame":
     """Return what the run kept of the data, with a column of labels."""
     if rows.label_column in rows.frame.columns:
         return rows.frame
-    return rows.frame.assign(
-        **{rows.label_column: [rows.label_names[number] if number >= 0 else "" for number in rows.labels]}
-    )
+    return rows.frame.assign(**{rows.label_column: [label_text(rows.label(row)) for row in range(len(rows))]})
 
 
 def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, Any], stays: np.ndarray) -> bytes:

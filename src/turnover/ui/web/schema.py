@@ -8,6 +8,7 @@ from .site import Site
 
 _FINITE = {"type": "number", "minimum": -1e300, "maximum": 1e300}
 _NULL = {"type": "null"}
+_NUMBER = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 
 
 def describe_run(openapi: dict[str, Any], site: Site) -> dict[str, Any]:
@@ -15,6 +16,7 @@ def describe_run(openapi: dict[str, Any], site: Site) -> dict[str, Any]:
     labels = list(site.run.label_names)
     rows = {"minimum": 0, "maximum": len(site.run.rows) - 1}
     examples_of = {"enum": [PREDICTED, ALL, *([] if site.run.rows.groups else labels)]}
+    right = {"type": "string", "pattern": _NUMBER} if site.run.rows.numeric else {"type": "string", "enum": labels}
     narrowed: dict[str, dict[str, Any]] = {
         "row": rows,
         "label": {"enum": ["", *labels]},
@@ -25,7 +27,7 @@ def describe_run(openapi: dict[str, Any], site: Site) -> dict[str, Any]:
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] |= narrowed.get(parameter["name"], {})
     schemas = openapi["components"]["schemas"]
-    schemas["NewMark"]["properties"]["label"] = {"anyOf": [{"type": "string", "enum": labels}, _NULL]}
+    schemas["NewMark"]["properties"]["label"] = {"anyOf": [right, _NULL]}
     question = schemas["Question"]
     question["properties"]["examples_of"] |= examples_of
     question["properties"]["row"] = {"anyOf": [{"type": "integer", **rows}, _NULL]}

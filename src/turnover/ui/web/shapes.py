@@ -18,6 +18,7 @@ def _whole(value: object) -> object:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[Whole, Field(ge=0, description="number of a row, counted from 0")]
 CellValue = str | float | int | bool | None
+Label = str | float
 Span = tuple[int, int]
 
 
@@ -50,14 +51,17 @@ class Row(Shape):
     row: Number
     name: str = Field(description="its line, or the file of an image")
     split: Literal["train", "validation", "test"]
-    label: str | None = Field(description="as it stands in the data")
+    label: Label | None = Field(description="as it stands in the data; a number in a regression")
     text: str | None = None
     cells: list[Cell] = Field(default_factory=list, description="the feature columns of a table")
     image: str | None = Field(default=None, description="where its picture is")
     group: str | None = Field(default=None, description="its annotator, source or user")
-    held_out_label: str | None = Field(default=None, description="the prediction by a network not trained on the row")
+    held_out_label: Label | None = Field(default=None, description="the prediction by a network not trained on the row")
     held_out_probability: float | None = Field(default=None, description="of that label")
     label_quality: float | None = Field(default=None, description="held-out probability of the row's own label")
+    residual: float | None = Field(
+        default=None, description="of a number: label minus held-out prediction, in units of the usual distance"
+    )
     likely_label_error: bool = Field(default=False, description="the label is a likely error")
     suggested: str | None = Field(default=None, description="the most probable other label")
     mark: Mark | None = None
@@ -70,10 +74,13 @@ class Example(Shape):
     position: int = Field(description="place among the training instances")
     row: Number
     name: str | None
-    label: str | None = Field(description="null for a group")
+    label: Label | None = Field(description="null for a group")
     group: str | None
     rows: int = Field(description="training rows of its group; a group is scored as one")
-    score: float = Field(description="influence on the loss of the predicted label; positive: it supports it")
+    score: float = Field(
+        description="influence on the loss of the predicted label, positive: it supports it; of a regression on the "
+        "predicted number, positive: it raises it"
+    )
     stderr: float | None = Field(description="standard error of the score; null: too few replicas for one")
     p_value: float | None = Field(description="probability of such a score for a null id; null: there are none")
     significant: bool = Field(description="at a false discovery rate of 5 %; never where noise_from is null")
@@ -92,10 +99,10 @@ class Probability(Shape):
 class Answer(Shape):
     """A prediction and the training examples behind it."""
 
-    predicted: str
-    probability: float
+    predicted: Label = Field(description="a label; a number in a regression")
+    probability: float | None = Field(description="of that label; null in a regression")
     probabilities: list[Probability] = Field(description="of all labels, the most probable first")
-    label: str | None = Field(description="label of the row that was asked about")
+    label: Label | None = Field(description="label of the row that was asked about")
     error: bool = Field(description="the prediction differs from that label")
     supporting: list[Example] = Field(description="training examples that support the prediction, the strongest first")
     opposing: list[Example] = Field(description="training examples that oppose it, the strongest first")
@@ -115,6 +122,7 @@ class Answer(Shape):
     )
     replicas: int = Field(description="over how many networks scores are averaged")
     path: str = Field(description="how scores were computed")
+    numeric: bool = Field(description="the prediction is a number, which supporting examples raise")
     seconds: float = Field(description="that the model took")
 
 
@@ -136,7 +144,7 @@ class Question(Shape):
 class NewMark(Shape):
     """What is right for a row that is wrong."""
 
-    label: str | None = Field(description="the right label; null: remove the row")
+    label: str | None = Field(description="the right label, as text; null: remove the row")
 
 
 class Marks(Shape):
@@ -166,7 +174,8 @@ class About(Shape):
     name: str
     kind: Literal["text", "image", "table"]
     rows: dict[str, int] = Field(description="how many rows each split has")
-    labels: list[str]
+    labels: list[str] = Field(description="all classes; none where labels are numbers")
+    task: Literal["classification", "regression"]
     label_column: str
     columns: list[str] = Field(description="feature columns of a table")
     groups: int = Field(description="annotators, sources or users trained as one instance each; 0: rows were")

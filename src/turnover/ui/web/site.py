@@ -55,6 +55,7 @@ class Site:
             kind=run.rows.kind,
             rows=rows_by_split(run),
             labels=list(run.label_names),
+            task="regression" if run.rows.numeric else "classification",
             label_column=run.rows.label_column,
             columns=list(self.browsing.columns),
             groups=len(set(run.rows.groups)),

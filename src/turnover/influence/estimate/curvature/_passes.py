@@ -137,14 +137,15 @@ class RowScores:
             if not inside.all() and batch.can_be_split:
                 batch, at = _rows_of(batch, inside), at[inside]
             scores = [
-                _scores(member.gradients(batch), queries)
+                row_scores(member.gradients(batch), queries)
                 for member, queries in zip(self.members, self.queries, strict=True)
             ]
             found.append((at, np.stack(scores)))
         return found
 
 
-def _scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:
+def row_scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:
+    """Return the scores [rows, queries] of rows, by what every layer saw of them."""
     columns = [
         torch.stack([part.scores(runs[name]) for name, part in by_layer.items() if name in runs]).sum(0)
         for by_layer in queries

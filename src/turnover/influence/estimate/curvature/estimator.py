@@ -10,18 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.batches import Batch
+from turnover.batches import IGNORED, Batch
 from turnover.errors import CurvatureWarning, InfluenceError
 from turnover.influence._data import TrainRows
 from turnover.influence.execution import Executor, LocalExecutor
 from turnover.influence.paths import Forward
+from turnover.layers import map_tensors
 
 from ._blocks import Block, Instances
 from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature
 from ._gradients import Network
 from ._kronecker import LayerCurvature
 from ._members import FittedMember
-from ._passes import Calibration, Factors, Reader, joined
+from ._passes import Calibration, Factors, Reader, joined, row_scores
 
 _MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
@@ -198,6 +199,34 @@ class CurvatureFit:
                 add(batch.rows)
         return np.concatenate(scores, 1).astype(np.float32), torch.cat(ids)
 
+    def token_scores(self, row: Batch, queries: Sequence[Batch]) -> np.ndarray:
+        """Return what each token of one training row adds to its scores, [tokens, queries]; NaN: it does not count.
+
+        The gradient of a row is the mean of its tokens' gradients, and scores are linear in it: the row is scored with
+        one label at a time, the others not counting.
+        """
+        places = torch.nonzero(row.target[0] != IGNORED).flatten()
+        scores = np.full((row.target.shape[1], len(queries)), np.nan, np.float32)
+        rows = _one_label_each(row, places)
+        by_member = []
+        for member in self._members:
+            applied, parts = member.applied(queries), []
+            for start in range(0, rows.rows, self._rows_at_once):
+                parts.append(row_scores(member.rows.gradients(rows.part(start, start + self._rows_at_once)), applied))
+            by_member.append(np.concatenate(parts) * self._weight_of_tokens(member, row, rows))
+        scores[places.cpu().numpy()] = np.mean(by_member, 0)
+        return scores
+
+    @staticmethod
+    def _weight_of_tokens(member: FittedMember, row: Batch, rows: Batch) -> float:
+        """Return what a token's own loss counts in that of its row: one part of the mean, for most losses."""
+        with torch.no_grad():
+            losses = [
+                member.objectives.rows(member.network.outputs(part.to(member.device)), part.to(member.device).target)
+                for part in (row, rows)
+            ]
+        return float(losses[0].sum() / losses[1].sum())
+
     # Reading the training rows
 
     @property
@@ -295,6 +324,19 @@ class CurvatureFit:
             ),
             stacklevel=7,
         )
+
+
+def _one_label_each(row: Batch, places: Tensor) -> Batch:
+    """Return a row of tokens as often as it has labels that count, each time with one of them."""
+    count = len(places)
+
+    def repeated(tensor: Tensor) -> Tensor:
+        return tensor.expand(count, *tensor.shape[1:]) if tensor.dim() and len(tensor) == 1 else tensor
+
+    args, kwargs, target = map_tensors((row.args, row.kwargs, row.target), repeated)
+    only = torch.zeros_like(target, dtype=torch.bool)
+    only[torch.arange(count), places] = True
+    return Batch(args, kwargs, target.masked_fill(~only, IGNORED), None, count)
 
 
 def _kept_layers(kept: Mapping[str, np.ndarray], number: int, network: Network) -> dict[str, LayerCurvature]:

@@ -1,4 +1,4 @@
-"""Learning the labels of rows: texts, images or tables."""
+"""Learning the labels of rows, classes or numbers: texts, images or tables."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.applications import Examples, TrainingText
+from turnover.applications import Examples, NumberFit, NumberScale, TrainingText
 from turnover.errors import RunError
 from turnover.influence import EstimatorOption, Ridge
 from turnover.integrations import TextEncoder
@@ -25,19 +25,17 @@ from .networks import forward_products, kind_of_inputs, masked_network, plain_ne
 from .reading import read_rows
 from .rows import SPLITS, Rows
 from .stages import Sizes
-from .training import class_weights, loss_and_accuracy
+from .training import class_weights, loss_and_accuracy, predicted_numbers
 
 # The mask bias is measured on so many reference examples, in runs of at most so many training rows.
 _REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
 _BYTES_OF_A_TOKEN = 4
 
 
-class Classification:
-    """The task of learning the labels of rows. An instance is a row, or all rows of a group."""
+class LabeledRows:
+    """The task of learning the labels of rows, classes or numbers. An instance is a row, or all rows of a group."""
 
-    name: ClassVar[str] = "classification"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence", "out_of_sample", "mean_influence")
-    recorded: ClassVar[bool] = True
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         self._config, self._folder = config, folder
@@ -69,12 +67,32 @@ class Classification:
         """Return all rows, in the order of their file."""
         return Rows.open(self._folder)
 
+    @property
+    def name(self) -> str:
+        """Return "classification" or "regression"."""
+        return "regression" if self.rows.numeric else "classification"
+
+    @property
+    def recorded(self) -> bool:
+        """Tell whether a record of the training says which labels are wrong: it speaks of classes."""
+        return not self.rows.numeric
+
+    @cached_property
+    def scale(self) -> NumberScale | None:
+        """Return how numbers are standardized, by the training rows; None: labels are classes."""
+        return NumberScale.of(self.rows.labels[self.splits == SPLITS.index("train")]) if self.rows.numeric else None
+
+    @property
+    def outputs(self) -> int:
+        """Return the number of outputs of the network."""
+        return 1 if self.rows.numeric else len(self.label_names)
+
     @cached_property
     def examples(self) -> Examples:
         """Return the rows as findings speak of them."""
         rows = self.rows
         about = rows.kind, rows.values, rows.names, rows.labels, rows.label_names
-        return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups)
+        return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups, scale=self.scale)
 
     @property
     def text(self) -> TrainingText:
@@ -104,12 +122,12 @@ class Classification:
         """Return what decides how long the run takes, as far as that is known before inputs are."""
         rows, kind, data = self.rows, kind_of_inputs(self._config, self.rows.kind), Path(self._config.data)
         train = int((self.splits == SPLITS.index("train")).sum())
-        settings = settings_for(self._config, kind, train)
+        settings = settings_for(self._config, kind, train, numeric=rows.numeric)
         text = int(rows.values.lengths.sum()) if rows.kind == "text" else 0
         width, tokens = expected_width(self._config, rows), text / max(len(rows), 1) / _BYTES_OF_A_TOKEN
         return Sizes(
             rows=train,
-            products=forward_products(settings, kind, width, len(rows.label_names), tokens=tokens),
+            products=forward_products(settings, kind, width, self.outputs, tokens=tokens),
             units=settings.replicas * settings.hidden,
             epochs=settings.epochs,
             batch_size=settings.batch_size,
@@ -133,7 +151,8 @@ class Classification:
     @cached_property
     def settings(self) -> RunConfig:
         """Return the settings with the defaults of the kind of inputs in place of what was left open."""
-        return settings_for(self._config, self.preparation.kind, int((self.splits == SPLITS.index("train")).sum()))
+        train = int((self.splits == SPLITS.index("train")).sum())
+        return settings_for(self._config, self.preparation.kind, train, numeric=self.rows.numeric)
 
     @property
     def kind(self) -> str:
@@ -142,7 +161,7 @@ class Classification:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Return the names of the classes."""
+        """Return the names of the classes; none where labels are numbers."""
         return self.rows.label_names
 
     @cached_property
@@ -160,8 +179,8 @@ class Classification:
 
     @cached_property
     def y(self) -> Tensor:
-        """Return the class numbers of all rows."""
-        return torch.from_numpy(self.rows.labels)
+        """Return the class numbers of all rows, or their standardized numbers."""
+        return torch.from_numpy(self.rows.labels if self.scale is None else self.scale.standardized(self.rows.labels))
 
     @property
     def references(self) -> int:
@@ -179,7 +198,9 @@ class Classification:
 
     @property
     def loss_weights(self) -> Tensor | None:
-        """Return the weights of the classes in the loss; None: all equal."""
+        """Return the weights of the classes in the loss; None: all equal, or there are none."""
+        if self.rows.numeric:
+            return None
         train = self.splits == SPLITS.index("train")
         return class_weights(self.y[train], len(self.label_names)) if self._config.balance else None
 
@@ -194,11 +215,11 @@ class Classification:
 
     def plain_network(self) -> nn.Module:
         """Return the untrained network without masks."""
-        return plain_network(self.settings, self.preparation, len(self.label_names))
+        return plain_network(self.settings, self.preparation, self.outputs)
 
     def masked_network(self, number: int) -> nn.Module:
         """Return the untrained network with masks."""
-        return masked_network(self.settings, self.preparation, len(self.label_names))
+        return masked_network(self.settings, self.preparation, self.outputs)
 
     def asked_model(self, model: nn.Module) -> nn.Module:
         """Return the model as it is asked about predictions.
@@ -209,7 +230,9 @@ class Classification:
         return only_at(model, top_sites(model, 0)) if self.preparation.kind == "tokens" else model
 
     def results(self, models: Sequence[nn.Module], self_influence: Scores) -> dict[str, float]:
-        """Return accuracy and loss, and the accuracy of the most frequent class."""
+        """Return accuracy and loss, and the accuracy of the most frequent class; of numbers RMSE, MAE, R² and scale."""
+        if self.scale is not None:
+            return self._results_of_numbers(models[0], self.scale)
         found: dict[str, float] = {}
         for number, split in enumerate(SPLITS):
             places = np.flatnonzero(self.splits == number)
@@ -218,4 +241,15 @@ class Classification:
                 found |= {f"{split}_accuracy": accuracy, f"{split}_loss": loss}
         train = self.y[self.splits == SPLITS.index("train")]
         found["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
+        return found
+
+    def _results_of_numbers(self, model: nn.Module, scale: NumberScale) -> dict[str, float]:
+        found = {"label_mean": scale.mean, "label_deviation": scale.deviation}
+        for number, split in enumerate(SPLITS):
+            places = np.flatnonzero(self.splits == number)
+            if split != "train" and len(places):
+                predicted = scale.restored(predicted_numbers(model, self.x[places]).numpy())
+                fit = NumberFit.of(predicted, self.rows.labels[places], baseline=scale.mean)
+                known = {name: value for name, value in fit.as_dict().items() if name != "rows" and value is not None}
+                found |= {f"{split}_{name}": value for name, value in known.items()}
         return found
