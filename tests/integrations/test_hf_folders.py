@@ -131,7 +131,7 @@ def test_push_to_hub_sends_masks_and_card(tmp_path, monkeypatch):
     def upload(*args, folder_path, **options):
         sent.update({file.name: file.read_bytes() for file in Path(folder_path).iterdir() if file.is_file()})
         return huggingface_hub.CommitInfo(
-            commit_url="https://hub/me/mine/commit/0", commit_message="", commit_description="", oid="0"
+            commit_url="https://huggingface.co/me/mine/commit/0", commit_message="", commit_description="", oid="0"
         )
 
     address = huggingface_hub.RepoUrl("https://huggingface.co/me/mine")

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.ui.terminal.conftest import rejected
 
 
 @pytest.mark.slow
@@ -36,7 +35,3 @@ def test_it_tells_its_address_answers_there_and_ends_on_ctrl_c(text_run):
         server.kill()
     assert server.returncode == 0, heard
     assert "Traceback" not in heard
-
-
-def test_a_language_model_is_not_served(turnover_, runs):
-    rejected(turnover_("serve", runs["lm"]), "language model")

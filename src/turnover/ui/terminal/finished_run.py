@@ -60,6 +60,7 @@ def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
         "lm": (
             (f"memorized {folder}", "memorized passages"),
             (f"explain {folder} {query}", "training text behind the next word"),
+            (f"serve {folder}", "live page to ask about words of a text"),
         ),
     }
     return [(f"{turnover} {command}", purpose) for command, purpose in commands[run.task.name]]

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from turnover.runs import open_run
+
 from .drawing import visible
-from .options import AsJson, Debug, OnDevice, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
 
 
@@ -26,12 +28,13 @@ def serve(
     """Serve a live page that explains predictions.
 
     Type a sentence or upload an image to see the prediction and the training rows behind it; mark wrong labels and
-    download the corrected file. Ctrl-C stops it.
+    download the corrected file. Of a language model: type a text to see the training text behind a span of it. Ctrl-C
+    stops it.
 
     Example: turnover serve runs/reviews --port 8080
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder)
+    run = open_run(folder)
     # The web server is an extra of its own, which the other commands do without.
     from turnover.ui.web import open_server
 

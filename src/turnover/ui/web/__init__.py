@@ -17,6 +17,7 @@ Everything here needs the extra `serve`, except `serving.py`, which says so wher
 | `browsing.py` | rows as pages show them, likely label errors, wrong predictions |
 | `corrections.py` | rows marked as wrong; the original file with their labels corrected |
 | `api.py`, `schema.py`, `api_page.py` | the JSON API, its OpenAPI description for one run, and its documentation page |
+| `text_page.py` | the page and API of a language model |
 | `pages.py`, `responses.py` | the pages for people; templates, and errors as JSON or as a page |
 """
 

@@ -3,18 +3,20 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from turnover._version import __version__
 from turnover.errors import RunError
 from turnover.runs import Run
 
 from .api import make_api
-from .pages import make_pages
+from .pages import add_files, make_pages
 from .responses import handle_problems
 from .schema import describe_run
 from .security import LOOPBACK_HOSTS, BodyLimits, ClientLimits, Guard
 from .site import Site
+from .text_page import make_text_routes
+from .work_queue import WorkQueue
 
 _ABOUT = (
     "Explain predictions of a run by its training rows, browse the rows, mark wrong labels and download the corrected "
@@ -38,21 +40,18 @@ def make_app(
     """
     if hosts is None and token is None:
         raise RunError("a server that answers to any name needs a token: make_app(run, token=..., hosts=None).")
-    if run.kind not in ("text", "image", "table"):
-        raise RunError(
-            f"the live page is for texts, images and tables; this run is of kind {run.kind!r}. Open its report: "
-            f"turnover report {run.folder.path}"
-        )
-    site = Site.of(run, most_waiting=most_waiting, seconds=seconds)
+    is_text = run.kind == "lm"
+    site = None if is_text else Site.of(run, most_waiting=most_waiting, seconds=seconds)
+    queue = WorkQueue(most_waiting=most_waiting, seconds=seconds) if site is None else site.queue
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        site.queue.start(site.answering.warm_up)
+        queue.start((lambda: run.models) if site is None else site.answering.warm_up)
         yield
-        site.queue.close()
+        queue.close()
 
     app = FastAPI(
-        title=f"turnover: {run.rows.name}",
+        title=f"turnover: {run.task.corpus.name if is_text else run.rows.name}",
         description=_ABOUT,
         version=__version__,
         docs_url=None,
@@ -60,12 +59,17 @@ def make_app(
         lifespan=lifespan,
     )
     app.state.site = site
-    routers = [make_api(site), make_pages(site)]
+    if site is None:
+        files = APIRouter(include_in_schema=False)
+        add_files(files, run)
+        routers = [make_text_routes(run, queue), files]
+    else:
+        routers = [make_api(site), make_pages(site)]
     for router in routers:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]
     # Made once, when all routes are there; FastAPI asks for it by this name.
-    app.openapi_schema = describe_run(app.openapi(), site)
+    app.openapi_schema = app.openapi() if site is None else describe_run(app.openapi(), site)
     handle_problems(app)
     app.add_middleware(BodyLimits, seconds=body_seconds)
     app.add_middleware(ClientLimits, most=most_per_client)

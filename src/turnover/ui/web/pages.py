@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from turnover.errors import DataFileError
+from turnover.runs import Run
 from turnover.ui.html import asset
 
 from .answering import PREDICTED
@@ -117,16 +118,23 @@ def make_pages(site: Site) -> APIRouter:
         address = str(request.base_url).rstrip("/")
         return _render(site, request, "api.html", openapi=openapi, schemas=own_schemas(openapi), address=address)
 
-    @pages.get("/report")
-    def report() -> Response:
-        file = site.run.folder.report
-        if not file.is_file():
-            raise HTTPException(404, f"there is no report yet. Write it: turnover report {site.run.folder.path}")
-        return FileResponse(file, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
-
     @pages.get("/state")
     def state(request: Request) -> Response:
         return _render(site, request, "state_part.html")
+
+    add_files(pages, site.run)
+    return pages
+
+
+def add_files(pages: APIRouter, run: Run[Any]) -> None:
+    """Add the report of a run, and what all pages are drawn with."""
+
+    @pages.get("/report")
+    def report() -> Response:
+        file = run.folder.report
+        if not file.is_file():
+            raise HTTPException(404, f"there is no report yet. Write it: turnover report {run.folder.path}")
+        return FileResponse(file, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     @pages.get("/static/{name}")
     def static(name: str) -> Response:
@@ -139,8 +147,6 @@ def make_pages(site: Site) -> APIRouter:
     @pages.get("/favicon.ico")
     def icon() -> Response:
         return FileResponse(_STATIC / "icon.svg", media_type="image/svg+xml")
-
-    return pages
 
 
 Fields = dict[str, str] | FormData
