@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 
-
 @pytest.mark.slow
 def test_it_tells_its_address_answers_there_and_ends_on_ctrl_c(text_run):
     command = [sys.executable, "-c", "from turnover.ui.terminal import main; main()"]
