@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from turnover.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
     from .annotation_tools import (
         AnnotationItem,
         Annotations,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from .captum_influence import CaptumDataInfluence
     from .cleanlab_issues import HarmfulIssues, LikelyLabelErrorIssues
     from .dattri_attributor import DattriAttributor
+    from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
     from .hub import HubData, load_hub_data
     from .learning_curves import measure_curves
     from .lightning_training import (

@@ -148,7 +148,9 @@ def _print_duplicates(duplicates: NearDuplicates, examples: Examples, terminal: 
     _print_headline(headline, terminal)
     for group in [group for group in duplicates.items if not group.labels_agree][:_MOST_GROUPS]:
         for row in group.rows[:_MOST_OF_A_GROUP]:
-            line = Text.assemble(f"  {visible(examples.names[row])}  ", (label_words(examples.label(row)), "bold"), "  ")
+            line = Text.assemble(
+                f"  {visible(examples.names[row])}  ", (label_words(examples.label(row)), "bold"), "  "
+            )
             drawn = draw_value(examples.value(row), terminal.words) if examples.kind != "image" else ""
             terminal.words.print(line.append_text(drawn) if isinstance(drawn, Text) else line)
         terminal.words.print()
