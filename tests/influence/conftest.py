@@ -13,5 +13,4 @@ def large_jobs(monkeypatch):
     Small jobs themselves are tested in test_small_jobs.py.
     """
     monkeypatch.setattr(routes, "_FEW_PAIRS", 0)
-    monkeypatch.setattr(routes, "_SOME_PAIRS", 0)
     monkeypatch.setattr(blocks, "_FEWEST_NULLS", NULL_IDS)

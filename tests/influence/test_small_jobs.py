@@ -47,11 +47,61 @@ def test_few_pairs_are_those_of_a_larger_job_and_say_how_many_null_ids_they_had(
     model = trained(mlp(), at=["1", "3"])
     few = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(6))
     many = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(600))
-    assert few.path == "expanded batch"
-    assert "shared" in many.path
+    assert few.path == many.path
+    assert "shared" in few.path
     assert np.allclose(few.values, many.values[:6], atol=1e-5)
     assert np.allclose(few.null, many.null, atol=1e-5)
     assert "standard deviation of 8 null ids" in repr(few)
+
+
+@pytest.mark.parametrize("at", [["3"], ["1", "3"]], ids=["last layer", "two sites"])
+def test_a_later_question_gives_the_bytes_of_the_first(at):
+    model = trained(mlp(), at=at)
+    first, second = (turnover.Influence(model).pairwise(queries(), ids=range(9)) for _ in range(2))
+    assert first.equals(second)
+
+
+def test_the_path_that_is_kept_is_that_of_the_weights_and_of_the_form_of_queries():
+    model = trained(mlp(), at=["1", "3"])
+    turnover.Influence(model).pairwise(queries(), ids=range(9))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    later = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(9))
+    twin = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(600))
+    assert np.allclose(later.values, twin.values[:9], atol=1e-5)
+    with pytest.raises(InfluenceError, match="fails on the first query"):
+        turnover.Influence(model).pairwise((torch.randn(4, 5), queries()[1]), ids=range(9))
+
+
+class Branching(nn.Module):
+    """A network whose layer after the first depends on its input: what holds for one query may not for the next."""
+
+    def __init__(self, *, is_deep: bool) -> None:
+        super().__init__()
+        self.first, self.relu = nn.Linear(6, 64), nn.ReLU()
+        self.positive, self.negative = nn.Linear(64, 3), nn.Linear(64, 3)
+        self.last = nn.Sequential(nn.ReLU(), nn.Linear(3, 3)) if is_deep else nn.Identity()
+
+    def forward(self, x):
+        hidden = self.relu(self.first(x))
+        return self.last(self.positive(hidden) if x.sum() > 0 else self.negative(hidden))
+
+
+@pytest.mark.parametrize("is_deep", [False, True], ids=["last layer", "shared product"])
+def test_a_query_on_which_the_kept_path_fails_takes_the_plainest(is_deep):
+    torch.manual_seed(0)
+    model, (x, y) = trained(Branching(is_deep=is_deep), at=["relu"]), queries()
+    x[0], x[1] = x[0].abs(), -x[1].abs()
+    for place in (0, 1):
+        query = x[place : place + 1], y[place : place + 1]
+        scores = turnover.Influence(model, nulls=2).pairwise(query, ids=range(5))
+        losses = {}
+        for view in ("keep", "flip"):
+            with torch.no_grad(), turnover.instances(range(5), view=view):
+                logits = model(x[place].expand(5, -1))
+            losses[view] = nn.functional.cross_entropy(logits, y[place].expand(5), reduction="none")
+        assert np.allclose(scores.values[:, 0], losses["flip"] - losses["keep"], atol=1e-5)
 
 
 @pytest.mark.parametrize("ids", [5, 40, 700], ids=str)

@@ -18,7 +18,7 @@ does. Must not know: how models are trained, reports, or any library but torch, 
 | `execution.py` | what an executor of tasks is, and the one of this process; the progress bar |
 | `packing.py`, `processes.py` | tasks as bytes, models apart; worker processes on this machine |
 | `spans.py` | tokens and spans of a text as queries |
-| `fingerprint.py` | a checksum of data and functions |
+| `fingerprint.py`, `_memory.py` | a checksum of data and functions; the memory of chunks stays with the process |
 """
 
 from turnover.batches import null_ids
@@ -26,7 +26,7 @@ from turnover.batches import null_ids
 from .blocks import NULL_IDS
 from .engine import Influence
 from .estimate import Curvature, EstimatorOption, Ridge
-from .execution import Executor, LocalExecutor, RemoteExecutor, in_order
+from .execution import Bundles, Executor, LocalExecutor, RemoteExecutor, Several, in_order
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating
@@ -37,6 +37,7 @@ from .spans import Span, span_queries
 __all__ = [
     "NULL_IDS",
     "UNPACKED",
+    "Bundles",
     "Curvature",
     "EstimatorOption",
     "Executor",
@@ -48,6 +49,7 @@ __all__ = [
     "ProcessExecutor",
     "RemoteExecutor",
     "Ridge",
+    "Several",
     "Shared",
     "Span",
     "evaluating",

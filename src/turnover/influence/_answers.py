@@ -16,7 +16,7 @@ from turnover.storage import ArraySpec, TileStore, TileWriter
 
 from ._question import Question
 from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
-from .execution import RemoteExecutor, threads_of
+from .execution import is_remote, threads_of
 from .paths import FORMER_PATHS, Route
 
 _IDS_PER_STORED_TILE = 4096
@@ -93,7 +93,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         identity["nulls"] = question.nulls
     with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
         if not store.complete:
-            if isinstance(question.executor, RemoteExecutor):
+            if is_remote(question.executor):
                 question.executor.check_folder(str(store.folder))
             if question.kept is not None and question.options.estimator.keeps_fit:
                 question.kept.write(question.estimate.arrays())

@@ -203,6 +203,8 @@ def spread_of(null: np.ndarray | None) -> Any:
 def finite_mean(values: np.ndarray, axis: int) -> np.ndarray:
     """Return the mean of what is finite, in float64; NaN where nothing is."""
     finite = np.isfinite(values)
+    if values.shape[axis] and finite.all():
+        return values.mean(axis, dtype=np.float64)
     count = finite.sum(axis)
     total = np.where(finite, values, 0).sum(axis, dtype=np.float64)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

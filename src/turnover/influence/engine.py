@@ -48,7 +48,7 @@ from .estimate import (
     check_references,
     check_renamed,
 )
-from .execution import Executor, LocalExecutor, RemoteExecutor, as_workers
+from .execution import Executor, LocalExecutor, as_workers, is_remote
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
 from .members import Member, evaluating, open_members
@@ -501,7 +501,7 @@ class Influence:
     def _workers(self, members: Sequence[Member], weights: list[str]) -> Executor:
         """Return the executor; one of other processes knows what all tasks hold, and has checked that it can work."""
         executor = self._executor
-        if not isinstance(executor, RemoteExecutor):
+        if not is_remote(executor):
             return executor
         shared = [Shared(f"models {fingerprint_of(weights)}", [member.model for member in members])]
         if self._train is not None and self._options.estimator.needs_train:
@@ -628,7 +628,7 @@ class Influence:
             kept=kept,
             nulls=raw_nulls,
             instance_names=self.names,
-            in_one_pass=any(route.is_untried for route in routes),
+            in_one_pass=bool(routes) and all(route.is_of_few for route in routes),
         )
 
     def _fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Fit:

@@ -5,11 +5,14 @@ instances, some rows. Results come back in the order of the items, so that sums 
 them.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 
@@ -18,6 +21,7 @@ from turnover.errors import InfluenceError
 from .packing import Shared
 
 _MOST_LOSSES = 3
+_SECONDS_OF_A_BUNDLE, _MOST_ITEMS, _MANY = 0.5, 256, 2**31
 T = TypeVar("T")
 
 
@@ -58,16 +62,25 @@ class LocalExecutor:
         return map(task, items)
 
 
+def is_remote(executor: Executor) -> TypeGuard[RemoteExecutor]:
+    """Tell whether tasks run in other processes."""
+    # The protocol is looked at last: of a small job that would be a part of the time.
+    return not isinstance(executor, LocalExecutor) and isinstance(executor, RemoteExecutor)
+
+
 def threads_of(executor: Executor) -> int:
     """Return how many threads of torch each task has; the last bits of scores depend on it."""
-    return executor.threads if isinstance(executor, RemoteExecutor) else torch.get_num_threads()
+    return executor.threads if is_remote(executor) else torch.get_num_threads()
 
 
 @contextmanager
 def as_workers(executor: Executor) -> Iterator[None]:
     """Let this process compute what is its own part with as many threads as the tasks have."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads_of(executor))
+    before, threads = torch.get_num_threads(), threads_of(executor)
+    if threads == before:
+        yield
+        return
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -115,3 +128,39 @@ def in_order(
     finally:
         for _, future in waiting:
             future.cancel()
+
+
+@dataclass(frozen=True)
+class Several:
+    """A task on several items: their results, and the seconds that they took."""
+
+    task: Callable[[Any], Any]
+
+    def __call__(self, items: Sequence[Any]) -> tuple[list[Any], float]:
+        """Run them one after the other."""
+        start = time.perf_counter()
+        return [self.task(item) for item in items], time.perf_counter() - start
+
+
+class Bundles(Generic[T]):
+    """Items in bundles for `Several`: as many as take half a second, by the time that finished ones took.
+
+    Towards the end they become smaller, so that workers end together; a worker that is lost costs its bundle.
+    """
+
+    def __init__(self, items: Iterable[T], workers: int) -> None:
+        self._rest, self._workers = iter(items), workers
+        self._left = len(items) if isinstance(items, Sequence) else _MANY
+        self._size = 1
+
+    def __iter__(self) -> Iterator[list[T]]:
+        """Yield the bundles; each is made when it is asked for."""
+        while bundle := list(islice(self._rest, min(self._size, -(-self._left // (2 * self._workers))))):
+            self._left = max(self._left - len(bundle), 1)
+            yield bundle
+
+    def results(self, finished: Iterable[tuple[list[Any], float]]) -> Iterator[Any]:
+        """Yield the results of all items, and learn from the seconds of each bundle how many the next ones hold."""
+        for results, seconds in finished:
+            self._size = int(min(max(_SECONDS_OF_A_BUNDLE * len(results) / max(seconds, 1e-9), 1), _MOST_ITEMS))
+            yield from results

@@ -14,6 +14,7 @@ from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import RECIPE_KEY, Masking, device_of, find_root, masking_of, preferred_device, whole_model
 from turnover.wrapping import replica_models, wrapped_root
 
+from ._memory import keep_freed_memory
 from .fingerprint import fingerprint_of, plain_repr
 
 # How many use a module at the moment, and the mode it had before the first of them.
@@ -75,17 +76,25 @@ class Member:
 
         It is computed once as long as nothing changes: of a small model it would take longer than an answer.
         """
-        tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
-        weights = {_plain_name(name): value for name, value in tensors if not name.endswith(RECIPE_KEY)}
         structure = [self.recipe, plain_repr(self.root)]
-        state = *structure, *((name, *_state(value)) for name, value in weights.items())
+        state = structure, [_state(value) for value in _tensors_of(self.model)]
         known = _digests.get(self.model)
         if known is None or known[0] != state:
+            tensors = [*self.model.named_parameters(), *self.model.named_buffers()]
+            weights = {_plain_name(name): value for name, value in tensors if not name.endswith(RECIPE_KEY)}
             known = _digests[self.model] = state, fingerprint_of([*structure, weights])
         return known[1]
 
 
 _digests: "WeakKeyDictionary[nn.Module, tuple[Any, str]]" = WeakKeyDictionary()
+
+
+def _tensors_of(model: nn.Module) -> Iterator[Tensor]:
+    """Yield all parameters and buffers but recipes, in an order that stays."""
+    for module in model.modules():
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if tensor is not None and name != RECIPE_KEY:
+                yield tensor
 
 
 def _state(tensor: Tensor) -> tuple[Any, ...]:
@@ -113,7 +122,8 @@ class Members(Sequence[Member]):
         """Take models that fit together."""
         self._models = models
         self._have_masks = all(find_root(model) is not None for model in models)
-        self._weights: list[tuple[int, ...]] = []
+        # Of each model the addresses of its weights, when its members were made; they count where these are replicas.
+        self._weights: list[tuple[int, ...]] = [() for _ in models]
         self._members: list[list[Member]] = [[] for _ in models]
 
     def __len__(self) -> int:
@@ -139,10 +149,12 @@ class Members(Sequence[Member]):
         return [Member(model) for model in self._models]
 
     def _current(self) -> list[Member]:
-        weights = [tuple(parameter.data_ptr() for parameter in model.parameters()) for model in self._models]
-        if weights != self._weights:
-            self._members = [_members_of(model) for model in self._models]
-            self._weights = weights
+        for place, (model, members) in enumerate(zip(self._models, self._members, strict=True)):
+            if len(members) == 1 and members[0].model is model:
+                continue
+            weights = tuple(parameter.data_ptr() for parameter in model.parameters())
+            if not members or weights != self._weights[place]:
+                self._members[place], self._weights[place] = _members_of(model), weights
         return [member for part in self._members for member in part]
 
 
@@ -178,13 +190,16 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
 @contextmanager
 def evaluating(members: Sequence[Member]) -> Iterator[None]:
     """Switch to eval mode without gradients, and restore every module's mode afterwards."""
-    modules = [module for member in members for module in member.model.modules()]
+    keep_freed_memory()
+    models = [member.model for member in members]
+    modules = [module for model in models for module in model.modules()]
     with _modes_lock:
         for module in modules:
             count, mode = _in_use.get(module, (0, module.training))
             _in_use[module] = count + 1, mode
-        for member in members:
-            member.model.eval()
+        if any(module.training for module in modules):
+            for model in models:
+                model.eval()
     try:
         with torch.no_grad():
             yield
@@ -194,7 +209,7 @@ def evaluating(members: Sequence[Member]) -> Iterator[None]:
                 count, mode = _in_use.pop(module)
                 if count > 1:  # another thread still uses the same model
                     _in_use[module] = count - 1, mode
-                else:
+                elif module.training != mode:
                     module.training = mode
 
 

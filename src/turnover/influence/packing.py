@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from turnover.errors import InfluenceError
 
+from ._memory import keep_freed_memory
+
 _KEPT = 4
 Fetch = Callable[[str], Any]
 """Returns the bytes that were packed under a key, as bytes or something with a buffer of them."""
@@ -88,6 +90,7 @@ class Unpacked:
 
     def run(self, key: str, item: bytes, fetch: Fetch, *, threads: int) -> Any:
         """Return what a task makes of an item; both may name what is shared."""
+        keep_freed_memory()
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
         task = _kept(self._tasks, key, lambda: self._read(fetch(key), fetch))

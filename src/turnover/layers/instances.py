@@ -139,7 +139,6 @@ class Instances:
         self.shared_view = codes if isinstance(codes, int) else None
         self.recomputing = False
         self._views = codes
-        self._trains = codes == KEEP if isinstance(codes, int) else bool((codes == KEEP).any())
         self._token: Token[Instances | None] | None = None
         self._forget()
 
@@ -208,6 +207,11 @@ class Instances:
         return rows if replicas == 1 else map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)))
 
     # For the layers
+
+    @property
+    def _trains(self) -> bool:
+        """Return whether any row is in keep view."""
+        return self._views == KEEP if isinstance(self._views, int) else bool((self._views == KEEP).any())
 
     def views_on(self, device: torch.device) -> Tensor:
         """Return one int32 view code per row, on a device."""

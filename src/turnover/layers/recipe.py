@@ -9,6 +9,7 @@ import hashlib
 import json
 import struct
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -95,6 +96,10 @@ class Recipe:
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         content: dict[str, Any] = {"format": RECIPE_FORMAT, **asdict(self)}
         for part in fields(self):  # what the first recipes did not have yet is left out where it is the default
             if content[part.name] == part.default:

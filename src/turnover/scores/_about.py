@@ -60,16 +60,23 @@ def method_of(provenance: Mapping[str, Any]) -> str:
 
 def plain_provenance(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy that JSON can hold; None: nothing is known."""
-    result: dict[str, Any] = {}
-    for key, value in (given or {}).items():
-        try:
-            # What comes back from a file must equal what was given, so it is written and read once here.
-            result[str(key)] = json.loads(json.dumps(value, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise ScoresError(
-                f"provenance[{key!r}] cannot be written as JSON ({error}); give strings, numbers, lists and dicts."
-            ) from error
-    return result
+    named = {str(key): value for key, value in (given or {}).items()}
+    try:
+        # What comes back from a file must equal what was given, so it is written and read once here.
+        return json.loads(json.dumps(named, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        wrong = next(key for key, value in named.items() if not _is_json(value))
+        raise ScoresError(
+            f"provenance[{wrong!r}] cannot be written as JSON ({error}); give strings, numbers, lists and dicts."
+        ) from error
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def agreed(parts: Sequence[About], over: Over) -> About:

@@ -52,8 +52,16 @@ def find_last_layer(forward: Forward, query: Batch) -> LastLayer | None:
     return LastLayer(Site(masking, 0), linear)
 
 
+class OtherLayerError(Exception):
+    """A query does not go through the last layer of others; it never leaves this folder."""
+
+
 class LastLayerScorer:
-    """Scores of any instances on a fixed list of queries."""
+    """Scores of any instances on a fixed list of queries.
+
+    Raises:
+        OtherLayerError: a query does not go through the last layer.
+    """
 
     path = "last layer, one matrix product"
 
@@ -96,7 +104,10 @@ class LastLayerScorer:
 
     def _hidden(self, query: Batch) -> Tensor:
         with self._forward.precision():
-            return trace_sites(self._forward.member, query, consumers=(nn.Linear,)).activations[0].float()
+            trace = trace_sites(self._forward.member, query, consumers=(nn.Linear,))
+        if trace.order != [0] or trace.consumer.get(0) is not self._last.linear or trace.last is not self._last.linear:
+            raise OtherLayerError
+        return trace.activations[0].float()
 
     def scores(self, ids: Tensor) -> Tensor:
         """Return scores [ids, queries] on the CPU."""

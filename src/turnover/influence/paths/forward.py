@@ -8,6 +8,7 @@ in place), the batch is expanded before the model instead.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -18,7 +19,6 @@ from turnover.errors import InfluenceError
 from turnover.influence.measures import Measure
 from turnover.influence.members import Member
 from turnover.layers import (
-    KEEP,
     VIEWS,
     Instances,
     Site,
@@ -38,19 +38,26 @@ class Chunk(Instances):
     """Active instances whose factors are made once and serve every query: all rows of one view, then of the next.
 
     Views are ("keep", "flip"), ("full", "flip") or only one. Sites that are not in `flip_sites` stay in keep view;
-    None: all are flipped.
+    None: all are flipped. `once` are the same ids with mask words that were hashed before; None: they are hashed here.
     """
 
-    def __init__(self, ids: Tensor, views: Iterable[View], *, flip_sites: frozenset[int] | None = None) -> None:
+    def __init__(
+        self,
+        ids: Tensor,
+        views: Iterable[View],
+        *,
+        flip_sites: frozenset[int] | None = None,
+        once: Instances | None = None,
+    ) -> None:
         """Lay the views one after the other."""
         self._row_views: list[View] = list(views)
         count = len(self._row_views)
-        codes = torch.tensor([VIEWS.index(view) for view in self._row_views], dtype=torch.int32)
-        super().__init__(ids.repeat(count), codes.repeat_interleave(len(ids)) if count > 1 else self._row_views[0])
+        codes = _row_codes(tuple(self._row_views), len(ids)) if count > 1 else self._row_views[0]
+        super().__init__(ids.repeat(count), codes)
         self.count = len(ids)
         self._flip_sites = flip_sites
         # Words of the instances themselves: both views share them.
-        self._once = Instances(ids, "keep")
+        self._once = once or Instances(ids, "keep")
         # For a shared product: the site that hands on kept rows only, and what it saw before masking.
         self.half_site: int | None = None
         self.unmasked: Tensor | None = None
@@ -69,14 +76,32 @@ class Chunk(Instances):
     def _fresh_factors(self, site: Site, x: Tensor, width: int, views: list[View]) -> Tensor:
         words = self._once.words(site, x.device, width)[:, : words_for(width)]
         flips = self._flip_sites is None or site.index in self._flip_sites
-        keep, replicas = site.recipe.keep, site.replicas
-        # Every replica has its own rows in all views, then comes the next.
-        by_replica = []
-        for view in views:
-            code = KEEP if view == "flip" and not flips else VIEWS.index(view)
-            factors = factors_by_table(words, width, code, keep, x.dtype)
-            by_replica.append(factors.view(replicas, self.count, width))
-        return torch.cat(by_replica, 1).flatten(0, 1)
+        rows: list[View] = [view if flips or view != "flip" else "keep" for view in views]
+        if len(rows) > 1:
+            # Every replica has its own rows in all views, then comes the next.
+            by_replica = words.view(site.replicas, 1, self.count, -1)
+            words = by_replica.expand(-1, len(rows), -1, -1).reshape(len(rows) * len(words), -1)
+            codes: int | Tensor = _row_codes(tuple(rows), self.count).to(x.device).repeat(site.replicas)
+        else:
+            codes = VIEWS.index(rows[0])
+        return factors_by_table(words, width, codes, site.recipe.keep, x.dtype)
+
+
+@lru_cache(maxsize=16)
+def _ids_with_words(masks: int, ids: bytes) -> Instances:
+    """Return instances that keep their mask words; `masks` is the handle of a model's masks.
+
+    Words depend on nothing else. On few rows hashing them takes a third of a pass, and questions to one model are
+    mostly about the same ids.
+    """
+    return Instances(torch.frombuffer(bytearray(ids), dtype=torch.int64), "keep")
+
+
+@lru_cache(maxsize=64)
+def _row_codes(views: tuple[View, ...], count: int) -> Tensor:
+    """Return the view codes of so many rows of each view, one view after the other."""
+    with torch.inference_mode(False):
+        return torch.tensor([VIEWS.index(view) for view in views], dtype=torch.int32).repeat_interleave(count)
 
 
 _BROADCAST, _EXPANDED, _SHARED = "broadcast at the first site", "expanded batch", ", first product shared"
@@ -101,6 +126,7 @@ class Forward:
     shared: SharedProduct | None = None  # the first product, where only kept rows go through it
     compiled: Any = None  # the compiled model; None: the model itself runs
     packed: PackedLinears | None = None  # layers over tokens, where their weights are packed
+    keeps_words: bool = False  # the mask words of the last few ids are kept for the next question
 
     @property
     def path(self) -> str:
@@ -127,7 +153,8 @@ class Forward:
     @contextmanager
     def chunk(self, ids: Tensor) -> Iterator[Chunk]:
         """Make a chunk of instances active: kept rows first, then flipped ones."""
-        chunk = Chunk(ids, self.views, flip_sites=self.sites)
+        once = _ids_with_words(self.member.masking.handle, ids.numpy().tobytes()) if self.keeps_words else None
+        chunk = Chunk(ids, self.views, flip_sites=self.sites, once=once)
         if self.shared is None:
             with chunk:
                 yield chunk

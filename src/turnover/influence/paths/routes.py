@@ -2,8 +2,8 @@
 
 Which is right is found by comparing with an expanded batch under a few null ids, by the outputs of the model: scores
 may be small where outputs are not. Their scores are kept, as the first of the null. How many instances a chunk holds is
-measured on the largest query: as many as the cache holds, where the memory allows it. What a faster path would save
-must be worth the trial: few pairs take the expanded batch, untried.
+measured on the largest query: as many as the cache holds, where the memory allows it. A trial must be worth what a
+faster path saves: for few pairs it is made once for all questions to a model with queries of the same form.
 """
 
 import weakref
@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from turnover.batches import Batch, null_ids
 from turnover.influence.members import Member
-from turnover.layers import tensors_in
+from turnover.layers import Site, tensors_in
 
-from ._last_layer import LastLayer, LastLayerScorer, find_last_layer
+from ._last_layer import LastLayer, LastLayerScorer, OtherLayerError, find_last_layer
 from ._packed import PackedLinears
-from ._sites import find_shared_product
+from ._sites import SharedProduct, find_shared_product
 from .forward import Forward
 
 _TRIAL_IDS, _FEWEST_TRIAL_IDS = 4, 2
@@ -31,11 +31,13 @@ _SAMPLE = 8
 _PAIRS_PER_SAMPLE = 1024  # pairs for each query that is tried
 _MOST_IDS = 2048
 _SMALL, _LARGE = 2, 4
-_FEW_PAIRS, _SOME_PAIRS = 128, 1024
-"""Up to the first, a trial takes longer than it can save; up to the second, so does measuring what a chunk takes."""
+_FEW_PAIRS = 1024
+"""Up to here a trial for every question, and measuring what a chunk takes, would cost more than it can save."""
 _MANY_PAIRS = 2**31
-_FEW_IDS = 68
-"""A chunk whose memory is not measured: fewer rows than the hundred that a plain loop takes at once, in each view."""
+_FEW_IDS = 104
+"""A chunk whose memory is not measured: about the hundred rows that a plain loop takes at once, in each view."""
+_MOST_PACKED = 64 * 2**20
+"""Bytes of weights that are packed for few pairs: they are kept with the model."""
 _CACHE = 24 * 2**20
 """Bytes of a chunk that a processor's cache holds: beyond it, activations of convolutions go through the memory.
 
@@ -68,11 +70,7 @@ class Route:
     saving: float = 1.0  # how many times less work a pair is than in a plain loop
     # Scores of the first null ids in the trial, by the address of the query, with the query itself.
     tried: Mapping[int, tuple[Batch, Tensor]] = field(default_factory=dict)
-
-    @property
-    def is_untried(self) -> bool:
-        """Return whether so few pairs were asked for that the plainest path was taken without a trial."""
-        return self.last is None and not self.tried and self.saving == 1.0 and not self.forward.broadcast
+    is_of_few: bool = False  # whether few pairs are asked for: instances and null ids go through in the same passes
 
     @property
     def path(self) -> str:
@@ -82,13 +80,17 @@ class Route:
     def scorer(self, queries: Sequence[Batch]) -> Scorer:
         """Return what scores any instances on these queries."""
         if self.last is None:
-            return _GenericScorer(self.forward, queries, self.ids_per_chunk, self.tried)
+            twin = _plainest(self.forward) if self.is_of_few else None
+            return _GenericScorer(self.forward, queries, self.ids_per_chunk, self.tried, twin)
         # Hidden units times classes times queries must fit, beside what a chunk takes.
         count = max(1, self.memory // (8 * self.last.linear.weight.numel()))
-        parts = [
-            LastLayerScorer(self.forward, self.last, queries[start : start + count], self.memory)
-            for start in range(0, len(queries), count)
-        ]
+        try:
+            parts = [
+                LastLayerScorer(self.forward, self.last, queries[start : start + count], self.memory)
+                for start in range(0, len(queries), count)
+            ]
+        except OtherLayerError:
+            return _GenericScorer(_plainest(self.forward), queries, _FEW_IDS, {}, None)
         return parts[0] if len(parts) == 1 else _SideBySide(parts)
 
 
@@ -114,19 +116,28 @@ class _GenericScorer:
         queries: Sequence[Batch],
         ids_per_chunk: int,
         tried: Mapping[int, tuple[Batch, Tensor]],
+        twin: Forward | None,  # the plainest path, for queries on which one fails that was tried on others
     ) -> None:
-        self._forward, self._ids_per_chunk, self._tried = forward, ids_per_chunk, tried
+        self._forward, self._ids_per_chunk, self._tried, self._twin = forward, ids_per_chunk, tried, twin
         self._queries = [(query, forward.full_values(query)) for query in queries]
 
     @torch.no_grad()  # here too: an executor may call it in a thread of its own, where gradients are on
     def scores(self, ids: Tensor) -> Tensor:
+        try:
+            return self._scores(self._forward, ids)
+        except Exception:
+            if self._twin is None:
+                raise
+            return self._scores(self._twin, ids)
+
+    def _scores(self, forward: Forward, ids: Tensor) -> Tensor:
         result = torch.empty((len(ids), len(self._queries)))
         for start in range(0, len(ids), self._ids_per_chunk):
             part = ids[start : start + self._ids_per_chunk]
             # Masks are made once per chunk and serve all queries.
-            with self._forward.chunk(part) as chunk:
+            with forward.chunk(part) as chunk:
                 for column, (query, full_values) in enumerate(self._queries):
-                    scores = self._forward.scores(query, full_values, chunk)
+                    scores = forward.scores(query, full_values, chunk)
                     result[start : start + len(part), column] = scores.cpu()
         return result
 
@@ -143,7 +154,7 @@ class _GenericScorer:
 class Routes:
     """The routes of an engine's models, found anew when models or the form of the queries change.
 
-    Only the path over the last layer is kept: other paths depend on more than the first query.
+    Of many pairs only the path over the last layer is kept: other paths depend on more than the first query.
     """
 
     def __init__(self, memory: int, *, compile: bool) -> None:
@@ -161,15 +172,13 @@ class Routes:
     ) -> list[Route]:
         """Return a route for each model, for so many instances; `weights` is a checksum of each.
 
-        `tries` says whether few pairs go through the trial, too, and have their chunks measured: where both must be
-        the same in a later run.
+        `tries` says whether few pairs go through a trial of their own, too, and have their chunks measured: where both
+        must be the same in a later run.
         """
         pairs = ids * len(queries) if not tries else _MANY_PAIRS
-        if pairs <= _FEW_PAIRS and ids <= _FEW_IDS // 2 and not self._compile:
-            return [Route(replace(forward, broadcast=False), self._memory, _FEW_IDS) for forward in forwards]
-        first = queries[0]
-        leaves = tree_leaves((first.args, first.kwargs, first.target))
-        form = [(leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        if pairs <= _FEW_PAIRS and not self._compile:
+            return [self._of_few(forward, queries, digest) for forward, digest in zip(forwards, weights, strict=True)]
+        form = _form(queries[0])
         members: list[Member] = [forward.member for forward in forwards]
         if self._kept is not None and self._kept[0] == (list(weights), form):
             routes = self._kept[1]
@@ -187,11 +196,8 @@ class Routes:
             last = find_last_layer(forward, queries[0])
             if last is not None and _agrees(forward, last, queries[0], self._memory):
                 return Route(forward, self._memory, 0, last, _LAST_LAYER_SAVING)
-        measures = pairs > _SOME_PAIRS
-        trial_ids = null_ids(_TRIAL_IDS if measures else _FEWEST_TRIAL_IDS)
-        forward, tried = _settled(forward, _sample(queries, pairs), trial_ids, packs=measures and not self._compile)
-        if not measures:
-            return Route(forward, self._memory, _FEW_IDS, tried=tried)
+        packed = None if self._compile else PackedLinears()
+        forward, tried = _settled(forward, _sample(queries, pairs), null_ids(_TRIAL_IDS), packed)
         # Packed weights show neither their memory nor their work.
         eager, largest = replace(forward, compiled=None, packed=None), max(queries, key=_size)
         full_values = eager.full_values(largest)
@@ -208,6 +214,90 @@ class Routes:
             largest.logits(forward.member.model)
         saving = len(forward.views) * full.products / need.products_per_id if need.products_per_id else 1.0
         return Route(forward, self._memory, count, saving=saving, tried=tried)
+
+    def _of_few(self, forward: Forward, queries: Sequence[Batch], weights: str) -> Route:
+        """Return the route of few pairs, by the path that was found on queries of the same forms."""
+        known, forms = _known_paths(forward, weights), {_form(query): query for query in queries}
+        new = {form: query for form, query in forms.items() if form not in known.by_form}
+        if new:
+            tried = dict(list(new.items())[:_SAMPLE])
+            known.by_form |= dict.fromkeys(tried, self._path_of_few(forward, list(tried.values()), known.packed))
+        paths = {known.by_form[form] for form in forms if form in known.by_form}
+        path = paths.pop() if len(paths) == 1 else _Path(broadcast=False)
+        forward, last = path.on(forward, known.packed)
+        return Route(forward, self._memory, _FEW_IDS, last, is_of_few=True)
+
+    def _path_of_few(self, forward: Forward, queries: Sequence[Batch], packed: PackedLinears) -> "_Path":
+        lasts = [find_last_layer(forward, query) for query in queries]
+        pairs = zip(lasts, queries, strict=True)
+        if all(last is not None and _agrees(forward, last, query, self._memory) for last, query in pairs):
+            return _Path.of(forward, lasts[0])
+        linears = [module for module in forward.member.model.modules() if isinstance(module, nn.Linear)]
+        packs = sum(linear.weight.nbytes for linear in linears) <= _MOST_PACKED
+        settled, _ = _settled(forward, queries, null_ids(_FEWEST_TRIAL_IDS), packed if packs else None)
+        return _Path.of(settled)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A path by names, so that it can be kept as long as its model lives, and no longer."""
+
+    broadcast: bool = False
+    packs: bool = False
+    shared: tuple[int, float, str] | None = None  # number and keep rate of the first site, path of the module behind it
+    last: str | None = None  # path of the last layer, where all pairs are one matrix product
+
+    @classmethod
+    def of(cls, forward: Forward, last: LastLayer | None = None) -> "_Path":
+        """Return the path of a forward pass."""
+        names = {module: name for name, module in forward.member.model.named_modules()}
+        if last is not None:
+            return cls(forward.broadcast, last=names[last.linear])
+        shared = forward.shared
+        product = None if shared is None else (shared.site, shared.keep, names[shared.module])
+        return cls(forward.broadcast, forward.packed is not None, product)
+
+    def on(self, forward: Forward, packed: PackedLinears) -> tuple[Forward, LastLayer | None]:
+        """Return the forward pass of a model on this path, and its last layer where it goes by that."""
+        module_at: Any = forward.member.model.get_submodule
+        if self.last is not None:
+            return forward, LastLayer(Site(forward.member.masking, 0), module_at(self.last))
+        shared = None if self.shared is None else SharedProduct(*self.shared[:2], module_at(self.shared[2]))
+        parts = {"broadcast": self.broadcast, "shared": shared, "packed": packed if self.packs else None}
+        return replace(forward, **parts, keeps_words=True), None
+
+
+@dataclass
+class _KnownPaths:
+    """The paths that were found for few pairs of one model."""
+
+    key: tuple[Any, ...]  # its weights, and what else a path depends on
+    by_form: dict[Any, _Path] = field(default_factory=dict)
+    packed: PackedLinears = field(default_factory=PackedLinears)
+
+
+_known: "weakref.WeakKeyDictionary[nn.Module, _KnownPaths]" = weakref.WeakKeyDictionary()
+
+
+def _known_paths(forward: Forward, weights: str) -> _KnownPaths:
+    """Return the paths that are known of a model with these weights."""
+    key = weights, forward.against, forward.sites, forward.dtype
+    known = _known.get(forward.member.model)
+    if known is None or known.key != key:
+        known = _known[forward.member.model] = _KnownPaths(key)
+    return known
+
+
+def _form(query: Batch) -> tuple[Any, ...]:
+    """Return what queries must share for a path that is right on one of them to be tried on no other."""
+    leaves = tree_leaves((query.args, query.kwargs, query.target))
+    values = [(leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else str(leaf) for leaf in leaves]
+    return (*query.kwargs, *values)
+
+
+def _plainest(forward: Forward) -> Forward:
+    """Return the forward pass with the batch expanded before the model, which every other path must equal."""
+    return replace(forward, broadcast=False, shared=None, packed=None)
 
 
 def _agrees(forward: Forward, last: LastLayer, query: Batch, memory: int) -> bool:
@@ -236,21 +326,21 @@ def _size(query: Batch) -> int:
 
 
 def _settled(
-    forward: Forward, queries: Sequence[Batch], ids: Tensor, *, packs: bool
+    forward: Forward, queries: Sequence[Batch], ids: Tensor, packed: PackedLinears | None
 ) -> tuple[Forward, dict[int, tuple[Batch, Tensor]]]:
     """Return the forward pass with the shared product where that equals the expanded batch, else with broadcast if so.
 
     With it the scores of the null ids that were tried, by the address of the query. What is wrong with the loss shows
     here, before the work.
     """
-    expanded = replace(forward, broadcast=False)
+    expanded = _plainest(forward)
     reference = _trial(expanded, queries, ids)
     paths = [forward]
     if forward.against == "keep" and forward.sites is None:
         product = find_shared_product(forward.member, queries[0])
         paths = [forward] if product is None else [replace(forward, shared=product), forward]
-    if packs and forward.dtype is None and PackedLinears.are_available(forward.member.device):
-        paths = [replace(paths[0], packed=PackedLinears()), *paths]
+    if packed is not None and forward.dtype is None and PackedLinears.are_available(forward.member.device):
+        paths = [replace(paths[0], packed=packed), *paths]
     for path in paths:
         try:
             trial = _trial(path, queries, ids)
