@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.errors import CurvatureWarning, InfluenceError
-from turnover.influence import Curvature, ProcessExecutor, Ridge, in_order
+from turnover.influence import Bundles, Curvature, ProcessExecutor, Ridge, Several, in_order
 from turnover.influence._data import TrainRows
 
 IDS = range(96)
@@ -222,3 +222,29 @@ def test_this_process_computes_with_as_many_threads_as_its_workers(workers):
     finally:
         torch.set_num_threads(before)
     assert np.array_equal(scores.values, turnover.Influence(model).pairwise(rows(), ids=range(8)).values)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_instances_in_several_tiles_get_the_scores_that_they_get_alone():
+    inf = turnover.Influence(shared_product(), train=train_rows(), estimator=Curvature(temperature=2.0))
+    ids = torch.cat([torch.arange(95, -1, -1), torch.arange(0, 96, 3)])
+    scattered, whole = inf.pairwise(rows(), ids=ids), inf.pairwise(rows())
+    assert np.array_equal(scattered.values, whole.values[ids.numpy()])
+
+
+def test_bundles_hold_every_item_once_in_order_and_as_many_as_take_half_a_second():
+    bundles, sizes = Bundles(range(100), workers=2), []
+
+    def finished():
+        for bundle in bundles:
+            sizes.append(len(bundle))
+            yield Several(lambda item: item * item)(bundle)[0], 0.1 * len(bundle)
+
+    assert list(bundles.results(finished())) == [item * item for item in range(100)]
+    assert sizes[:3] == [1, 5, 5]
+    assert sizes[-1] == 1
+
+
+def test_bundles_of_a_stream_are_read_only_as_they_are_asked_for():
+    bundles = iter(Bundles(iter(range(10**9)), workers=2))
+    assert [next(bundles) for _ in range(3)] == [[0], [1], [2]]

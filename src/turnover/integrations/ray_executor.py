@@ -1,8 +1,9 @@
 """`RayExecutor`: tiles on the nodes of a Ray cluster.
 
 Models, data and the state of a block of queries are put into the object store, once per node; an item is a range of
-instances or rows. Workers write tiles into the shared folder by themselves; the driver counts them. A worker or node
-that is lost costs its running items: Ray runs these again elsewhere.
+instances or rows, and a task of Ray has as many of them as take half a second. Workers write tiles into the shared
+folder by themselves; the driver counts them. A worker or node that is lost costs its running tasks: Ray runs these
+again elsewhere.
 """
 
 import logging
@@ -26,10 +27,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from turnover._version import __version__
 from turnover.errors import InfluenceError, TurnOverError, TurnOverWarning
-from turnover.influence import UNPACKED, Shared, in_order, key_of, packed
+from turnover.influence import UNPACKED, Bundles, Several, Shared, in_order, key_of, packed
 from turnover.storage import open_folder
 
-_ITEMS_PER_SLOT = 4
+_TASKS_PER_SLOT = 3
 _SECONDS_TO_CONNECT = 10
 _SECONDS_TO_ANSWER = 600  # of a node whose first worker has to import torch, on a loaded machine
 _MOST_RETRIES = 10
@@ -101,8 +102,8 @@ class RayExecutor:
             )
 
     def map(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Yield `task(item)` for every item, in order."""
-        data = packed(task, self._shared, pickler=cloudpickle.Pickler)
+        """Yield `task(item)` for every item, in order; a task of Ray runs several."""
+        data = packed(Several(task), self._shared, pickler=cloudpickle.Pickler)
         key = key_of(data)
         stored = {key: ray.put(np.frombuffer(data, np.uint8))}
         stored |= {one.key: self._put(one)[0] for one in self._shared}
@@ -111,8 +112,8 @@ class RayExecutor:
         )
         running: dict[Future[Any], Any] = {}
 
-        def submit(item: Any) -> "Future[Any]":
-            content = packed(item, self._shared, pickler=cloudpickle.Pickler)
+        def submit(bundle: list[Any]) -> "Future[Any]":
+            content = packed(bundle, self._shared, pickler=cloudpickle.Pickler)
             reference = run.remote(key, content, stored, self._threads, _versions())
             future = reference.future()
             running[future] = reference
@@ -120,8 +121,9 @@ class RayExecutor:
             return future
 
         slots = sum(int(node["Resources"]["CPU"] // self._threads) for node in self._nodes())
+        bundles = Bundles(items, max(slots, 1))
         try:
-            yield from in_order(items, submit, window=_ITEMS_PER_SLOT * max(slots, 1))
+            yield from bundles.results(in_order(bundles, submit, window=_TASKS_PER_SLOT * max(slots, 1)))
         except RayTaskError as error:
             cause = getattr(error, "cause", None)
             raise (cause if isinstance(cause, Exception) else error) from error
@@ -294,7 +296,7 @@ def _answer_token(folder: str, token: str, node: str) -> str | None:
 
 
 def _run(key: str, item: bytes, stored: dict[str, Any], threads: int, versions: dict[str, str]) -> Any:
-    """Run one item in a worker; also of a node that has joined since the others were looked at."""
+    """Run some items in a worker; also of a node that has joined since the others were looked at."""
     if versions != _versions():
         raise InfluenceError(
             f"a worker on {socket.gethostname()} (pid {os.getpid()}) has {_versions()}, the driver {versions}. Install "

@@ -208,10 +208,7 @@ def _over_queries(parts: Sequence[Content]) -> dict[str, Any]:
                 "put them in one order with .select(ids=...), or compute the scores of the same ids."
             )
         if first.null is not None and part.null is not None and len(first.null) != len(part.null):
-            raise ScoresError(
-                f"part 0 has the scores of {len(first.null)} null ids and part {place} of {len(part.null)}; "
-                "compute both with the same null."
-            )
+            raise ScoresError(_other_nulls(first.null, part.null, place))
     return {
         "values": joined_arrays([part.values for part in parts], -1),
         "ids": first.ids,
@@ -226,6 +223,8 @@ def _over_ids(parts: Sequence[Content]) -> dict[str, Any]:
     for place, part in enumerate(parts):
         if part.queries != first.queries:
             raise ScoresError(f'queries of part {place} differ from those of part 0; give over="queries".')
+        if first.null is not None and part.null is not None and len(first.null) != len(part.null):
+            raise ScoresError(_other_nulls(first.null, part.null, place))
         if not near(first.null, part.null):
             raise ScoresError(f"null of part {place} differs from that of part 0: another model or null.")
     # Within a part rows of a group share an id; between parts a shared id was scored twice.
@@ -249,6 +248,13 @@ def _over_ids(parts: Sequence[Content]) -> dict[str, Any]:
 
 def _all_ids(parts: Sequence[Content]) -> tuple[Ints, Ids]:
     return np.concatenate([part.mask_ids for part in parts]), np.concatenate([part.ids for part in parts])
+
+
+def _other_nulls(first: Floats, other: Floats, place: int) -> str:
+    return (
+        f"part 0 has the scores of {len(first)} null ids and part {place} of {len(other)}; their number follows the "
+        f"size of the job. Compute all parts with the same: Influence(..., nulls={max(len(first), len(other))})."
+    )
 
 
 def _known(part: Content, name: str) -> Floats | None:

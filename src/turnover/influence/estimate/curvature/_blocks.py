@@ -10,7 +10,7 @@ from torch import Tensor
 from turnover.errors import InfluenceError
 from turnover.influence._data import Segment
 from turnover.influence.blocks import Finish, Part, Tile
-from turnover.influence.execution import Executor, RemoteExecutor
+from turnover.influence.execution import Executor, is_remote
 
 from ._members import AtLayers, RowGradients
 from ._passes import Reader, RowScores
@@ -59,7 +59,7 @@ class Block:
         """
         reader, train = self._instances.reader, self._instances.reader.train
         places = [train.positions(part.ids) for part in parts]
-        if isinstance(executor, RemoteExecutor) and all(self._instances.is_whole(at) for at in places):
+        if is_remote(executor) and all(self._instances.is_whole(at) for at in places):
             score = RowScores(reader, self._instances.members, self._queries, np.empty(0, bool))
             return executor.map(
                 _FinishedRows(score, finish),
@@ -78,10 +78,11 @@ class Block:
         chosen[np.concatenate([tile.places for tile in waiting])] = True
         task = RowScores(reader, self._instances.members, self._queries, chosen)
         segments = reader.segments(_ROWS_AT_A_TIME, executor)
+        owners = _Owners([tile.places for tile in waiting])
         done = 0
         for at, scores in (batch for found in executor.map(task, segments) for batch in found):
-            for tile in waiting[done:]:
-                tile.add(at, scores)
+            for number in owners.of(at):
+                waiting[number].add(at, scores)
             while done < len(waiting) and waiting[done].missing == 0:
                 yield finish(parts[done], waiting[done].tile())
                 done += 1
@@ -101,6 +102,23 @@ class _FinishedRows:
         part, segment = item
         scores = np.concatenate([scores for _, scores in self.score(segment)], 1)
         return self.finish(part, Tile(scores + np.float32(0)))  # as a sum that begins with 0: of -0.0, too
+
+
+class _Owners:
+    """The tiles that each place belongs to; an instance that was asked for twice may be in two of them."""
+
+    def __init__(self, places: Sequence[np.ndarray]) -> None:
+        tiles = np.repeat(np.arange(len(places)), [len(one) for one in places])
+        together = np.concatenate(places)
+        order = np.argsort(together, kind="stable")
+        self._places, self._tiles = together[order], tiles[order]
+
+    def of(self, places: np.ndarray) -> list[int]:
+        """Return the numbers of all tiles that some places belong to."""
+        first = np.searchsorted(self._places, places, "left")
+        counts = np.searchsorted(self._places, places, "right") - first
+        before = np.cumsum(counts) - counts
+        return np.unique(self._tiles[np.repeat(first - before, counts) + np.arange(counts.sum())]).tolist()
 
 
 class _Waiting:
