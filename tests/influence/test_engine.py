@@ -287,14 +287,18 @@ def test_variable_lengths_are_asked_one_by_one():
     assert np.allclose(scores.values[:, 1], alone.values[:, 0], atol=1e-5)
 
 
-def test_nan_is_named_by_query_and_instance_and_the_rest_is_finished():
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "in a folder"])
+def test_nan_is_named_by_query_and_instance_and_the_rest_is_finished(is_stored, tmp_path, monkeypatch):
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 3)
+    out = {"out": tmp_path / "scores"} if is_stored else {}
+
     def loss(outputs, targets):
         values = functional.cross_entropy(outputs, targets, reduction="none")
         return torch.where(targets == 2, torch.nan, values)
 
     model, (x, y) = trained(mlp(), at=["1", "3"]), queries(3)
-    with pytest.warns(TurnOverWarning, match=r"4 of 12 scores are not finite: instance 5 on query 2"):
-        scores = turnover.Influence(model, loss=loss).pairwise((x, y), ids=[5, 6, 7, 8])
+    with pytest.warns(TurnOverWarning, match=r"4 of 12 .* instance 5 on query 2, .* instance 8 on query 2"):
+        scores = turnover.Influence(model, loss=loss).pairwise((x, y), ids=[5, 6, 7, 8], **out)
     assert np.isfinite(scores.values[:, :2]).all()
 
 

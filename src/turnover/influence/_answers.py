@@ -97,7 +97,8 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
                 question.executor.check_folder(str(store.folder))
             if question.kept is not None and question.options.estimator.keeps_fit:
                 question.kept.write(question.estimate.arrays())
-            ends = _fill(store, question, bar)
+            ends, failed = _fill(store, question, bar)
+            _warn_of_failed(*failed, question.ids.numpy(), question.names, question.pairs)
             for start in range(0, shape[1], tile[1]):
                 if start not in ends:  # a block that an earlier run finished
                     block = question.block(start, bar)
@@ -116,31 +117,39 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
     return scores if scores.names else scores.named(question.instance_names)
 
 
-def _fill(store: TileStore, question: Question, bar: Any) -> dict[int, tuple[np.ndarray | None, np.ndarray]]:
-    """Compute all pending tiles, one block of queries after the other; return null and offset by a block's start."""
+def _fill(
+    store: TileStore, question: Question, bar: Any
+) -> tuple[dict[int, tuple[np.ndarray | None, np.ndarray]], tuple[int, list[tuple[int, int]]]]:
+    """Compute all pending tiles, one block of queries after the other.
+
+    Return null and offset by a block's start; and how many scores are not finite, with the places of the first.
+    """
     pending: dict[int, list[tuple[int, slice]]] = {}
     for number in store.pending():
         rows, columns = store.region("values", number)
         pending.setdefault(columns.start, []).append((number, rows))
-    ends = {}
+    ends, count = {}, 0
+    places: list[tuple[int, int]] = []
     for start, tiles in sorted(pending.items()):
         block = question.block(start, bar)
         ends[start] = null_of(block), block.offset
-        for part, checksums in question.tiles(block, _Written(store.writer), bar, tiles):
+        for part, (checksums, (failed, first)) in question.tiles(block, _Written(store.writer), bar, tiles):
             store.mark(part.number, checksums)
-    return ends
+            count += failed
+            places += [(part.rows.start + row, start + column) for row, column in first]
+    return ends, (count, places[:_SHOWN])
 
 
 @dataclass(frozen=True)
 class _Written:
-    """Writes a tile where it was computed, and says what was written."""
+    """Writes a tile where it was computed, and says what was written and where it is not finite."""
 
     writer: TileWriter
 
-    def __call__(self, part: Part, tile: Tile) -> dict[str, str]:
+    def __call__(self, part: Part, tile: Tile) -> tuple[dict[str, str], tuple[int, list[list[int]]]]:
         mean, stderr = tile.mean
         arrays = {"values": mean} if stderr is None else {"values": mean, "stderr": stderr}
-        return self.writer.write(part.number, arrays)
+        return self.writer.write(part.number, arrays), _failed(mean)
 
 
 def mean_over_queries(question: Question, bar: Any) -> Scores:
@@ -262,17 +271,29 @@ def null_of_rows(question: Question, count: int) -> Scores:
 
 def warn_of_nan(scores: Scores) -> None:
     """Name queries and instances whose outputs were not numbers; all others are finished."""
-    bad = np.argwhere(~np.isfinite(scores.values))
-    if not len(bad):
+    _warn_of_failed(*_failed(scores.values), scores.ids, scores.queries, scores.values.size)
+
+
+def _failed(values: np.ndarray) -> tuple[int, list[list[int]]]:
+    """Return how many values are not finite, and the places of the first."""
+    places = np.argwhere(~np.isfinite(values))
+    return len(places), places[:_SHOWN].tolist()
+
+
+def _warn_of_failed(
+    count: int,
+    places: Sequence[Sequence[int]],
+    ids: np.ndarray,
+    queries: Sequence[int | str] | None,
+    pairs: int,
+) -> None:
+    if not count:
         return
-    named = [
-        f"instance {scores.ids[place[0]]}" + (f" on query {scores.queries[place[1]]!r}" if scores.queries else "")
-        for place in bad[:_SHOWN]
-    ]
-    more = f" and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
+    named = [f"instance {ids[row]}" + (f" on query {queries[at[0]]!r}" if queries else "") for row, *at in places]
+    more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
     warnings.warn(
-        f"{len(bad):,} of {scores.values.size:,} scores are not finite: {', '.join(named)}{more}. The model's "
+        f"{count:,} of {pairs:,} scores are not finite: {', '.join(named)}{more}. The model's "
         "outputs or the loss were NaN or infinite there; all other scores are finished.",
         TurnOverWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

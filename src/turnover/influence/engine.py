@@ -276,7 +276,9 @@ class Influence:
         with self._computing():
             question = self._open(queries, at_label, self._ids(ids), out=out)
             with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
-                scores = every_pair(question, bar) if out is None else store_pairs(out, question, bar)
+                if out is not None:
+                    return store_pairs(out, question, bar)
+                scores = every_pair(question, bar)
         warn_of_nan(scores)
         return scores.seen_by(RowViews(self._train, queries, question.names))
 

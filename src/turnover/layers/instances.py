@@ -91,6 +91,8 @@ def as_ids(ids: Any) -> Tensor:
 
 def _from_sequence(ids: Any) -> Tensor:
     """Return ids of another type as a tensor, with whatever shape they have."""
+    if isinstance(ids, range) and len(ids) and max(ids[0], ids[-1]) < 2**63:
+        ids = np.arange(ids.start, ids.stop, ids.step, dtype=np.int64)
     if not isinstance(ids, np.ndarray):
         try:
             ids = list(ids)
