@@ -11,10 +11,12 @@ pytest.importorskip("typer", reason="needs typer: pip install 'turnover[cli]'")
 
 import numpy as np
 import ray
+from ray import cloudpickle
 from typer.testing import CliRunner
 
 import turnover
 from turnover.errors import InfluenceError, StoreLockedError
+from turnover.influence import packed
 from turnover.integrations import RayExecutor
 from turnover.runs import RunConfig, start_run
 from turnover.ui.terminal.app import make_app
@@ -138,3 +140,8 @@ def test_an_address_without_a_cluster_is_named(address, message):
 def test_a_number_of_threads_is_an_integer():
     with pytest.raises(InfluenceError, match=r"RayExecutor\(threads=\) must be an integer >= 1, got 0"):
         RayExecutor(threads=0)
+
+
+def test_a_range_of_ids_travels_without_all_others():
+    part = torch.arange(100_000)[:100]
+    assert len(packed([part], pickler=cloudpickle.Pickler)) < 4 * part.nbytes

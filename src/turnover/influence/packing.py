@@ -5,7 +5,7 @@ import hashlib
 import io
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,18 @@ def packed(value: Any, shared: Sequence[Shared] = (), *, pickler: Any = pickle.P
         for part, name in one.parts():
             names.setdefault(id(part), name)
 
+    known = getattr(pickler, "dispatch_table", None)
+    table = {**(known if isinstance(known, Mapping) else copyreg.dispatch_table), Tensor: _reduced}
+
     class Packer(pickler):
+        # Of the class: a pickler whose class has a table of its own never asks the object for one.
+        dispatch_table = table
+
         def persistent_id(self, obj: Any) -> tuple[str, int, str] | None:
             return names.get(id(obj))
 
     target = io.BytesIO()
     packer = Packer(target, protocol=5)
-    packer.dispatch_table = {**copyreg.dispatch_table, Tensor: _reduced}
     try:
         packer.dump(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
