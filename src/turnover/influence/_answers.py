@@ -98,7 +98,9 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
             if question.kept is not None and question.options.estimator.keeps_fit:
                 question.kept.write(question.estimate.arrays())
             ends, failed = _fill(store, question, bar)
-            _warn_of_failed(*failed, question.ids.numpy(), question.names, question.pairs)
+            if failed[0]:
+                shown = question.instance_names.shown(question.ids.numpy())
+                _warn_of_failed(*failed, shown, question.names, question.pairs)
             for start in range(0, shape[1], tile[1]):
                 if start not in ends:  # a block that an earlier run finished
                     block = question.block(start, bar)
