@@ -129,8 +129,9 @@ def _quanda_notes(part: dict[str, Any], count: str) -> list[str]:
         "and odd; a tenth of the labels is flipped by quanda for mislabeling detection.",
         "- Class and subclass detection ask whether the highest-ranked row has the query's class; a method that looks "
         "at likeness alone does well.",
-        "- Mislabeling detection is the area under quanda's curve, ranked by self-influence; about 0.95 is the most that is "
-        "possible here. quanda 0.5 adds 0.0001 × row number to break ties, which is not small beside scores in units of the loss.",
+        "- Mislabeling detection is the area under quanda's curve, ranked by self-influence; about 0.95 is the most "
+        "that is possible here. quanda 0.5 adds 0.0001 × row number to break ties, which is not small beside scores in "
+        "units of the loss.",
     ]
 
 

@@ -200,7 +200,8 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.output = nn.Linear(encoder.config.hidden_size, classes, bias=False)
-        self.padding, self.pooling = padding, pooling
+        self.padding = padding
+        self.pooling: Pooling = pooling
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the scores of the classes."""
@@ -245,7 +246,7 @@ def _pooling_file(where: str) -> Path | None:
     if Path(where).is_dir():
         file = Path(where) / _POOLING
         return file if file.is_file() else None
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     found = cached_file(
         where,
