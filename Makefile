@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-ray test-browser test-quanda check bench bench-faithfulness bench-peers repro constraints-hashes campaign soak clean
+.PHONY: help demo docs test test-slow test-distributed test-ray test-lowest test-browser test-quanda check release bench bench-faithfulness bench-peers repro constraints-hashes campaign soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,19 @@ QUANDA := .venv-quanda/bin/python
 
 test-quanda: .venv-quanda/.stamp ## our explainer in quanda, in an environment of its own
 	@$(QUANDA) -m pytest -p benchmarks.peers.torchvision_operators tests/integrations/test_quanda.py
+
+# In an environment of its own; tests of packages that are not installed there skip. torch is the registry's build.
+LOWEST := .venv-lowest/bin/python
+LOWEST_TESTS ?= tests --ignore=tests/browser --ignore=tests/distributed --ignore=tests/ray --ignore=tests/campaign
+
+test-lowest: .venv-lowest/.stamp ## the fast tests with the oldest versions of everything that turnover works with
+	@OMP_NUM_THREADS=1 $(LOWEST) -m pytest -n auto --dist loadfile -p no:cacheprovider -W default $(LOWEST_TESTS)
+
+.venv-lowest/.stamp: pyproject.toml constraints-lowest.txt
+	@$(PYTHON) -m venv .venv-lowest
+	@$(LOWEST) -m pip install -qq --disable-pip-version-check -c constraints-lowest.txt -e '.[cli,serve,store,text]' \
+	  pytest pytest-xdist hypothesis httpx2
+	@touch $@
 
 # Chromium comes from the system, as Debian and Ubuntu call it; what has another name: TURNOVER_CHROMIUM and
 # TURNOVER_CHROMEDRIVER say where it is.
@@ -109,8 +122,20 @@ constraints-hashes: .venv/.stamp-venv ## constraints-hashes.txt: the pinned vers
 	@$(BIN)/python -m pip install -q --dry-run --ignore-installed --no-deps --report .venv/report.json -r constraints.txt
 	@$(BIN)/python -m tests.hashes .venv/report.json > constraints-hashes.txt
 
+# The wheel is tried in an environment that has nothing else: README's example, a notebook's worth of commands, the demo.
+release: .venv/.stamp-release ## sdist and wheel in dist/, checked and tried: make release REPOSITORY=https://...
+	@[ -n "$(REPOSITORY)" ] || { echo "say where the repository is, for links on the package index: make release REPOSITORY=https://..."; exit 1; }
+	@rm -rf dist .venv-wheel
+	@TURNOVER_REPOSITORY=$(REPOSITORY) PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build -q
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(PYTHON) -m venv .venv-wheel
+	@.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[cli,serve,store]"
+	@.venv-wheel/bin/python -m pip check
+	@cd dist && ../.venv-wheel/bin/python ../tests/readme_example.py ../README.md && ../.venv-wheel/bin/turnover demo --out demo
+	@rm -rf dist/demo* && ls -l dist
+
 clean: ## remove .venv, caches and builds
-	rm -rf .venv .venv-quanda .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-* .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.stamp-venv:

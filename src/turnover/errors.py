@@ -7,6 +7,7 @@ Each message says what was given, what is needed, what to type, and the module p
 """
 
 import math
+import re
 
 
 class TurnOverError(Exception):
@@ -141,6 +142,11 @@ class AuditError(TurnOverError, ValueError):
 
 class MissingExtraError(TurnOverError, ImportError):
     """An optional package is needed for this call; the message says which extra to install."""
+
+    def __init__(self, message: str) -> None:
+        extra = re.search(r"'turnover(\[.*?\])'", message)
+        in_clone = f" (in a clone of turnover: pip install '.{extra[1]}')" if extra else ""
+        super().__init__(f"{message.removesuffix('.')}{in_clone}{'.' * message.endswith('.')}")
 
 
 class StoreError(TurnOverError, RuntimeError):

@@ -133,7 +133,7 @@ class MaskedOutput:
         if isinstance(output, Tensor):
             return apply_mask(output, self.site, training=module.training)
         packed = isinstance(output, PackedSequence)  # a tuple whose first tensor has no batch dimension
-        if isinstance(output, tuple | list) and not packed and output and isinstance(output[0], Tensor):
+        if isinstance(output, (tuple, list)) and not packed and output and isinstance(output[0], Tensor):
             masked = apply_mask(output[0], self.site, training=module.training)
             rest = (masked, *output[1:])
             return type(output)(*rest) if hasattr(output, "_fields") else type(output)(rest)
@@ -143,7 +143,7 @@ class MaskedOutput:
                 output[name] = apply_mask(output[name], self.site, training=module.training)
                 return output
         kind = f"a {type(output).__name__}"
-        if isinstance(output, tuple | list):
+        if isinstance(output, (tuple, list)):
             kind += f" of {', '.join(type(item).__name__ for item in output) or 'nothing'}"
         raise SiteOutputError(
             f"site {self.site} ({type(module).__name__}) returned {kind}. A mask needs a tensor, a tuple that "

@@ -17,7 +17,7 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         for key, item in value.items():
             changed[key] = map_tensors(item, change)  # pyright: ignore[reportIndexIssue]
         return changed
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         items = [map_tensors(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
@@ -30,7 +30,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from tensors_in(item)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, (tuple, list)):
         for item in value:
             yield from tensors_in(item)
 
