@@ -33,7 +33,9 @@ class CustomMetadataHook(MetadataHookInterface):
         repository = os.environ.get("TURNOVER_REPOSITORY", "").rstrip("/")
         metadata["urls"] = {}
         if repository:
-            version = re.search(r'__version__ = "(.+)"', Path(self.root, "src/turnover/_version.py").read_text(encoding="utf-8"))
+            version = re.search(
+                r'__version__ = "(.+)"', Path(self.root, "src/turnover/_version.py").read_text(encoding="utf-8")
+            )
             assert version is not None, "src/turnover/_version.py says no version"
             readme = with_absolute_links(readme, repository, version[1])
             shown = {"Repository": "", "Documentation": "/tree/main/docs", "Issues": "/issues"}

@@ -4,5 +4,6 @@ import re
 import sys
 from pathlib import Path
 
-for number, block in enumerate(re.findall(r"```python\n(.*?)```", Path(sys.argv[1]).read_text(encoding="utf-8"), re.DOTALL)):
+readme = Path(sys.argv[1]).read_text(encoding="utf-8")
+for number, block in enumerate(re.findall(r"```python\n(.*?)```", readme, re.DOTALL)):
     exec(compile(block, f"{sys.argv[1]}, block {number + 1}", "exec"), globals())

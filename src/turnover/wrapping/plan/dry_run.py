@@ -19,7 +19,7 @@ from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
 from ._example import narrow_sites, with_example
-from .result import BROADCAST, Plan, SitePlan, expected_signal
+from .result import BROADCAST, Plan, SitePlan, expected_cost, expected_signal
 
 _DEFAULT_KEEP = 0.5
 
@@ -125,6 +125,8 @@ def plan(
     )
     if example is not None and not problems:
         planned = with_example(planned, model, example)
+    if mode == "forward" and adapters is None and not planned.problems:  # pretrained networks were not measured
+        planned = replace(planned, cost=expected_cost(planned.sites))
     if n is None or planned.problems:
         return planned
     expected = expected_signal(n, [site.width for site in planned.sites], replicas)

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 from turnover.errors import PlanError
 from turnover.layers import Recipe
@@ -90,6 +92,84 @@ def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> Expe
     return ExpectedSignal(n, width, replicas, ratio)
 
 
+Family = Literal["images", "vectors"]
+MASK_COSTS: dict[tuple[Family, bool], tuple[tuple[int, float], ...]] = {
+    ("vectors", True): ((16, 2.6), (32, 0.2), (64, 0.0), (128, 0.3), (256, 1.3), (512, 1.7)),
+    ("vectors", False): ((16, 6.1), (32, 2.2), (64, 1.1), (128, 2.4), (256, 2.8), (512, 3.5)),
+}
+"""Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for one late site (True) or
+all sites; docs/results/mask_cost.md: two hidden layers, trained from scratch on 1,300 digits."""
+_LITTLE = 2.0
+
+
+@dataclass(frozen=True)
+class ExpectedCost:
+    """What masks cost in accuracy: interpolated between small networks that were measured.
+
+    Attributes:
+        family: "images" where a site has channels, else "vectors".
+        sites: how many.
+        path: of the narrowest.
+        width: its units.
+        points: of accuracy that are lost.
+        beyond: the width is outside of what was measured, whose end counts.
+    """
+
+    family: Family
+    sites: int
+    path: str
+    width: int
+    points: float
+    beyond: bool
+
+    def __str__(self) -> str:
+        """Return what to expect, how it is known and what to do."""
+        count = f"{self.sites} site{'' if self.sites == 1 else 's'}"
+        known = MASK_COSTS[self.family, self.sites == 1]
+        edge = f"; measured from {known[0][0]} to {known[-1][0]} units, the nearest counts" if self.beyond else ""
+        told = (
+            f"masks cost about {self.points:.0f} point{'' if round(self.points) == 1 else 's'} of accuracy ({count}, "
+            f"{self.path!r} with {self.width:,} units is the narrowest{edge}) in a network of two hidden layers, "
+            "trained from scratch on 1,300 digits with keep=0.5 (docs/results/mask_cost.md); fewer rows cost more"
+        )
+        return told if self.points < _LITTLE else f"{told}. {self._advice}"
+
+    @property
+    def _advice(self) -> str:
+        late = MASK_COSTS[self.family, True]
+        enough = next((width for width, points in late if points < _LITTLE), late[-1][0])
+        if self.sites > 1:
+            return (
+                f"Mask later sites only: one site of {enough} units or more, before the output layer, costs less than "
+                f"{_LITTLE:g} points"
+            )
+        return f"Use {enough} units or more"
+
+
+def expected_cost(sites: Sequence[SitePlan]) -> ExpectedCost | None:
+    """Return what masks on these sites cost; None where widths are not known, or nothing was measured."""
+    known = [(site.width, site.path) for site in sites if site.width is not None]
+    if len(known) < len(sites) or not known:
+        return None
+    width, path = min(known)
+    family: Family = "images" if any(site.dim == "channels" for site in sites) else "vectors"
+    if (family, True) not in MASK_COSTS:
+        return None
+    measured = MASK_COSTS[family, len(sites) == 1]
+    beyond = not measured[0][0] <= width <= measured[-1][0]
+    return ExpectedCost(family, len(sites), path, width, _between(measured, width), beyond)
+
+
+def _between(measured: Sequence[tuple[int, float]], width: int) -> float:
+    """Return the points at a width, on straight lines between the logarithms of measured ones."""
+    if width <= measured[0][0]:
+        return measured[0][1]
+    for (low, before), (high, after) in pairwise(measured):
+        if width <= high:
+            return before + (after - before) * math.log(width / low) / math.log(high / low)
+    return measured[-1][1]
+
+
 @dataclass(frozen=True)
 class Plan:
     """What `turnover.wrap` would do; print it."""
@@ -105,6 +185,7 @@ class Plan:
     parameters: int = 0
     trainable: int = 0
     signal: ExpectedSignal | None = None
+    cost: ExpectedCost | None = None
 
     def raise_problems(self) -> None:
         """Raise one error with all problems, if there are any."""
@@ -157,6 +238,8 @@ class Plan:
             )
         if self.signal is not None:
             parts.append((f"expected: {self.signal}", []))
+        if self.cost is not None:
+            parts.append((f"expected: {self.cost}", []))
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
                 parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
