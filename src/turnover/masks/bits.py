@@ -32,7 +32,8 @@ def unpack(words: Tensor, width: int) -> Tensor:
 
 def check_keep(keep: float) -> float:
     """Return `keep` as a float in (0, 1), or raise."""
-    number = isinstance(keep, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
+    # torch 2.8 compiles a tuple of types, not a union.
+    number = isinstance(keep, (int, float))  # pyright: ignore[reportUnnecessaryIsInstance]
     if isinstance(keep, bool) or not number or not 0.0 < keep < 1.0:
         raise MaskError(
             f"keep must be the share of units that stay, a number between 0 and 1 (both excluded), got {keep!r}. "
