@@ -12,7 +12,7 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-slow test-distributed test-ray test-lowest test-browser test-quanda check release bench bench-faithfulness bench-peers repro constraints-hashes campaign soak clean
+.PHONY: help demo docs notebooks test test-slow test-distributed test-ray test-lowest test-browser test-quanda check release bench bench-faithfulness bench-peers repro constraints-hashes campaign soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,10 @@ check: .venv/.stamp-dattri .venv/.stamp-check ## style, types and the import lad
 	@$(BIN)/pyright
 	@$(BIN)/mypy tests/user_project
 	@$(BIN)/lint-imports --no-logo
+
+# Outputs are kept in the files, and the site shows them.
+notebooks: .venv/.stamp-test ## run the notebooks, and keep their outputs
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m tests.notebooks
 
 # Material for MkDocs says on every build that its successor is coming.
 docs: .venv/.stamp-docs ## the site, into site/

@@ -36,8 +36,8 @@ INSTEAD = {
     r"\bspread of (the |their )?(null|scores|noise|replicas|two|trainings)": "standard deviation, standard error",
     r"[Cc]olour|COLOUR|[Mm]emoris|[Oo]ptimis|[Nn]ormalis|[Tt]okenis|[Bb]ehaviour|\b[Ll]abelled\b": "American spelling",
 }
-FOLDERS = ("src", "tests", "experiments", "benchmarks", "examples", "docs")
-SUFFIXES = (".py", ".md", ".html", ".js")
+FOLDERS = ("src", "tests", "experiments", "benchmarks", "examples", "notebooks", "docs")
+SUFFIXES = (".py", ".md", ".html", ".js", ".ipynb")
 LINES = [
     (f"{path.relative_to(ROOT)}:{number}", line)
     for path in [*sorted(ROOT.glob("*.md")), *(p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")))]
