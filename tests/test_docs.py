@@ -1,7 +1,9 @@
 """What the docs show runs: README and docs snippets, examples in docstrings, links between pages."""
 
+import dataclasses
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ import torch
 
 import turnover
 from turnover.errors import MissingExtraError
+from turnover.runs import RunConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -77,3 +80,14 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_page_of_settings_has_every_variable_and_option():
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    sources = [ROOT / "Makefile", *(path for name in ("src", "experiments") for path in (ROOT / name).rglob("*.py"))]
+    variables = {name for path in sources for name in re.findall(r"\bTURNOVER_[A-Z]+\b", path.read_text("utf-8"))}
+    options = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(RunConfig)} - {"--data"}
+    arguments = {*inspect.signature(turnover.wrap).parameters, *inspect.signature(turnover.Influence).parameters}
+    named = variables | options | (arguments - {"model", "renamed"})
+    assert len(named) > 40
+    assert [name for name in sorted(named) if f"`{name}`" not in page] == []

@@ -374,10 +374,10 @@ def test_an_unknown_method_is_told_which_there_are(tmp_path):
         run(SIZES["toy"], tmp_path, tasks=["digits"], method_names=["nothing"], seeds=None)
 
 
-def test_the_table_of_what_to_use_has_the_published_figures():
+def test_the_table_of_denoised_estimators_has_the_published_figures():
     numbers = json.loads((ROOT / "docs" / "results" / "faithfulness.json").read_text(encoding="utf-8"))
     keys = {title: key for key, title in numbers["titles"].items()}
-    lines = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8").splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("| LDS plain / LDS masked / AUC of"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
     shown = 0

@@ -11,7 +11,7 @@ from .ridge import Ridge
 
 EstimatorOption = Literal["auto", "tod", "ridge", "curvature"] | Estimator
 _NAMED: dict[str, type[Any]] = {"tod": Original, "ridge": Ridge, "curvature": Curvature}
-# Chosen on trainings of digits, SST-2 and Yahoo Answers that are not reported (docs/trust.md).
+# Chosen on trainings of digits, SST-2 and Yahoo Answers that are not reported (docs/evidence.md).
 RECOMMENDED = Curvature(damping=5.0, mean_damping=5000.0)
 
 
