@@ -65,17 +65,17 @@ def test_a_page_has_text_code_tables_and_pictures():
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     outputs = [
-        {"output_type": "stream", "name": "stdout", "text": ["3\n"]},
+        {"output_type": "stream", "name": "stdout", "text": ["3 < 4\n"]},
         {"output_type": "display_data", "data": {"image/png": "AAEC", "text/plain": "<Figure>"}},
         {"output_type": "execute_result", "data": {"text/html": ["<table>", "</table>"], "text/plain": "Top"}},
     ]
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "[more](../docs/faq.md)"]},
-        {"cell_type": "code", "source": ["print(3)"], "outputs": outputs},
+        {"cell_type": "code", "source": ['print("3 < 4")'], "outputs": outputs},
     ]
     text, pictures = hook.page_of({"cells": cells}, "example")
     assert pictures == {"example-1.png": b"\0\1\2"}
-    code, result = "```python\nprint(3)\n```", "```text\n3\n```"
+    code, result = '```python\nprint("3 < 4")\n```', "<pre>3 &lt; 4</pre>"
     places = ["# Title", "](../faq.md)", code, result, "](example-1.png)", "<table></table>"]
     assert all(place in text for place in places)
     assert sorted(places, key=text.index) == places

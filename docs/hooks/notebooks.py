@@ -2,6 +2,7 @@
 
 import base64
 import json
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,6 @@ def page_of(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]
             elif "text/html" in data:
                 parts.append(f'<div class="output">\n{"".join(data["text/html"]).strip()}\n</div>')
             else:
-                parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+                parts.append(f'<div class="output"><pre>{escape("".join(data["text/plain"]).rstrip())}</pre></div>')
     parts.insert(1, f"*This page is the notebook `notebooks/{name}.ipynb` of the repository.*")
     return "\n\n".join(parts) + "\n", pictures
