@@ -289,6 +289,9 @@ class Checkpointed(nn.Module):
         return checkpoint(part, x, use_reentrant=False, **self.options)
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.8."), reason="torch 2.8 compiles checkpoints with dispatch modes as contexts only"
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_checkpoints_equal_eager_ones_with_checkpoint_contexts(backend, recwarn):
     model = turnover.wrap(Checkpointed(context_fn=turnover.checkpoint_contexts), at=["first", "second"]).train()
