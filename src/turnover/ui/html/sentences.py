@@ -162,7 +162,7 @@ NONE_SIGNIFICANT = {
 """What stands above a list without significant examples, by what tells noise."""
 
 
-OTHER_ROWS = "Whether other rows would be predicted better without them, only retraining tells."
+OTHER_ROWS = "Only retraining tells whether other rows would be predicted better without them."
 """What agreement of replicas about harmful rows leaves open."""
 
 
@@ -323,7 +323,7 @@ def significance_words(findings: Findings) -> str:
             f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. A "
             "score is significant if it differs from 0 by more than that (t-test over replicas, corrected for all "
             f"{count(scored)} by Benjamini and Hochberg, FDR {percent(trust.level, 0)}). So a small score may be "
-            "significant, and a larger one on which the replicas disagree not."
+            "significant, while a larger one on which the replicas disagree is not."
         )
     if trust.replicas >= _FEWEST_REPLICAS:
         source = (
