@@ -455,7 +455,7 @@ def test_training_tensors_that_change_between_questions_are_named():
 
 @pytest.mark.parametrize(
     ("model", "device", "message"),
-    [("model.pt", None, "must be a torch.nn.Module, got 'model.pt'"), (mlp(), "gpu", "device='gpu' is unknown")],
+    [("model.pt", None, "must be a torch.nn.Module, got 'model.pt'"), (mlp(), "gpu", "device 'gpu' is unknown")],
 )
 def test_what_is_not_a_model_or_a_device_is_named(model, device, message):
     with pytest.raises(InfluenceError, match=message):

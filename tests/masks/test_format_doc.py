@@ -128,7 +128,7 @@ def test_recipe_tensor_can_be_read_by_the_description_alone():
 def test_saved_folder_is_laid_out_as_described(tmp_path):
     net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     turnover.save(turnover.wrap(net, at=["1"]), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["turnover.json", "weights.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "turnover.json", "weights.pt"]
     manifest = json.loads((tmp_path / "turnover.json").read_text(encoding="utf-8"))
     assert manifest.keys() == {"format", "recipe", "weights_sha256"}
     assert manifest["format"] == 1
