@@ -19,6 +19,7 @@ from turnover.scores import Scores, TokenScores
 from ._data import TrainRows
 from .blocks import average
 from .estimate import MaskBias
+from .execution import Executor
 from .paths import Chunk, Forward
 
 _PREDICTED_AT_ONCE = 4096
@@ -41,22 +42,35 @@ class _OwnScores:
     counted: Tensor | None = None  # which of the tokens count [rows, tokens]
 
 
-def self_influence(forwards: Sequence[Forward], rows: TrainRows, bar: Any, *, center: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _OwnOfBatch:
+    """What a batch adds to self-influence: a task of an executor."""
+
+    forwards: Sequence[Forward]
+
+    def __call__(self, item: tuple[Batch, Tensor, int]) -> tuple[Tensor, np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return the ids of a batch, scores of its rows and of null ids [networks, rows], and those of its tokens."""
+        batch, ids, done = item
+        other_ids = null_ids(len(ids)) + done  # another one for each row
+        moved = [(forward, batch.to(forward.member.device)) for forward in self.forwards]
+        own = [_own_scores(forward, there, ids, tokens=True) for forward, there in moved]
+        null = [_own_scores(forward, there, other_ids).rows.numpy() for forward, there in moved]
+        return ids, np.concatenate([part.rows.numpy() for part in own]), np.concatenate(null), _token_rows(own)
+
+
+def self_influence(
+    forwards: Sequence[Forward], rows: TrainRows, bar: Any, executor: Executor, *, center: bool
+) -> dict[str, Any]:
     """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
     ids: list[Tensor] = []
     values: list[np.ndarray] = []
     nulls: list[np.ndarray] = []
     tokens: list[np.ndarray] = []
     done = 0
-    for batch, batch_ids in _with_ids(rows):
-        if batch.target is None:
-            raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
-        other_ids = null_ids(len(batch_ids)) + done  # another one for each row
-        moved = [(forward, batch.to(forward.member.device)) for forward in forwards]
-        own = [_own_scores(forward, there, batch_ids, tokens=True) for forward, there in moved]
-        values.append(np.concatenate([part.rows.numpy() for part in own]))
-        nulls.append(np.concatenate([_own_scores(forward, there, other_ids).rows.numpy() for forward, there in moved]))
-        tokens.extend(_token_rows(own))
+    for batch_ids, own, null, of_tokens in executor.map(_OwnOfBatch(forwards), _labeled(rows)):
+        values.append(own)
+        nulls.append(null)
+        tokens.extend(of_tokens)
         ids.append(batch_ids)
         done += len(batch_ids)
         bar.update(len(batch_ids))
@@ -78,6 +92,16 @@ def self_influence(forwards: Sequence[Forward], rows: TrainRows, bar: Any, *, ce
         # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
         "tokens": TokenScores.of_rows(row - offsets.mean() for row in tokens) if len(tokens) == done else None,
     }
+
+
+def _labeled(rows: TrainRows) -> Iterator[tuple[Batch, Tensor, int]]:
+    """Yield batches with their ids and the number of rows before them, or raise where they have no targets."""
+    done = 0
+    for batch, ids in _with_ids(rows):
+        if batch.target is None:
+            raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
+        yield batch, ids, done
+        done += len(ids)
 
 
 def _with_ids(rows: TrainRows) -> Iterator[tuple[Batch, Tensor]]:

@@ -415,9 +415,11 @@ class Influence:
         rows = self._data(data)
         if not self._members.have_masks:
             return self._self_influence_by_gradients(rows, progress)
-        forwards = self._forwards(self._members.whole)
-        with evaluating(self._members.whole), progress_bar(rows.length, progress, "rows") as bar:
-            fields = self_influence(forwards, rows, bar, center=self._options.center)
+        whole = self._members.whole
+        forwards = self._forwards(whole)
+        with evaluating(whole), as_workers(self._executor), progress_bar(rows.length, progress, "rows") as bar:
+            workers = self._workers(whole, [member.digest() for member in whole])
+            fields = self_influence(forwards, rows, bar, workers, center=self._options.center)
         raw = replace(self._options, estimator=Original(), control=None)
         provenance = self._provenance([], torch.from_numpy(fields["ids"]), raw)
         tokens = fields.pop("tokens")
