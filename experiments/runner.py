@@ -180,7 +180,10 @@ def outside(record: dict[str, Any], *, size: str | None = None) -> list[str]:
     for path, (low, high) in expected.items():
         value = record["result"]
         for key in path.split("."):
-            value = value[int(key)] if isinstance(value, list) else value.get(key) if value else None
+            if isinstance(value, list):
+                value = value[int(key)] if int(key) < len(value) else None
+            else:
+                value = value.get(key) if value else None
         if not isinstance(value, int | float) or not low <= value <= high:
             problems.append(f"{path} is {value}, expected from {low} to {high}")
     return problems

@@ -517,7 +517,7 @@ def _plot(result: dict[str, Any], file: Path) -> None:
         left.axhline(0, color="#222222", linewidth=0.9)
         left.axvline(0, color="#222222", linewidth=0.9)
         left.set(xlabel="accuracy, beside no masks", ylabel="bias, as a share of the loss without the rows")
-        left.legend(frameon=False, fontsize=7)
+        left.legend(frameon=False, fontsize=7, loc="upper left")
         middle.set_yticks(range(len(_OTHERS)), ["the row", "most similar", "same label", "other label"])
         middle.invert_yaxis()
         middle.set(xlabel="change of the flipped loss")

@@ -28,6 +28,7 @@ TOO_SMALL = {
     "calibration": "null.replicas_8.",
     "compared": "tasks.sst2.",
     "curvature_intervals": ("tasks.sst2.", "tasks.yahoo."),
+    "mask_cost": "kinds.mlp.",
     "own_row": "tasks.sst2.",
     "runtime": "at.ratio.han2020.3 ",
     "self_influence": "tasks.",
