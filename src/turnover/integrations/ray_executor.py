@@ -22,7 +22,7 @@ import numpy as np
 import ray
 import torch
 from ray import cloudpickle
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, RayTaskError, TaskUnschedulableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from turnover._version import __version__
@@ -206,13 +206,17 @@ class RayExecutor:
         self._checked |= {node["NodeID"] for node in fresh}
 
     def _ask_nodes(self, nodes: Sequence[_Node], function: Any, *given: Any) -> list[tuple[_Node, Any]]:
-        """Return what a function answers on each node, or in words why there is no answer."""
+        """Return what a function answers on each node, or in words why there is no answer.
+
+        Nodes that have ended since they were listed are left out: a cluster notices that only after some seconds.
+        """
         asked = []
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             options = function.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
             asked.append((node, options.remote(*given, *([node["NodeID"]] if given else []))))
-        return [(node, _answer(reference)) for node, reference in asked]
+        answers = [(node, _answer(reference)) for node, reference in asked]
+        return [(node, answer) for node, answer in answers if answer is not _ENDED]
 
 
 def _connect(address: str | None) -> None:
@@ -252,9 +256,14 @@ def _name(node: _Node) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
 
 
+_ENDED = object()
+
+
 def _answer(reference: Any) -> Any:
     try:
         return ray.get(reference, timeout=_SECONDS_TO_ANSWER)
+    except (TaskUnschedulableError, NodeDiedError):
+        return _ENDED
     except GetTimeoutError:
         return f"no answer within {_SECONDS_TO_ANSWER} seconds"
     except RayError as error:
