@@ -438,7 +438,10 @@ def _described(one: Explanation, value: Any, name: str, row: int | None, example
                 for example, each in zip(side, common, strict=True)
             )
         )
-    return replace(one, name=name, row=row, supporting=sides[0], opposing=sides[1], shared_spans=tuple(sorted(spans)))
+    # A number as it was given: what is restored from a standardized float32 has lost digits.
+    label = examples.label(row) if row is not None and examples.numeric and one.label is not None else one.label
+    common = {"supporting": sides[0], "opposing": sides[1], "shared_spans": tuple(sorted(spans))}
+    return replace(one, name=name, row=row, label=label, **common)
 
 
 def _checked_magnitudes(influence: Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:

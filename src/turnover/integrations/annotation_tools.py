@@ -142,8 +142,15 @@ def read_annotations(exported: Any, *, source: str | None) -> Annotations:
         )
     answers: dict[int, list[str]] = {}
     for place, entry in enumerate(exported):
-        about, given = _parts_of(entry)
-        if not isinstance(about.get("row"), int) or isinstance(about.get("row"), bool):
+        try:
+            about, given = _parts_of(entry)
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
+            raise DataFileError(
+                f"entry {place} has not the form of an exported task or record ({type(error).__name__}: {error}). "
+                "Export as JSON again."
+            ) from error
+        row = about.get("row") if isinstance(about, dict) else None
+        if not isinstance(row, int) or isinstance(row, bool):
             raise DataFileError(
                 f"entry {place} has no row number: it was not written by turnover annotate. Import only tasks of it."
             )

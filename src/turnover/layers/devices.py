@@ -29,7 +29,7 @@ def preferred_device(device: torch.device | str | None = None) -> torch.device:
         found = torch.device(given)
     except (RuntimeError, TypeError) as error:
         raise DeviceError(f"device {given!r} is unknown. {there}") from error
-    if found.type in ("cpu", "meta"):
+    if found.type == "cpu":
         return found
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or accelerator.type != found.type:

@@ -130,13 +130,7 @@ def cleaned_path(run: Run) -> Path:
 def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
     """Raise where anything would be overwritten; with `force`, where that is data, a file of the run or of others."""
     listed = out.with_name(REMOVED)
-    for path in (run.config.data, run.config.validation_data, run.config.test_data):
-        if path is not None and Path(path).exists():
-            for file in (out, listed):
-                _check_apart(file, Path(path))
-    kept = [run.folder.path / name for name in (*run.about.files, "run.json", "marks.json")]
-    if out.resolve() in [file.resolve() for file in (run.folder.path, *kept)]:
-        raise ApplicationError(f"{str(out)!r} belongs to the run itself. Give another file: --out FILE.")
+    check_apart(run, out, listed)
     there = [str(file) for file in (out, listed) if file.exists()]
     if there and not force:
         raise ApplicationError(
@@ -150,6 +144,18 @@ def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
             f"{str(listed)!r} would be overwritten, which no cleansing wrote. Move it away, or give a file elsewhere: "
             "--out FILE."
         )
+
+
+def check_apart(run: Run, *files: Path) -> None:
+    """Raise where a file to write is data of the run, lies within or contains it, or is a file of the run."""
+    for path in (run.config.data, run.config.validation_data, run.config.test_data):
+        if path is not None and Path(path).exists():
+            for file in files:
+                _check_apart(file, Path(path))
+    kept = [run.folder.path / name for name in (*run.about.files, "run.json", "marks.json")]
+    own = {file.resolve() for file in (run.folder.path, *kept)}
+    if taken := [file for file in files if file.resolve() in own]:
+        raise ApplicationError(f"{str(taken[0])!r} belongs to the run itself. Give another file: --out FILE.")
 
 
 def _check_apart(out: Path, data: Path) -> None:

@@ -174,7 +174,13 @@ def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
         raise ApplicationError(f"there is no column {truth!r} of true labels. The columns are {known}.")
     places = run.places("train")
     if run.rows.numeric:
-        return ~np.isclose(run.rows.frame[truth].iloc[places].to_numpy(np.float64), run.rows.labels[places])
+        try:
+            true_numbers = run.rows.frame[truth].iloc[places].to_numpy(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ApplicationError(
+                f"the column {truth!r} of true labels has cells that are no numbers: {error}."
+            ) from error
+        return true_numbers != run.rows.labels[places]
     true = run.rows.frame[truth].iloc[places].astype(str).str.strip().to_numpy()
     given = np.array([run.label_names[number] for number in run.rows.labels[places]])
     return given != true

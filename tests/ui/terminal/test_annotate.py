@@ -72,6 +72,54 @@ def test_answers_that_the_run_does_not_know_are_rejected_and_nothing_is_marked(t
     assert not (tmp_path / "new.csv").exists()
 
 
+def test_a_label_that_is_taken_back_is_no_longer_marked(turnover_, run, tmp_path):
+    tasks, export, corrected = (tmp_path / name for name in ("tasks.json", "export.json", "corrected.csv"))
+    turnover_("annotate", run, "--most", "1", "--out", tasks)
+    task = json.loads(tasks.read_text())[0]
+    suggested = task["predictions"][0]["result"][0]["value"]["choices"][0]
+    for label, marks in ((suggested, 1), (task["data"]["given_label"], 0)):
+        export.write_text(json.dumps(answered([task], [label])))
+        said = turnover_("annotate", run, "--labels", export, "--out", corrected, "--force", "--json")
+        assert said.data["marks"] == marks
+        assert str(pd.read_csv(corrected)["label"].iloc[task["data"]["row"]]) == label
+
+
+def test_no_file_of_the_run_and_no_data_are_overwritten(turnover_, run, tmp_path):
+    data = json.loads((run / "run.json").read_text())
+    for out, why in (
+        (run / "run.json", "belongs to the run"),
+        (run / "marks.json", "belongs to the run"),
+        (tmp_path / "tasks.xml", "labeling interface"),
+        (tmp_path, "is a folder"),
+        (next(iter(data["data"])), "is the data itself"),
+    ):
+        rejected(turnover_("annotate", run, "--out", out, "--force"), why)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"data": None},
+        {"data": "x"},
+        {"data": {"row": 0}, "annotations": {"a": 1}},
+        {"data": {"row": 0}, "annotations": ["x"]},
+    ],
+    ids=str,
+)
+def test_exports_of_another_form_are_rejected(turnover_, run, tmp_path, entry):
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps([entry]))
+    rejected(turnover_("annotate", run, "--labels", export, "--out", tmp_path / "new.csv"), "entry 0")
+
+
+def test_corrected_data_keep_their_form(turnover_, run, tmp_path):
+    tasks, export = tmp_path / "tasks.json", tmp_path / "export.json"
+    turnover_("annotate", run, "--most", "1", "--out", tasks)
+    task = json.loads(tasks.read_text())[0]
+    export.write_text(json.dumps(answered([task], [task["data"]["given_label"]])))
+    rejected(turnover_("annotate", run, "--labels", export, "--out", tmp_path / "new.jsonl"), "ends in .csv")
+
+
 @pytest.mark.parametrize("kind", ["image", "table"])
 def test_images_and_rows_of_tables_are_shown(turnover_, runs, kind, tmp_path):
     out = tmp_path / "tasks.json"

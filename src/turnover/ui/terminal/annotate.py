@@ -16,7 +16,7 @@ from turnover.integrations import (
     label_studio_tasks,
     read_annotations,
 )
-from turnover.runs import Run
+from turnover.runs import Run, check_apart
 from turnover.storage import write_atomically
 from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
@@ -65,8 +65,19 @@ def annotate(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder)
+    if run.rows.numeric:
+        raise ApplicationError(
+            "labels of this run are numbers, and tasks offer classes. Correct them on the live page: turnover serve."
+        )
     interface = out.with_suffix(".xml")
     written = [out, interface] if labels is None and tool is Tool.LABEL_STUDIO else [out]
+    if out == interface and len(written) > 1:
+        raise ApplicationError(
+            f"{str(out)!r} is where the labeling interface goes. Give tasks another name: --out tasks.json."
+        )
+    if folders := [str(file) for file in written if file.is_dir()]:
+        raise ApplicationError(f"{folders[0]!r} is a folder. Give a file: --out FILE.")
+    check_apart(run, *written)
     there = [str(file) for file in written if file.exists()]
     if there and not force:
         raise ApplicationError(f"{' and '.join(there)} exist already. Give another --out, or --force.")
@@ -78,15 +89,24 @@ def annotate(
         errors = find_label_errors(run, own).items[:most]
     items = [_item(run, error) for error in errors]
     tasks = (label_studio_tasks if tool is Tool.LABEL_STUDIO else argilla_records)(items, source=run.data_digest)
-    write_atomically(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+    _write(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
     if tool is Tool.LABEL_STUDIO:
-        write_atomically(interface, label_studio_config(run.rows.kind, run.label_names))
+        _write(interface, label_studio_config(run.rows.kind, run.label_names))
     if as_json:
         terminal.result({"tasks": len(tasks), "files": [str(file) for file in written]})
         return
     terminal.words.print(plain(f"{count(len(tasks), 'likely label error')}: {out}"))
     if tool is Tool.LABEL_STUDIO:
         terminal.words.print(plain(f"Labeling interface of the project: {interface}"))
+
+
+def _write(file: Path, content: str | bytes) -> None:
+    try:
+        write_atomically(file, content)
+    except OSError as error:
+        raise DataFileError(
+            f"{str(file)!r} cannot be written ({error.strerror or error}). Give another: --out FILE."
+        ) from error
 
 
 def _item(run: Run[Any], error: LabelError) -> AnnotationItem:
@@ -105,8 +125,8 @@ def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> No
     from turnover.ui.web import MarkBook, corrected_file
 
     try:
-        exported = json.loads(labels.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        exported = json.loads(labels.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataFileError(
             f"{str(labels)!r} cannot be read as JSON ({error}). Give the export of the tool."
         ) from error
@@ -121,9 +141,14 @@ def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> No
         )
     changed = {row: label for row, label in found.labels.items() if label != names[rows.labels[row]]}
     book = MarkBook(run)
-    book.put_all(changed)
+    ending = Path(corrected_file(rows, run.config.data, book.all, digest=run.data_digest).name).suffix
+    if out.suffix.lower() != ending.lower():
+        raise ApplicationError(
+            f"corrected data are written as they were read. Give a file that ends in {ending}: --out FILE{ending}."
+        )
+    book.put_all(changed, taken_back=found.labels.keys() - changed.keys())
     corrected = corrected_file(rows, run.config.data, book.all, digest=run.data_digest)
-    write_atomically(out, corrected.content)
+    _write(out, corrected.content)
     figures = {
         "answered": len(found.labels),
         "changed": len(changed),

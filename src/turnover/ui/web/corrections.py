@@ -6,7 +6,7 @@ import io
 import json
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,11 +69,13 @@ class MarkBook:
         """Mark a row with the right label, None where it is to be removed; an earlier mark is replaced."""
         return self.put_all({row: label})[0]
 
-    def put_all(self, labels: Mapping[int, str | None]) -> list[Mark]:
-        """Mark rows, all of them or none; as `put`."""
+    def put_all(self, labels: Mapping[int, str | None], *, taken_back: Iterable[int] = ()) -> list[Mark]:
+        """Mark rows, and take the marks of others back, all of them or none; as `put`."""
         time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         new = [_mark(self._run, row, label, time) for row, label in labels.items()]
         with self._changing() as marks:
+            for row in taken_back:
+                marks.pop(row, None)
             for mark in new:
                 marks.pop(mark.row, None)
                 marks[mark.row] = mark
@@ -189,14 +191,14 @@ def _read(file: Path, run: Run) -> dict[int, Mark]:
         marks: dict[int, Mark] = {}
         for one in content["marks"]:
             row, label = int(one["row"]), one["label"]
-            known = is_number(label) if run.rows.numeric else label in run.label_names
-            if not 0 <= row < len(run.rows) or (label is not None and not known):
+            known = label is None or (is_number(label) if run.rows.numeric else label in run.label_names)
+            if not 0 <= row < len(run.rows) or not known:
                 raise ValueError(f"row {row} with label {label!r} is not of this run")
             marks[row] = _mark(run, row, label, str(one["time"]))
         return marks
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, OverflowError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"the marks in {str(file)!r} cannot be read ({error}). Repair the file, or move it away to start over."
         ) from error
