@@ -151,7 +151,7 @@ def test_auto_is_the_accelerator_where_there_is_one(monkeypatch):
         assert preferred_device().type == "cpu"
 
 
-@pytest.mark.parametrize("device", ["cuda:7", "nonsense"])
+@pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
 def test_devices_that_are_not_there_are_named(device):
     with pytest.raises(DeviceError, match=device):
         preferred_device(device)

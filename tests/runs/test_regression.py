@@ -11,8 +11,19 @@ from tests.ui.small_runs import SMALL, number_file, number_run
 from turnover.applications import LIKELY_ERROR, find_all, find_errors, prediction, row_queries
 from turnover.errors import DataFileError
 from turnover.influence import Influence
-from turnover.runs import Run, RunConfig, check_cleansing, open_run, removed_rows, run_cleansing, start_run
+from turnover.runs import (
+    Run,
+    RunConfig,
+    RunEvaluation,
+    check_cleansing,
+    known_wrong,
+    open_run,
+    removed_rows,
+    run_cleansing,
+    start_run,
+)
 from turnover.runs.reading import read_rows
+from turnover.ui.web.corrections import MarkBook
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +211,28 @@ def test_groups_of_rows_with_numbers_are_scored_as_one(tmp_path):
     behind = [example for one in findings.errors for example in (*one.supporting, *one.opposing)]
     assert behind
     assert all(example.group is not None and example.label is None for example in behind)
+
+
+def test_a_mark_that_removes_a_row_can_be_read_again(run):
+    book = MarkBook(run)
+    try:
+        book.put_all({5: "1.25", 6: None})
+        assert {mark.row: mark.label for mark in MarkBook(run).all} == {5: "1.25", 6: None}
+    finally:
+        book.put_all({}, taken_back=[5, 6])
+
+
+def test_true_numbers_are_compared_exactly(tmp_path):
+    numbers = [1.7e9 + 1000 * place for place in range(60)]
+    lines = [
+        "a,y,truth",
+        *(f"{place},{value + 9000 * (place % 10 == 0)},{value}" for place, value in enumerate(numbers)),
+    ]
+    data = tmp_path / "rows.csv"
+    data.write_text("\n".join(lines))
+    config = RunConfig(str(data), label="y", task="regression", columns=("a",), **SMALL)
+    made = start_run(config, tmp_path / "run")
+    wrong = known_wrong(made, RunEvaluation(truth="truth"))
+    assert wrong.sum() == sum(place % 10 == 0 for place in made.places("train"))
+    given = [one.label for one in find_errors(made, most=3)]
+    assert all(label in made.rows.labels for label in given)
