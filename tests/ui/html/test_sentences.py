@@ -50,8 +50,8 @@ def test_near_duplicates_across_splits_come_with_advice():
 @pytest.mark.parametrize(
     ("count", "disagreements", "follows"),
     [
-        (20, 5, "5 of the training rows: expect at least that many of the 20 to have correct labels."),
-        (20, 15, "15 of the training rows: expect at least that many of the 20 to have correct labels."),
+        (20, 5, "5 of the training rows: expect about that many of the 20 to have correct labels."),
+        (20, 15, "15 of the training rows: expect about that many of the 20 to have correct labels."),
         (20, 0, "which would be 0 of the training rows."),
         (20, 30, "errors of the network may explain all of these."),
     ],

@@ -105,7 +105,7 @@ def label_errors_expected(errors: LabelErrors) -> str:
         return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
     if not errors.expected:
         return f"{words}."
-    return f"{words}: expect at least that many of the {count(errors.count)} to have correct labels."
+    return f"{words}: expect about that many of the {count(errors.count)} to have correct labels."
 
 
 class ScoredList(Protocol):
