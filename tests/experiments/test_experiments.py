@@ -30,6 +30,7 @@ TOO_SMALL = {
     "curvature_intervals": ("tasks.sst2.", "tasks.yahoo."),
     "mask_cost": "kinds.mlp.",
     "own_row": "tasks.sst2.",
+    "own_row_recipes": "tasks.",
     "runtime": "at.ratio.han2020.3 ",
     "self_influence": "tasks.",
     "variants": "ceiling.10 ",

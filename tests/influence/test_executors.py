@@ -255,7 +255,6 @@ def test_self_influence_of_worker_processes_has_the_same_bytes(workers):
     x, y, _ = train_rows()
     data = DataLoader(turnover.with_instance_ids(TensorDataset(x, y)), batch_size=20)
     model = last_layer()
-    torch.set_num_threads(workers.threads)
     here = turnover.Influence(model, train=data).self_influence(progress=False)
     there = turnover.Influence(model, train=data, executor=workers).self_influence(progress=False)
     assert np.array_equal(here.values, there.values)
