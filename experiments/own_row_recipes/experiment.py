@@ -500,15 +500,16 @@ def _plot(result: dict[str, Any], file: Path) -> None:
     tasks = result["tasks"]
     # Places are given: the solver of layouts ends at other last digits from time to time, with as many parts as here.
     with drawn(file, (10.5, 4.2), font=8.5, layout=None) as figure:
-        figure.subplots_adjust(left=0.06, right=0.99, bottom=0.13, top=0.97, wspace=0.38)
+        figure.subplots_adjust(left=0.075, right=0.99, bottom=0.13, top=0.97, wspace=0.38)
         left, middle, right = figure.subplots(1, 3, width_ratios=(4, 2.2, 2.2))
         for shift, (name, task) in enumerate(tasks.items()):
             color = _COLORS[name]
             for recipe, found in task["recipes"].items():
                 place = _mean(found, "accuracy") - mean(task["plain"]), _relative(task, recipe)
                 left.scatter(*place, color=color, s=36 if recipe == "base" else 14)
-                note = left.annotate(recipe, place, xytext=(4, 2), textcoords="offset points", fontsize=5.5)
-                note.set_in_layout(False)
+                left.annotate(
+                    recipe, place, xytext=(4, 2), textcoords="offset points", fontsize=5.5, annotation_clip=True
+                )
             left.scatter([], [], color=color, s=14, label=task["title"])
             changes = [_mean(task["recipes"]["base"], f"change_{other}") for other in _OTHERS]
             places = [row + 0.4 * shift for row in range(len(changes))]
@@ -518,8 +519,9 @@ def _plot(result: dict[str, Any], file: Path) -> None:
                 right.plot(range(3), values, style, marker="o", markersize=3, color=color)
         left.axhline(0, color="#222222", linewidth=0.9)
         left.axvline(0, color="#222222", linewidth=0.9)
+        left.set_xlim(-0.07, 0.04)  # trainings that learn far less are in the table alone
         left.set(xlabel="accuracy, beside no masks", ylabel="bias, as a share of the loss without the rows")
-        left.legend(frameon=False, fontsize=7, loc="upper left")
+        left.legend(frameon=False, fontsize=7, loc="lower left")
         middle.set_yticks(range(len(_OTHERS)), ["the row", "most similar", "same label", "other label"])
         middle.invert_yaxis()
         middle.set(xlabel="change of the flipped loss")
