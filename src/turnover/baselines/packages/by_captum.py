@@ -1,5 +1,6 @@
 """Methods of captum: TracInCP (Pruthi et al. 2020), Arnoldi influence functions (Schioppa et al. 2022), similarity."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,8 +39,9 @@ class _Captum(PackageMethod):
     def _own(self) -> np.ndarray:
         return self._answers(None)
 
+    @abstractmethod
     def _method(self) -> Any:
-        raise NotImplementedError
+        """Return captum's object, with the training rows and checkpoints."""
 
 
 class _SummedLoss(nn.Module):
