@@ -259,8 +259,8 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## VGG19 on CIFAR-10"
     yield (
         f"Width {setting['width']:g} of the usual, {setting['images']:,} images, {setting['epochs']} epochs, "
-        f"batches of {setting['batch']}; channel masks on the ReLU of the convolutions; ordinary dropout of "
-        f"{setting['dropout']:g} at the same places. Accuracy of the full network on "
+        f"batches of {setting['batch']}{_augmented(setting)}; channel masks on the ReLU of the convolutions; ordinary "
+        f"dropout of {setting['dropout']:g} at the same places. Accuracy of the full network on "
         f"{result['tested_images']:,} test images, {seeds_words(setting['seeds'])}."
     )
     rows = [
@@ -288,6 +288,13 @@ def _vgg(result: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"- {told}" for told in (on_masks(accuracy, tested), on_dropout(accuracy, tested)))
     yield f"- {on_all_layers(accuracy, tested)}"
     yield f"- {on_statistics(accuracy, vgg_accuracy(result, 'statistics_of_the_whole'), tested)}"
+
+
+def _augmented(setting: Mapping[str, Any]) -> str:
+    moved, mirrored = setting.get("shift"), setting.get("mirror")
+    how = [f"moved by up to {moved} pixels"] * bool(moved) + ["mirrored at random"] * bool(mirrored)
+    words = f", images {' and '.join(how)}" if how else ""
+    return words + (", trained in bfloat16" if setting.get("bfloat16") else "")
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterable[str]:

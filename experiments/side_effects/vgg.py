@@ -100,13 +100,20 @@ def train_vgg(
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     for step in resumable(parts, epochs=config.epochs, draw=draw, order=torch.default_generator):
         with turnover.instances(step.batch) if network.first is not None else nullcontext():
-            x = moved(images.x[step.batch], config.shift)
-            functional.cross_entropy(model(x), images.y[step.batch]).backward()
+            x = moved(mirrored(images.x[step.batch], config.mirror), config.shift)
+            with torch.autocast(x.device.type, torch.bfloat16, enabled=config.bfloat16):
+                loss = functional.cross_entropy(model(x), images.y[step.batch])
+            loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
         tell()
     return model.eval()
+
+
+def mirrored(x: Tensor, mirror: bool) -> Tensor:
+    """Return images [n, channels, height, width], half of them with left and right exchanged, or all as they are."""
+    return torch.where(torch.rand(len(x), 1, 1, 1) < 0.5, x.flip(3), x) if mirror else x
 
 
 def moved(x: Tensor, most: int) -> Tensor:
