@@ -26,8 +26,10 @@ def line(points: Sequence[Sequence[float]]) -> tuple[float, float]:
     (few, least), (many, most) = points[0], points[-1]
     slope = (most - least) / (many - few) if many > few else most / many
     fixed = least - slope * few
-    # Noise of the clock can tilt the line: then all of it grows.
-    return (fixed, slope) if fixed >= 0 and slope >= 0 else (0.0, most / many)
+    # Noise of the clock can tilt the line: one that falls is a fixed cost, one from below 0 grows in proportion.
+    if slope < 0:
+        return least, 0.0
+    return (fixed, slope) if fixed >= 0 else (0.0, most / many)
 
 
 def at(points: Sequence[Sequence[float]], size: float) -> float:
