@@ -20,7 +20,7 @@ from turnover.errors import (
     TurnOverWarning,
     WeakSignalWarning,
 )
-from turnover.influence import _row_scores
+from turnover.influence import _self_influence
 
 
 def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -223,8 +223,8 @@ def test_ids_of_the_training_pass_in_whatever_form_rows_are_given(form, keep, mo
         "dicts": {"input": x, "labels": y, "instance_id": ids},
     }[form]
     checked = []
-    monkeypatch.setattr(_row_scores, "_warn_if_weak", lambda *_, **__: checked.append("weak"))
-    monkeypatch.setattr(_row_scores, "_SURE", 1e9)
+    monkeypatch.setattr(_self_influence, "_warn_if_weak", lambda *_, **__: checked.append("weak"))
+    monkeypatch.setattr(_self_influence, "_SURE", 1e9)
     inf = turnover.Influence(model, train=data, estimator="tod")
     inf.mean(queries())
     assert checked == ["weak"]  # the check looked at all rows: it was not skipped

@@ -7,9 +7,11 @@ does. Must not know: how models are trained, reports, or any library but torch, 
 | file | one idea |
 |---|---|
 | `engine.py` | `Influence`: what users ask |
+| `_setup.py` | what all questions share: options, models, executor, what the estimator fitted |
+| `_instances.py` | the instances that can be asked about: names, mask ids, rows, labels |
 | `_question.py`, `_answers.py` | a question about pairs, opened; every pair (in memory or a folder), mean, top |
+| `_self_influence.py`, `_held_out.py` | questions about training rows; whether their ids are those of the training |
 | `_views.py` | rows of the data as people see them, for notebooks |
-| `_row_scores.py` | questions about training rows: self-influence, held-out predictions |
 | `blocks.py` | a block of queries: null, offset, mean and standard error over members |
 | `estimate/` | estimators, of raw scores or of gradients; corrections of what masks alone do |
 | `paths/` | from one model, queries and ids to raw scores |

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnover.batches import null_ids
-from turnover.errors import TurnOverWarning
+from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.progress import progress_bar
 from turnover.scores import Scores, Top, finish_store
 from turnover.storage import ArraySpec, TileStore, TileWriter
@@ -17,7 +17,7 @@ from turnover.storage import ArraySpec, TileStore, TileWriter
 from ._question import Question
 from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
 from .execution import is_remote, threads_of
-from .paths import FORMER_PATHS, Route
+from .paths import FORMER_PATHS, with_predicted_target
 
 _IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
@@ -52,23 +52,6 @@ def _mean_of(part: Part, tile: Tile) -> tuple[np.ndarray, np.ndarray | None]:
     return tile.mean
 
 
-def stored_identity(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return what determines the scores in a folder; None: there are none yet."""
-    return TileStore.identity_of(folder)
-
-
-def as_stored(routes: Sequence[Route], identity: dict[str, Any]) -> list[Route]:
-    """Return routes with the chunks that a folder was begun with: a row's last bits depend on the rows beside it."""
-    chunks = identity.get("chunks", [])
-    if len(chunks) != len(routes):
-        return list(routes)
-    resumed = [replace(route, ids_per_chunk=chunk) for route, chunk in zip(routes, chunks, strict=True)]
-    if "nulls" in identity:
-        return resumed
-    # Version 0.1.0 packed no weights and scored all null ids together.
-    return [replace(route, tried={}, forward=replace(route.forward, packed=None)) for route in resumed]
-
-
 def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) -> Scores:
     """Compute what a folder still lacks and return its scores, which are read when they are used.
 
@@ -87,7 +70,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         "memory": question.options.memory,
         "threads": threads_of(question.executor),
     }
-    stored = stored_identity(folder)
+    stored = TileStore.identity_of(folder)
     # Folders of version 0.1.0 say nothing of null ids: there were always as many.
     if question.routes and (stored is None or "nulls" in stored or question.nulls != NULL_IDS):
         identity["nulls"] = question.nulls
@@ -202,11 +185,12 @@ def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).astype(np.float32)
 
 
-def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, only: np.ndarray | None) -> Top:
+def top_of_each(question: Question, bar: Any, *, k: int, label: Any, labels: np.ndarray) -> Top:
     """Return the k most helpful and most harmful instances of each query, tile after tile.
 
-    `only` is the label that instances must have, per query; None: any.
+    Instances must have this label among `labels`, or the "predicted" one of the query; None: any.
     """
+    only = None if label is None else _needed_labels(label, labels, question)
     tops: list[Top] = []
     failed = 0
     about = {**question.about, "path": question.path}
@@ -227,6 +211,20 @@ def top_of_each(question: Question, bar: Any, *, k: int, labels: np.ndarray, onl
             stacklevel=3,
         )
     return replace(Top.concat(tops), path=question.about["path"]).named(question.instance_names)
+
+
+def _needed_labels(label: Any, labels: np.ndarray, question: Question) -> np.ndarray:
+    """Return the label that instances must have, per query."""
+    if isinstance(label, str) and label == "predicted":
+        if labels.dtype.kind not in "biu":
+            raise InfluenceError(
+                "label='predicted' needs labels that are class numbers. Give labels=[...] as integers."
+            )
+        return np.array([int(with_predicted_target(question.forwards, query).target) for query in question.queries])
+    if not (labels == label).any():
+        known = ", ".join(repr(one) for one in np.unique(labels)[:8].tolist())
+        raise InfluenceError(f"no instance has the label {label!r}. There are {known}; or label='predicted'.")
+    return np.full(len(question.queries), label)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,16 @@ class TrainRows:
                 self._keep_names(batch.ids, batch.names)
             yield batch
 
+    def batches_with_ids(self) -> Iterator[tuple[Batch, Tensor]]:
+        """Yield all rows in batches with their ids, or raise where they have none."""
+        for batch in self.batches():
+            if batch.ids is None:
+                raise InfluenceError(
+                    "the data has no instance ids, so it is not known which mask each row trained. "
+                    "Give turnover.with_instance_ids(dataset), or a loader made of it."
+                )
+            yield batch, batch.ids
+
     def segments(self, size: int, rows: int, *, streamed: bool) -> Iterator[Segment]:
         """Yield all rows in segments of about so many, cut where batches of `size` rows end.
 

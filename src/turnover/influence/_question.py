@@ -1,77 +1,30 @@
 """A question about pairs, opened and checked: queries, instances and models fit, and each model has its path."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from turnover.batches import Batch
 from turnover.errors import InfluenceError, TurnOverError
 from turnover.ids import Name, Names
-from turnover.storage import KeptArrays
+from turnover.storage import KeptArrays, TileStore
 
-from .blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, ScoreBlock
-from .estimate import Estimate, Estimator, LinearControl
+from ._data import single_queries
+from ._self_influence import check_ids
+from ._setup import Options, Setup, kept_fit
+from .blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, ScoreBlock, null_count
+from .estimate import Estimate, LinearControl
 from .execution import Executor
-from .paths import Forward, Route
+from .paths import Forward, Route, with_predicted_target
+
+AtLabel = Literal["given", "predicted"]
 
 _IDS_PER_TILE = 8192
 _FEWEST_FOR_A_MEAN = 100
-_FEWEST_NULLS = 2
-_DTYPES = (None, torch.float32, torch.bfloat16, torch.float16)
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of `Influence`: see there."""
-
-    against: Literal["keep", "full"]
-    center: bool
-    sites: tuple[str, ...] | None
-    dtype: torch.dtype | None
-    memory: int
-    compile: bool
-    estimator: Estimator
-    control: Literal["linear"] | None
-    nulls: int | None = None
-
-    def __post_init__(self) -> None:
-        """Reject what no option can be."""
-        if self.against not in ("keep", "full"):
-            raise InfluenceError(f"against={self.against!r} is unknown. Give 'keep' or 'full'.")
-        if self.control not in (None, "linear"):
-            raise InfluenceError(f"control={self.control!r} is unknown. Give 'linear' or None.")
-        if self.dtype not in _DTYPES:
-            raise InfluenceError(f"dtype={self.dtype} is not supported. Give torch.bfloat16, torch.float16 or None.")
-        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
-            raise InfluenceError(f"memory must be a number of bytes >= 1, got {self.memory!r}. Give memory=2**28.")
-        few = self.nulls is not None and (not isinstance(self.nulls, int) or self.nulls < _FEWEST_NULLS)
-        if few or isinstance(self.nulls, bool):
-            raise InfluenceError(
-                f"nulls must be an integer >= {_FEWEST_NULLS}, got {self.nulls!r}. Give nulls=1024, or None for a "
-                "number in proportion to the job."
-            )
-        if self.nulls is not None and (self.estimator.needs_train or not self.estimator.needs_masks):
-            raise InfluenceError(
-                f"nulls={self.nulls} needs estimator='tod', got {self.estimator.name!r}: 'ridge' always takes "
-                f"{NULL_IDS:,} null ids and 'curvature' has none. Leave nulls out, or give estimator='tod'."
-            )
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the options as JSON data, without those that change no score."""
-        data: dict[str, Any] = {
-            "against": self.against,
-            "center": self.center,
-            "sites": None if self.sites is None else list(self.sites),
-            "dtype": None if self.dtype is None else str(self.dtype),
-        }
-        data |= self.estimator.as_data()
-        if self.control is not None:
-            data["control"] = self.control
-        return data
 
 
 @contextmanager
@@ -205,3 +158,73 @@ class Question:
         for part, finished in zip(parts, block.tiles(parts, self.executor, finish), strict=True):
             yield part, finished
             bar.update(len(part.ids) * len(block.offset))
+
+
+def open_question(
+    setup: Setup,
+    queries: Any,
+    at_label: AtLabel | None,
+    ids: Tensor,
+    *,
+    nulls: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Question:
+    """Return the question, opened; what can fail before the work, fails here."""
+    if at_label not in (None, "given", "predicted"):
+        raise InfluenceError(f"at_label={at_label!r} is unknown. Give 'given' or 'predicted'.")
+    if len(ids) == 0:
+        raise InfluenceError("no instances are left to score. Give at least one id.")
+    options, members = setup.options, list(setup.members)
+    opened = single_queries(queries, targets=setup.instances.targets, device=members[0].device)
+    setup.measure.check_shifted(opened[0].kwargs.get("input_ids"), opened[0].target)
+    missing = opened[0].target is None
+    if missing and at_label == "given":
+        raise InfluenceError("the queries have no targets. Give (x, y), or at_label='predicted'.")
+    forwards = setup.forwards(members)
+    if missing or at_label == "predicted":
+        opened = [with_predicted_target(forwards, query) for query in opened]
+    weights = [member.digest() for member in members]
+    routes: list[Route] = []
+    if options.estimator.needs_masks:
+        # A folder's path must be the same in a later run, and a fit needs all training rows.
+        tries = out is not None or options.estimator.needs_train or options.control is not None
+        with explained_failures():
+            routes = setup.routes.find(forwards, opened, weights, ids=len(ids), tries=tries)
+    stored = None if out is None else TileStore.identity_of(out)
+    routes = routes if stored is None else _as_stored(routes, stored)
+    raw_nulls = NULL_IDS
+    if routes and not options.estimator.needs_train:
+        fitting = null_count(len(ids), len(opened), min(route.saving for route in routes))
+        kept_as = fitting if stored is None else stored.get("nulls", NULL_IDS)
+        raw_nulls = options.nulls or nulls or kept_as
+    check_ids(setup)
+    provenance = setup.provenance(opened, ids, weights=weights)
+    folder = setup.fit_folder if out is None else out
+    kept = None if folder is None else kept_fit(folder, provenance)
+    return Question(
+        queries=opened,
+        forwards=forwards,
+        routes=routes,
+        ids=ids,
+        options=options,
+        executor=setup.workers(members, weights),
+        unit=setup.measure.unit,
+        provenance=provenance,
+        estimate=setup.fitted(forwards, weights, kept).question(nulls or NULL_IDS),
+        kept=kept,
+        nulls=raw_nulls,
+        instance_names=setup.instances.names,
+        in_one_pass=bool(routes) and all(route.is_of_few for route in routes),
+    )
+
+
+def _as_stored(routes: Sequence[Route], identity: dict[str, Any]) -> list[Route]:
+    """Return routes with the chunks that a folder was begun with: a row's last bits depend on the rows beside it."""
+    chunks = identity.get("chunks", [])
+    if len(chunks) != len(routes):
+        return list(routes)
+    resumed = [replace(route, ids_per_chunk=chunk) for route, chunk in zip(routes, chunks, strict=True)]
+    if "nulls" in identity:
+        return resumed
+    # Version 0.1.0 packed no weights and scored all null ids together.
+    return [replace(route, tried={}, forward=replace(route.forward, packed=None)) for route in resumed]

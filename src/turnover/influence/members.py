@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.layers import RECIPE_KEY, Masking, device_of, find_root, masking_of, preferred_device, whole_model
-from turnover.wrapping import replica_models, wrapped_root
+from turnover.wrapping import masks_beside, replica_models, wrapped_root
 
 from ._memory import keep_freed_memory
 from .fingerprint import fingerprint_of, plain_repr
@@ -142,6 +142,11 @@ class Members(Sequence[Member]):
     def have_masks(self) -> bool:
         """Return whether the models were wrapped: all of them, or none."""
         return self._have_masks
+
+    @property
+    def hint(self) -> str:
+        """Return what to call where a model was opened without the masks that its folder holds; "": it was not."""
+        return "" if self._have_masks else masks_beside(self._models[0])
 
     @property
     def whole(self) -> list[Member]:

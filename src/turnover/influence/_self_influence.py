@@ -1,28 +1,30 @@
-"""Questions about training rows, from one pass over the data: self-influence and held-out predictions."""
+"""Self-influence of training rows, in one pass over the data; and whether their ids are those of the training."""
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from turnover.batches import IGNORED, Batch, null_ids
 from turnover.errors import InfluenceError, WeakSignalWarning
 from turnover.layers import View, map_tensors
+from turnover.progress import progress_bar
 from turnover.scores import Scores, TokenScores
 
 from ._data import TrainRows
+from ._setup import Setup
 from .blocks import average
-from .estimate import MaskBias
-from .execution import Executor
+from .estimate import Original, OwnScores
+from .execution import Executor, as_workers
+from .measures import Measure
+from .members import evaluating
 from .paths import Chunk, Forward
 
-_PREDICTED_AT_ONCE = 4096
 _FEWEST_ROWS = 20
 # Self-influence is asked of rows that may be few, and judged mildly. Of ids that match the training, scores of all
 # rows depend: rows under other ids pass in one case of twenty.
@@ -58,7 +60,53 @@ class _OwnOfBatch:
         return ids, np.concatenate([part.rows.numpy() for part in own]), np.concatenate(null), _token_rows(own)
 
 
-def self_influence(
+def self_influence(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
+    """Return Scores [rows]: by the masks of the models, or by gradients of models without."""
+    return (_by_masks if setup.members.have_masks else _by_gradients)(setup, rows, progress)
+
+
+def _by_masks(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
+    whole = setup.members.whole
+    with evaluating(whole), as_workers(setup.executor), progress_bar(rows.length, progress, "rows") as bar:
+        workers = setup.workers(whole, [member.digest() for member in whole])
+        fields = _fields_by_masks(setup.forwards(whole), rows, bar, workers, center=setup.options.center)
+    raw = replace(setup.options, estimator=Original(), control=None)
+    provenance = setup.provenance([], torch.from_numpy(fields["ids"]), options=raw)
+    tokens = fields.pop("tokens")
+    fields |= setup.instances.named(fields["ids"], rows)
+    scores = Scores(**fields, unit=setup.measure.unit, provenance=provenance)
+    return scores if tokens is None else scores.with_tokens(tokens)
+
+
+def _by_gradients(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
+    if setup.measure.kind != "loss":
+        raise InfluenceError(
+            f"self-influence of a finished model is that of its loss, got measure={setup.measure.unit!r}. Give "
+            "measure='loss', or wrap the model before training (turnover.wrap)."
+        )
+    members = list(setup.members)
+    with evaluating(members), progress_bar(rows.length, progress, "rows") as bar:
+        weights = [member.digest() for member in members]
+        fit = setup.fitted(setup.forwards(members), weights)
+        if not isinstance(fit, OwnScores):
+            raise InfluenceError(
+                f"estimator={setup.options.estimator.name!r} has no self-influence for models without masks. Give "
+                "estimator='curvature'."
+            )
+        own, ids = fit.own_scores(rows, bar.update)
+    values, errors = average(own)
+    return Scores(
+        values=values,
+        **setup.instances.named(ids.numpy(), rows),
+        stderr=errors,
+        unit=setup.measure.unit,
+        path=fit.result,
+        replicas=len(members),
+        provenance=setup.provenance([], ids, weights=weights, train=rows),
+    )
+
+
+def _fields_by_masks(
     forwards: Sequence[Forward], rows: TrainRows, bar: Any, executor: Executor, *, center: bool
 ) -> dict[str, Any]:
     """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
@@ -97,22 +145,11 @@ def self_influence(
 def _labeled(rows: TrainRows) -> Iterator[tuple[Batch, Tensor, int]]:
     """Yield batches with their ids and the number of rows before them, or raise where they have no targets."""
     done = 0
-    for batch, ids in _with_ids(rows):
+    for batch, ids in rows.batches_with_ids():
         if batch.target is None:
             raise InfluenceError("self-influence needs the rows' own targets. Give data with labels: (x, y, id).")
         yield batch, ids, done
         done += len(ids)
-
-
-def _with_ids(rows: TrainRows) -> Iterator[tuple[Batch, Tensor]]:
-    """Yield batches with their ids, or raise where they have none."""
-    for batch in rows.batches():
-        if batch.ids is None:
-            raise InfluenceError(
-                "the data has no instance ids, so it is not known which mask each row trained. "
-                "Give turnover.with_instance_ids(dataset), or a loader made of it."
-            )
-        yield batch, batch.ids
 
 
 def _own_scores(forward: Forward, batch: Batch, ids: Tensor, *, tokens: bool = False) -> _OwnScores:
@@ -121,10 +158,10 @@ def _own_scores(forward: Forward, batch: Batch, ids: Tensor, *, tokens: bool = F
     measure.check_shifted(batch.kwargs.get("input_ids"), batch.target)
     if forward.against == "full" and replicas == 1:
         full = forward.run(batch.args, batch.kwargs, batch.rows)
-        outputs = torch.cat([full, _outputs(forward, batch, ids, forward.views)])
+        outputs = torch.cat([full, outputs_of(forward, batch, ids, forward.views)])
     else:
         # The full view of one replica is not that of the model, which is their mean: it takes a row of its own.
-        outputs = _outputs(forward, batch, ids, (forward.against, "flip"))
+        outputs = outputs_of(forward, batch, ids, (forward.against, "flip"))
     targets = _repeated(batch.target, 2 * replicas, len(ids))
 
     def with_minus_without(values: Tensor) -> Tensor:
@@ -142,7 +179,7 @@ def _own_scores(forward: Forward, batch: Batch, ids: Tensor, *, tokens: bool = F
     return _OwnScores(own, each, counted)
 
 
-def _outputs(forward: Forward, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> Tensor:
+def outputs_of(forward: Forward, batch: Batch, ids: Tensor, views: tuple[View, ...]) -> Tensor:
     """Return outputs [replicas * views * rows, ...] of a batch under the masks of ids."""
     args, kwargs = _repeated((batch.args, batch.kwargs), len(views), batch.rows)
     with Chunk(ids, views, flip_sites=forward.sites) as chunk:
@@ -180,7 +217,20 @@ def warn_of_weak_signal(scores: Scores) -> None:
         _warn_if_weak(own, scores.null, len(scores), least=_LEAST_SIGMAS, stacklevel=4)
 
 
-def warn_of_other_ids(forwards: Sequence[Forward], rows: TrainRows) -> None:
+def check_ids(setup: Setup) -> None:
+    """Look once whether the ids of `train` are those of the training, and warn where scores rest on other masks."""
+    if setup.train is None or not setup.options.estimator.needs_masks or setup.are_ids_checked:
+        return
+    setup.are_ids_checked = True
+    forwards = setup.forwards(setup.members.whole)
+    if callable(setup.measure.kind):  # a measure of one's own need not be better for having trained on a row
+        by_loss = Measure("loss", setup.measure.loss)
+        forwards = [replace(forward, measure=by_loss) for forward in forwards]
+    with evaluating(setup.members.whole):
+        _warn_of_other_ids(forwards, setup.train)
+
+
+def _warn_of_other_ids(forwards: Sequence[Forward], rows: TrainRows) -> None:
     """Warn where the kept subnetworks of training rows do not know them better than the flipped ones.
 
     Then ids do not match the training, and all scores of these ids are noise. Few rows are enough to see that they do;
@@ -206,7 +256,7 @@ def warn_of_other_ids(forwards: Sequence[Forward], rows: TrainRows) -> None:
         return
     of_ids = _of_each_id(own, ids)
     if len(of_ids) >= _FEWEST_CHECKED:
-        _warn_if_weak(of_ids, null, len(own), least=_LEAST_SIGMAS_OF_IDS, stacklevel=5)
+        _warn_if_weak(of_ids, null, len(own), least=_LEAST_SIGMAS_OF_IDS, stacklevel=6)
 
 
 def _of_each_id(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -245,80 +295,3 @@ def _warn_if_weak(own: np.ndarray, null: np.ndarray, rows: int, *, least: float,
             ),
             stacklevel=stacklevel,
         )
-
-
-def held_out_predictions(
-    forwards: Sequence[Forward],
-    rows: TrainRows,
-    bar: Any,
-    *,
-    predict: Callable[[Tensor], Tensor] | None,
-    mask_bias: MaskBias | None = None,
-) -> dict[str, Any]:
-    """Return the held-out predictions of every row, those of its flipped subnetworks, as `OutOfSample` takes them.
-
-    `predict` maps outputs to predictions; None: the default for the targets. `mask_bias` corrects the outputs for what
-    masks alone do to them.
-    """
-    ids: list[Tensor] = []
-    outputs: list[Tensor] = []
-    targets: list[Any] = []
-    for batch, batch_ids in _with_ids(rows):
-        finish = _unchanged if mask_bias is not None else predict or _default_prediction(batch.target)
-        # All sites are flipped, whatever `sites` says: a part that was half trained has seen the row.
-        parts = [
-            finish(_outputs(replace(forward, sites=None), batch.to(forward.member.device), batch_ids, ("flip",)))
-            for forward in forwards
-        ]
-        outputs.append(torch.cat([part.float().cpu().unflatten(0, (-1, len(batch_ids))) for part in parts]))
-        if mask_bias is not None:
-            mask_bias.check(outputs[-1])
-        ids.append(batch_ids)
-        targets.append(batch.target)
-        bar.update(len(batch_ids))
-    if not ids:
-        raise InfluenceError("there are no rows: the data is empty.")
-    predictions = torch.cat(outputs, 1)
-    if mask_bias is not None:
-        corrected = mask_bias.corrected(predictions, torch.cat(ids).cpu(), classes=not _is_regression(targets[0]))
-        finish, device = predict or _default_prediction(targets[0]), forwards[0].member.device
-        parts = [finish(part.to(device)).float().cpu() for part in corrected.flatten(0, 1).split(_PREDICTED_AT_ONCE)]
-        predictions = torch.cat(parts).unflatten(0, corrected.shape[:2])
-    path = "flipped view of each row"
-    if mask_bias is not None:
-        path += f", mask-bias correction by {len(mask_bias.references)} reference examples"
-    return {
-        "replicas": predictions.numpy(),
-        "ids": torch.cat(ids).numpy(),
-        "labels": _class_labels(targets, predictions.shape[-1]),
-        "path": path,
-    }
-
-
-def _class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:
-    """Return the targets of all rows where they are classes of the predictions, else None."""
-    if not all(isinstance(part, Tensor) and part.dim() == 1 and not part.is_floating_point() for part in targets):
-        return None
-    labels = torch.cat(list(targets)).cpu().numpy()
-    return labels if labels.min() >= 0 and labels.max() < classes else None
-
-
-def _unchanged(outputs: Tensor) -> Tensor:
-    return outputs
-
-
-def _is_regression(target: Any) -> bool:
-    return isinstance(target, Tensor) and target.is_floating_point()
-
-
-def _default_prediction(target: Any) -> Callable[[Tensor], Tensor]:
-    """Return softmax for classes, and the outputs as they are for a regression."""
-    return _unchanged if _is_regression(target) else _class_probabilities
-
-
-def _class_probabilities(outputs: Tensor) -> Tensor:
-    """Return softmax, or both probabilities where one logit stands for two classes."""
-    if outputs.shape[-1] == 1:
-        yes = outputs.float().sigmoid()
-        return torch.cat([1 - yes, yes], -1)
-    return functional.softmax(outputs.float(), -1)
