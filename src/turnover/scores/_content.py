@@ -10,14 +10,14 @@ from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Names
 
 from ._about import About, Name, Over, agreed, is_per_row, joined_names, null_scores, per_query, query_names
-from ._arrays import Floats, Source, both_ids, close, joined_arrays, near, same, source_of, spread
-from ._views import Viewed
+from ._arrays import Floats, Source, joined_arrays, near, same, source_of, spread
+from ._views import OfInstances
 from .tokens import TokenScores
 
 _OPTIONAL = ("stderr", "null", "null_spread", "offset")
 
 
-class Content(Viewed):
+class Content(OfInstances):
     """Values, ids, queries and all that is known about them; see `Scores`, which can do something with it."""
 
     _tokens: TokenScores | None = None
@@ -43,7 +43,7 @@ class Content(Viewed):
         shape = self._values.shape
         if len(shape) not in (1, 2):
             raise ScoresError(f"values must have shape [instances, queries] or [instances], got {list(shape)}.")
-        self._ids, self._mask_ids, self._names = both_ids(ids, mask_ids)
+        super().__init__(ids, mask_ids)
         if len(self._ids) != shape[0]:
             raise ScoresError(f"there are {len(self._ids)} ids and {shape[0]} rows of values; give one id per row.")
         if queries is not None and len(shape) == 1:
@@ -75,21 +75,6 @@ class Content(Viewed):
         if self._stderr is not None:
             return self._stderr.whole
         return None if self._null_spread is None else np.broadcast_to(self._null_spread, self.shape)
-
-    @property
-    def ids(self) -> Ids:
-        """Return the ids of the instances as they were given [n]: int64, or objects where there are strings."""
-        return self._ids
-
-    @property
-    def mask_ids(self) -> Ints:
-        """Return the integers that the masks of the instances are made of, int64 [n]: what `instances` takes."""
-        return self._mask_ids
-
-    @property
-    def names(self) -> Names:
-        """Return the names of instances that are not called by their mask id."""
-        return self._names
 
     @property
     def queries(self) -> tuple[Name, ...] | None:
@@ -177,13 +162,6 @@ class Content(Viewed):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the values for numpy functions."""
         return np.array(self.values, dtype, copy=copy)
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return self.shape[0]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(close(state))
 
 
 def joined(parts: Sequence[Content], over: Over) -> dict[str, Any]:

@@ -4,10 +4,9 @@ The background is transparent and the ink gray, so that figures can be read in l
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from textwrap import shorten, wrap
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from turnover.errors import MissingExtraError
 
 from ._arrays import Floats
+from ._shown_lists import Entry
 
 _INK, _HELPS, _HARMS = "#808080", "#2b8aef", "#e8590c"
 _TITLES = {"helpful": "Most helpful", "harmful": "Most harmful"}
@@ -24,24 +24,7 @@ _MANY = 100
 _LETTERS = 90  # of a text beside a bar
 
 
-@dataclass(frozen=True)
-class Plotted:
-    """An entry of a list as a figure shows it."""
-
-    side: Literal["helpful", "harmful"]
-    instance: str
-    score: float
-    stderr: float | None
-    row: Any  # uint8 pixels, a text, or None
-    asked: Any  # the query, likewise
-
-    @property
-    def text(self) -> str:
-        """Return the score with its standard error."""
-        return f"{self.score:+.2g}" + ("" if self.stderr is None else f" ± {self.stderr:.1g}")
-
-
-def plot_scores(values: Floats, null: Floats | None, entries: Sequence[Plotted]) -> Any:
+def plot_scores(values: Floats, null: Floats | None, entries: Sequence[Entry]) -> Any:
     """Return a figure of a histogram of scores, beside that of null ids, above the lists."""
     height = _height(entries)
     figure = _figure(2.6 + height)
@@ -51,7 +34,7 @@ def plot_scores(values: Floats, null: Floats | None, entries: Sequence[Plotted])
     return figure
 
 
-def plot_lists(entries: Sequence[Plotted]) -> Any:
+def plot_lists(entries: Sequence[Entry]) -> Any:
     """Return a figure of both lists."""
     figure = _figure(_height(entries))
     _draw_lists(figure, entries)
@@ -69,7 +52,7 @@ def _figure(height: float) -> Any:
     return figure
 
 
-def _height(entries: Sequence[Plotted]) -> float:
+def _height(entries: Sequence[Entry]) -> float:
     rows = max([sum(one.side == side for one in entries) for side in _TITLES] + [1])
     return (
         3.0
@@ -78,7 +61,7 @@ def _height(entries: Sequence[Plotted]) -> float:
     )
 
 
-def _are_pictures(entries: Sequence[Plotted]) -> bool:
+def _are_pictures(entries: Sequence[Entry]) -> bool:
     return any(isinstance(one.row, np.ndarray) for one in entries)
 
 
@@ -111,7 +94,7 @@ def _edges(values: NDArray[Any], count: int) -> NDArray[np.float64]:
     return np.arange(first, last + 2, dtype=np.float64) * width
 
 
-def _draw_lists(figure: Any, entries: Sequence[Plotted]) -> None:
+def _draw_lists(figure: Any, entries: Sequence[Entry]) -> None:
     sides = {side: [one for one in entries if one.side == side] for side in _TITLES}
     if _are_pictures(entries):
         parts: list[Any] = list(figure.subfigures(2, 1))
@@ -122,7 +105,7 @@ def _draw_lists(figure: Any, entries: Sequence[Plotted]) -> None:
         _draw_bars(axes, _TITLES[side], listed, max([abs(one.score) for one in entries] + [1e-12]))
 
 
-def _draw_pictures(figure: Any, title: str, entries: Sequence[Plotted]) -> None:
+def _draw_pictures(figure: Any, title: str, entries: Sequence[Entry]) -> None:
     figure.suptitle(title, x=0.01, ha="left", color=_INK, fontsize=10, weight="bold")
     for axes, one in zip(figure.subplots(1, max(len(entries), 1), squeeze=False)[0], entries, strict=False):
         if isinstance(one.row, np.ndarray):
@@ -131,19 +114,24 @@ def _draw_pictures(figure: Any, title: str, entries: Sequence[Plotted]) -> None:
             axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
         color = _HELPS if one.score > 0 else _HARMS
         axes.set_title(f"{shorten(one.instance, 18, placeholder='…')}", color=_INK, fontsize=8, pad=3)
-        axes.set_xlabel(one.text, color=color, fontsize=8, labelpad=2)
+        axes.set_xlabel(_score_text(one), color=color, fontsize=8, labelpad=2)
         axes.set_xticks([])
         axes.set_yticks([])
         for line in axes.spines.values():
             line.set_color(color)
 
 
-def _draw_bars(axes: Any, title: str, entries: Sequence[Plotted], largest: float) -> None:
+def _score_text(entry: Entry) -> str:
+    """Return the score with its standard error, shorter than in a table."""
+    return f"{entry.score:+.2g}" + ("" if entry.stderr is None else f" ± {entry.stderr:.1g}")
+
+
+def _draw_bars(axes: Any, title: str, entries: Sequence[Entry], largest: float) -> None:
     places = np.arange(len(entries))
     colors = [_HELPS if one.score > 0 else _HARMS for one in entries]
     axes.barh(places, [abs(one.score) for one in entries], height=0.14, color=colors)
     for place, one in zip(places, entries, strict=True):
-        text = f"{shorten(one.instance, 30, placeholder='…')}   {one.text}"
+        text = f"{shorten(one.instance, 30, placeholder='…')}   {_score_text(one)}"
         if isinstance(one.row, str):
             text += "\n" + "\n".join(wrap(shorten(one.row, _LETTERS, placeholder="…"), 56)[:2])
         axes.annotate(text, (0, place), (0, 5), textcoords="offset points", color=_INK, fontsize=8, va="bottom")

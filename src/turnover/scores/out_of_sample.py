@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
-from turnover.ids import Ids, Ints, Names
+from turnover.ids import Ints
 from turnover.tables import html_table, shown_row
 
 from ._about import plain_provenance
-from ._arrays import Floats, both_ids, close, closed, floats, integers, same
+from ._arrays import Floats, closed, floats, integers, same
 from ._formats import Facts, counted, html_of, load_pandas, number_range, text_of
 from ._store import id_arrays, open_predictions, save_predictions
-from ._views import Viewed
+from ._views import OfInstances
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class OutOfSample(Viewed):
+class OutOfSample(OfInstances):
     """Held-out predictions of rows, by networks that did not train on them. Arrays are read-only.
 
     Args:
@@ -61,7 +61,7 @@ class OutOfSample(Viewed):
                 f"replicas must have shape [replicas, n, classes] or [n, classes], got {list(array.shape)}."
             )
         self._replicas = array
-        self._ids, self._mask_ids, self._names = both_ids(ids, mask_ids)
+        super().__init__(ids, mask_ids)
         self._labels = None if labels is None else integers(labels, "labels")
         self._path = path
         self._provenance = plain_provenance(provenance)
@@ -82,21 +82,6 @@ class OutOfSample(Viewed):
     def replicas(self) -> Floats:
         """Return the predictions of each network, float32 [r, n, classes]."""
         return self._replicas
-
-    @property
-    def ids(self) -> Ids:
-        """Return the ids of the rows as they were given [n]: int64, or objects where there are strings."""
-        return self._ids
-
-    @property
-    def mask_ids(self) -> Ints:
-        """Return the integers that the masks of the rows are made of, int64 [n]."""
-        return self._mask_ids
-
-    @property
-    def names(self) -> Names:
-        """Return the names of rows that are not called by their mask id."""
-        return self._names
 
     @property
     def labels(self) -> Ints | None:
@@ -171,10 +156,6 @@ class OutOfSample(Viewed):
         """Return the predictions that `save` wrote; see `Scores.open`."""
         return cls(**open_predictions(path))
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._ids)
-
     def __repr__(self) -> str:
         """Return a summary that a person can read."""
         return text_of(self._facts)
@@ -215,9 +196,6 @@ class OutOfSample(Viewed):
             lines.append(("labels", f"label_quality {number_range(quality)}; below 0.5 for {low}"))
         lines.append(("path", self._path or "not known"))
         return f"OutOfSample: held-out predictions of {counted(rows, 'row')}", lines
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(close(state))
 
 
 def _check_labels(labels: Ints, rows: int, classes: int) -> None:

@@ -1,9 +1,7 @@
 """The most helpful and the most harmful training instances of every query."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +9,13 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Name, Names
-from turnover.tables import Html, aligned, faded, html_table, score_bar, shown_row
 
 from ._about import About, Over, agreed, columns_of, joined_names, method_of, null_scores, query_names
-from ._arrays import Floats, both_ids, close, floats, integers, near, same
-from ._formats import ATTRIBUTES, counted, load_pandas, shortened, unit_text
-from ._plots import Plotted, plot_lists
+from ._arrays import Floats, both_ids, floats, integers, near, same
+from ._formats import ATTRIBUTES, counted, load_pandas, unit_text
+from ._plots import plot_lists
 from ._ranking import Entries, Lists, merged
+from ._shown_lists import Entry, ShownLists, SideOfTop
 from ._views import Viewed
 from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
 
@@ -31,10 +29,6 @@ _OPTIONAL = ("helpful_stderr", "harmful_stderr", "helpful_p", "harmful_p")
 _NUMBERS = ("helpful_scores", "harmful_scores", *_OPTIONAL)
 _MASK_IDS = ("helpful_mask_ids", "harmful_mask_ids")
 _ARRAYS = (*_MASK_IDS, *_NUMBERS, "counts", "null_spread")
-_MOST_QUERIES = 5
-_MOST_ENTRIES = 3
-_MOST_IN_NOTEBOOK = 10
-_MARK = "*"
 
 
 def _nothing() -> dict[str, Any]:
@@ -353,27 +347,14 @@ class Top(Viewed):
         place = 0 if query is None else int(columns_of([query], self.queries)[0])
         return plot_lists(self.plotted(place))
 
-    def plotted(self, query: int = 0) -> list[Plotted]:
+    def plotted(self, query: int = 0) -> list[Entry]:
         """Return the entries of both lists of a query, for a figure."""
-        asked = None if self.queries is None else self.views.query(self.queries[query])
-        entries: list[Plotted] = []
-        for side in _SIDES:
-            ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
-            for at, mask_id in enumerate(getattr(self, f"{side}_mask_ids")[query].tolist()):
-                if mask_id >= 0:
-                    error = None if stderr is None else float(stderr[query, at])
-                    row = self.views.instance(mask_id)
-                    entries.append(Plotted(side, str(ids[query, at]), float(scores[query, at]), error, row, asked))
-        return entries
+        lists = self._shown
+        return [entry for side in lists.sides for entry in lists.entries(query, side)]
 
     def __repr__(self) -> str:
         """Return a table of the first entries that a person can read."""
-        rows = [["query", "most helpful: id (score)", "most harmful: id (score)"]]
-        for name, sides in self._shown(_MOST_ENTRIES):
-            rows.append([name, *map(_line, sides)])
-        if self.queries is None:
-            rows = [row[1:] for row in rows]
-        return "\n".join([self._head, *(f"  {line}" for line in [*aligned(rows), *self._below])])
+        return self._shown.text()
 
     def to_html(self) -> str:
         """Return a table of the first entries as HTML: a bar for each score, faded where it is not significant.
@@ -383,21 +364,7 @@ class Top(Viewed):
             >>> "+2" in Scores([[0.5], [-1.0], [2.0]], ids=[7, 8, 9]).top(1).to_html()
             True
         """
-        rows: list[list[str]] = []
-        for place, (name, sides) in enumerate(self._shown(_MOST_IN_NOTEBOOK)):
-            largest = max((abs(entry.score) for side in sides for entry in side), default=0.0)
-            asked = None if self.queries is None else self.views.query(self.queries[place])
-            name = Html(f"{escape(name)}{shown_row(asked)}")
-            cells = [
-                [_cells(entry, largest, self.views.instance(entry.mask_id), asked) for entry in side] for side in sides
-            ]
-            for helpful, harmful in zip_longest(*cells, fillvalue=["", "", ""]):
-                rows.append([name, *helpful, *harmful])
-                name = ""
-        header = ["query", "most helpful", "", "", "most harmful", "", ""]
-        if self.queries is None:
-            header, rows = header[1:], [row[1:] for row in rows]
-        return html_table(self._head, rows, header=header, below=self._below)
+        return self._shown.html()
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -414,37 +381,12 @@ class Top(Viewed):
         return f"{head}, in {unit_text(self)}"
 
     @property
-    def _below(self) -> list[str]:
-        """Return what stands below the lists of the first queries."""
-        rest = len(self.counts) - _MOST_QUERIES
-        more = [f"and {counted(rest, 'more query', 'more queries')}"] if rest > 0 else []
-        return [*more, f"{_MARK} significant (FDR 5 %)"] if self.knows_noise else more
-
-    def _shown(self, most: int) -> Iterator[tuple[str, list[list["_Entry"]]]]:
-        """Yield the first queries by name, with at most so many entries of both lists and one more if there are."""
+    def _shown(self) -> ShownLists:
         marks = self.significant() if self.knows_noise else (None, None)
-        for query in range(min(_MOST_QUERIES, len(self.counts))):
-            sides: list[list[_Entry]] = []
-            for side, marked in zip(_SIDES, marks, strict=True):
-                ids, scores, stderr = (getattr(self, f"{side}_{name}") for name in ("ids", "scores", "stderr"))
-                mask_ids: Ints = getattr(self, f"{side}_mask_ids")
-                listed = int(np.count_nonzero(mask_ids[query] >= 0))
-                sides.append(
-                    [
-                        _Entry(
-                            instance=shortened(ids[query, at]) if at < most else "...",
-                            mask_id=int(mask_ids[query, at]) if at < most else -1,
-                            score=float(scores[query, at]) if at < most else 0.0,
-                            stderr=None if stderr is None else float(stderr[query, at]),
-                            marked=None if marked is None else bool(marked[query, at]),
-                        )
-                        for at in range(min(listed, most + 1))
-                    ]
-                )
-            yield "" if self.queries is None else shortened(self.queries[query]), sides
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(close(state))
+        helpful = self.helpful_ids, self.helpful_mask_ids, self.helpful_scores, self.helpful_stderr
+        harmful = self.harmful_ids, self.harmful_mask_ids, self.harmful_scores, self.harmful_stderr
+        sides = SideOfTop("helpful", *helpful, marks[0]), SideOfTop("harmful", *harmful, marks[1])
+        return ShownLists(self._head, self.queries, sides, self.views)
 
     @property
     def knows_noise(self) -> bool:
@@ -474,44 +416,6 @@ class Top(Viewed):
             Entries(self.harmful_mask_ids, self.harmful_scores, self.harmful_stderr, self.harmful_p),
             self.counts,
         )
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """An entry of a list as it is shown; "..." stands for the rest of the list."""
-
-    instance: str
-    mask_id: int
-    score: float
-    stderr: float | None
-    marked: bool | None  # whether it is significant; None: not known
-
-    @property
-    def text(self) -> str:
-        """Return the score with its standard error."""
-        return f"{self.score:+.3g}" + ("" if self.stderr is None else f" ± {self.stderr:.2g}")
-
-    @property
-    def is_rest(self) -> bool:
-        return self.instance == "..."
-
-
-def _line(entries: Sequence[_Entry]) -> str:
-    """Return the first entries of a list in one line."""
-    shown = [
-        entry.instance if entry.is_rest else f"{entry.instance} ({entry.text}){_MARK if entry.marked else ''}"
-        for entry in entries
-    ]
-    return ", ".join(shown) or "none"
-
-
-def _cells(entry: _Entry, largest: float, row: Any, asked: Any) -> list[str]:
-    """Return the cells of an entry for a notebook: id and what is known of its row, score, bar."""
-    if entry.is_rest:
-        return [entry.instance, "", ""]
-    text = Html(f'<span style="white-space:nowrap">{escape(entry.text)}{_MARK if entry.marked else ""}</span>')
-    shown = Html(f"{escape(entry.instance)}{shown_row(row, asked)}")
-    return [shown, faded(text) if entry.marked is False else text, score_bar(entry.score, largest)]
 
 
 def _alike(tops: Sequence[Top], over: Over) -> About:
