@@ -8,7 +8,8 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | --- | --- |
 | `examples.py` | rows that findings speak of, their names, and what two of them have in common |
 | `predictions.py` | predictions of the full network, and the most confident errors |
-| `explain.py` | supporting and opposing examples of a prediction; magnitudes of training rows |
+| `explain.py` | supporting and opposing examples of a prediction |
+| `relative.py` | scores relative to the magnitudes of training rows |
 | `shared_tokens.py` | words that two texts share |
 | `training_record.py` | what one training says of its rows: full view by epoch, heads on the untrained network |
 | `wrong_labels.py`, `_noise.py` | how probably each label is wrong, from that record; labels as a mixture |
@@ -36,7 +37,6 @@ from .explain import (
     Queries,
     explain,
     explain_examples,
-    row_magnitudes,
 )
 from .findings import (
     ClassSummary,
@@ -80,6 +80,7 @@ from .near_duplicates import (
     near_duplicates,
 )
 from .predictions import Predictions, prediction, predictions
+from .relative import row_magnitudes
 from .residuals import LIKELY_ERROR, NumberFit, NumberScale, Residuals
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens

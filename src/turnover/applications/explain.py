@@ -15,11 +15,12 @@ from torch import Tensor
 
 from turnover.errors import ApplicationError
 from turnover.influence import Influence
-from turnover.scores import Scores, Top, checked_level, discoveries
+from turnover.scores import Scores, Top
 
 from ._results import NoiseFrom, Result, checked_count, entry, noise_from, table_of
 from .examples import Examples, Instance, TrainInstances, train_instances
 from .predictions import Predictions, number_predictions, predictions
+from .relative import Marks, checked_magnitudes, relative_top, with_values
 from .residuals import NumberScale
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 SameLabel = bool | Literal["supporting"]
 _Spans = tuple[tuple[int, int], ...]
-_Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -247,10 +247,8 @@ def explain(
         scores = influence.pairwise(queries, at_label="predicted", progress=progress)
         sides = [True, False] if same_label == "supporting" else [bool(same_label)]
         each = [_of_label(scores, known, predicted.predicted if same else only_label) for same in sides]
-        scale = _checked_magnitudes(influence, magnitudes, len(known)) if relative else None
-        tops = [
-            _relative_top(one, scale, k, level) if scale is not None else _marked(one.top(k), level) for one in each
-        ]
+        scale = checked_magnitudes(influence, magnitudes, len(known)) if relative else None
+        tops = [relative_top(one, scale, k, level) if scale is not None else _marked(one.top(k), level) for one in each]
     else:
         label = "predicted" if same_label else only_label
         top = influence.top(queries, k=k, labels=known.labels, label=label, at_label="predicted", progress=progress)
@@ -280,7 +278,7 @@ def _explain_numbers(
         top = _marked(influence.top(asked, k=k, progress=False), level)
     else:
         scores = influence.pairwise(asked, progress=False)
-        top = _relative_top(scores, _checked_magnitudes(influence, magnitudes, len(known)), k, level)
+        top = relative_top(scores, checked_magnitudes(influence, magnitudes, len(known)), k, level)
     supporting, opposing = _sides(known, top, top)
     given = predicted.labels if asked is queries else None
     numbers, labels = scale.restored(predicted.numbers), None if given is None else scale.restored(given)
@@ -300,7 +298,7 @@ def _explain_numbers(
     return replace(found, numeric=True)
 
 
-def _sides(known: TrainInstances, first: tuple[Top, _Marks], last: tuple[Top, _Marks]) -> tuple["_Side", "_Side"]:
+def _sides(known: TrainInstances, first: tuple[Top, Marks], last: tuple[Top, Marks]) -> tuple["_Side", "_Side"]:
     """Return supporting examples, of one list, and opposing ones, of another or the same."""
     (top, (marks, _)), (other, (_, other_marks)) = first, last
     supporting = _Side(1, known, top.helpful_mask_ids, top.helpful_scores, top.helpful_stderr, top.helpful_p, marks)
@@ -343,43 +341,6 @@ def explain_examples(
     explained = explain(influence, queries.inputs, examples=examples, same_label=same_label, **options)
     described = zip(explained, queries.values, queries.names, queries.rows, strict=True)
     return replace(explained, items=tuple(_described(*one, examples) for one in described))
-
-
-def row_magnitudes(influence: Influence, self_influence: Scores | None = None) -> NDArray[np.float32]:
-    """Return the magnitude of every training instance, in the order of `influence.train_ids`.
-
-    It is the root of the row's influence on itself. To first order a row's influence on a query is the product of two
-    gradients, and its influence on itself the square of its own: divided by the root, what is left is how well the two
-    go together (the relative influence of Barshan, Brunet and Dziugaite 2020). Outliers and wrong labels, whose
-    gradient is large whatever the query, lose their advantage. Self-influence is the one score whose signal is far
-    above its noise, and it takes one pass over the data however many queries are explained. Below the noise of null
-    ids it cannot be told from 0; there, the noise takes its place.
-
-    Args:
-        influence: with its training data.
-        self_influence: that of the training data, where it is known already; None: it is computed.
-
-    Example:
-        >>> import turnover
-        >>> from turnover.training import TrainingRecipe
-        >>> x, y = torch.randn(20, 4), torch.randint(2, (20,))
-        >>> data = turnover.with_instance_ids(torch.utils.data.TensorDataset(x, y))
-        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-        >>> trained = TrainingRecipe(lambda: turnover.wrap(net, at=["1"]), x, y, epochs=40).fit()
-        >>> row_magnitudes(turnover.Influence(trained, train=data, estimator="tod")).shape
-        (20,)
-    """
-    own = influence.self_influence(progress=False) if self_influence is None else self_influence
-    known = TrainInstances(influence.mask_ids(), None)
-    positions = known.positions(own.mask_ids)
-    if (positions < 0).any() or len(np.unique(positions)) < len(known):
-        raise ApplicationError("self_influence is not that of the training data. Give influence.self_influence().")
-    # Rows of one group share an id; the group's magnitude is that of its mean row.
-    values = np.nan_to_num(own.values.astype(np.float64), nan=0.0)
-    mean = np.bincount(positions, values) / np.bincount(positions)
-    spread = own.null_spread
-    floor = float(np.max(spread)) if spread is not None else float(np.median(np.abs(mean)))
-    return np.sqrt(np.maximum(mean, max(floor, 1e-12))).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -444,19 +405,7 @@ def _described(one: Explanation, value: Any, name: str, row: int | None, example
     return replace(one, name=name, row=row, label=label, **common)
 
 
-def _checked_magnitudes(influence: Influence, given: ArrayLike | None, count: int) -> NDArray[np.float32]:
-    if given is None:
-        return row_magnitudes(influence)
-    scale = np.asarray(given, np.float32)
-    if scale.shape != (count,) or not bool((scale > 0).all()):
-        raise ApplicationError(
-            f"magnitudes must be {count} numbers above 0, one per instance, got shape {list(scale.shape)}. Give "
-            "those of row_magnitudes(influence)."
-        )
-    return scale
-
-
-def _marked(top: Top, level: float) -> tuple[Top, _Marks]:
+def _marked(top: Top, level: float) -> tuple[Top, Marks]:
     """Return lists, and which entries of both [queries, k] are significant; none where noise is not known."""
     none = np.zeros(top.helpful_mask_ids.shape, bool)
     return top, top.significant(level) if top.knows_noise else (none, none)
@@ -466,42 +415,4 @@ def _of_label(scores: Scores, known: TrainInstances, label: NDArray[np.int64] | 
     """Return scores in which examples of other labels, one for all queries or one per query, do not count."""
     if label is None or known.labels is None:
         return scores
-    return _changed(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
-
-
-def _relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: float) -> tuple[Top, _Marks]:
-    """Return the lists by relative scores, with p-values and marks of the scores as they were."""
-    level = checked_level(level)
-    known = noise_from(scores)
-    p = np.full(scores.shape, np.nan, np.float32) if known is None else scores.p_values()
-    marked = discoveries(p, level)
-    own = np.broadcast_to(scale[:, None], scores.shape)
-    top = _changed(scores, scores.values / own, own).top(k)
-    rows = TrainInstances(scores.mask_ids, None)
-    queries = np.arange(len(top.counts))[:, None]
-    places = [rows.positions(ids) for ids in (top.helpful_mask_ids, top.harmful_mask_ids)]
-    helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
-    helpful, harmful = ((place >= 0) & marked[place, queries] for place in places)
-    top = replace(top, path=f"{scores.path}; relative to each row's magnitude")
-    # P-values are probabilities of null ids; marks by replicas come without.
-    if known == "null_ids":
-        top = replace(top, helpful_p=helpful_p, harmful_p=harmful_p)
-    return top, (helpful, harmful)
-
-
-def _changed(scores: Scores, values: NDArray[np.float32], scale: NDArray[np.float32] | None = None) -> Scores:
-    """Return scores with other values; with a scale, standard errors are divided by it and null ids let go."""
-    stderr = scores.stderr
-    return Scores(
-        values,
-        ids=scores.ids,
-        mask_ids=scores.mask_ids,
-        queries=scores.queries,
-        stderr=None if stderr is None else stderr if scale is None else stderr / scale,
-        null=scores.null if scale is None else None,
-        unit=scores.unit,
-        path=scores.path,
-        replicas=scores.replicas,
-        provenance=scores.provenance,
-        standardized=scores.standardized,
-    )
+    return with_values(scores, np.where(known.labels[:, None] == label, scores.values, np.float32(np.nan)))
