@@ -38,7 +38,7 @@ from turnover.applications import (
 )
 from turnover.runs import Curves
 from turnover.ui.html.data import Making, Overview, ReportData
-from turnover.ui.html.sentences import Headline
+from turnover.ui.html.headlines import Headline
 from turnover.ui.html.shown_rows import Cell, ShownRow
 from turnover.wrapping import AuditReport
 from turnover.wrapping._leaks import Leak

@@ -7,7 +7,7 @@ import pytest
 
 from turnover.ui.html import collect, render
 from turnover.ui.html.data import settings_of
-from turnover.ui.html.sentences import language_headlines
+from turnover.ui.html.headlines import language_headlines
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Headlines: what would alarm a reader without reason is explained, and what asks for something says what to do."""
+"""Headlines and sentences: what would alarm a reader without reason is explained; advice says what to do."""
 
 from dataclasses import replace
 
@@ -9,16 +9,13 @@ from tests.ui.html.made_data import label_error, made_data, made_findings
 from turnover import Scores
 from turnover.applications import LabelErrors, NearDuplicates
 from turnover.applications.trust import expected_of, histogram, score_noise
-from turnover.ui.html.sentences import (
+from turnover.ui.html.headlines import (
     duplicates_headline,
     headlines_of_rows,
-    label_errors_expected,
     label_errors_headline,
     memorized_headline,
-    noise_words,
-    single_score_words,
-    trust_verdict,
 )
+from turnover.ui.html.sentences import label_errors_expected, noise_words, single_score_words, trust_verdict
 
 ROWS = made_data().rows
 

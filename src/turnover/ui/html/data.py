@@ -13,7 +13,7 @@ from turnover.applications import Findings, LanguageFindings, find_all, find_in_
 from turnover.runs import SPLITS, Curves, Rows, Run
 from turnover.ui.words import count, digits, label_words, percent
 
-from .sentences import Headline, headlines_of_rows, language_headlines
+from .headlines import Headline, headlines_of_rows, language_headlines
 from .shown_rows import ShownRow, shown_row
 
 _FORMAT = 2

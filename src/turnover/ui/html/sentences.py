@@ -1,36 +1,24 @@
 """Findings as sentences, shared by the report and the terminal: the same quantity has the same words everywhere."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from turnover.applications import (
-    LIKELY_ERROR,
     Cleansing,
     Findings,
-    FrequencyBand,
     HarmfulExamples,
     LabelErrors,
     LanguageFindings,
-    MemorizedExamples,
-    MemorizedWords,
     NearDuplicates,
     NoiseFrom,
-    NumberFit,
     ScoreNoise,
     SpanExplanation,
     Trust,
 )
 from turnover.scores import Scores
-from turnover.ui.words import count, digits, label_words, percent, shortened
+from turnover.ui.words import count, digits, percent
 
-from .shown_rows import ShownRow
-
-_QUOTED = 70
-# From this share on, a reader may take what is usual for an alarm.
-_MOST_ROWS = 0.5
 _MOSTLY_SIGNAL = 0.5
-_LARGE_LEAK = 0.25
 _FEWEST_REPLICAS = 3
 
 SINGLE_WORD_SCORES = (
@@ -39,73 +27,6 @@ SINGLE_WORD_SCORES = (
     "first few places only, and mind their standard errors."
 )
 """How much single scores of a language model say."""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A figure and a sentence about it."""
-
-    figure: str
-    sentence: str
-    section: str  # id of the section that tells more
-    tone: Literal["plain", "good", "look"] = "plain"
-
-
-def headlines_of_rows(findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False) -> tuple[Headline, ...]:
-    """Return the headlines about a classifier, or about a network that predicts numbers."""
-    named = {row.row: row for row in rows}
-    headlines = [
-        _accuracy(findings) if findings.fit is None else _fit(findings.fit),
-        label_errors_headline(findings.likely_label_errors, named),
-        _groups(findings) if findings.groups.items else _harmful(findings, named),
-        memorized_headline(findings.memorized, hashed=hashed),
-        duplicates_headline(findings.near_duplicates, grouped=bool(findings.groups.items)),
-        _signal(findings),
-    ]
-    return tuple(headline for headline in headlines if headline is not None)
-
-
-def language_headlines(findings: LanguageFindings, results: Mapping[str, float]) -> tuple[Headline, ...]:
-    """Return the headlines about a language model."""
-    bands = findings.frequencies
-    headlines = [_perplexity(results), memorized_headline(findings.memorized)]
-    if len(bands) > 1 and bands[0].mean > bands[-1].mean > 0:
-        ratio = digits(bands[0].mean / bands[-1].mean)
-        sentence = (
-            f"Words that occur {_times(bands[0])} have, on average, {ratio} times the self-influence of words that "
-            f"occur {_times(bands[-1])}."
-        )
-        headlines.append(Headline(f"{ratio} ×", sentence, "memorized"))
-    return tuple(headline for headline in headlines if headline is not None)
-
-
-def label_errors_expected(errors: LabelErrors) -> str:
-    """Return how many likely label errors are expected to be wrong, or right; nothing where that is not known.
-
-    The record of the training says how many are wrong. Without one: the flipped subnetwork errs, too, and it
-    disagrees with some validation and test labels. It may err more on training rows, so that this is a least number.
-    """
-    if errors.expected_errors is not None and errors.expected_errors_range is not None and errors.count:
-        low, high = errors.expected_errors_range
-        if errors.count == 1:
-            return "Expect it to be a wrong label." if low else "It may be a wrong label, or a hard row."
-        return (
-            f"Expect about {count(errors.expected_errors)} of them to be wrong labels (90 % interval: {count(low)} to "
-            f"{count(high)})."
-        )
-    if errors.expected is None or not errors.count:
-        return ""
-    share = percent(errors.unseen_disagreements / errors.unseen_rows)
-    how = f"are as far off for {share}" if errors.numeric else f"also disagree with {share}"
-    words = (
-        f"Held-out predictions {how} of validation and test labels, which would be {count(errors.expected)} of the "
-        "training rows"
-    )
-    if errors.count <= errors.expected:
-        return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
-    if not errors.expected:
-        return f"{words}."
-    return f"{words}: expect about that many of the {count(errors.count)} to have correct labels."
 
 
 class ScoredList(Protocol):
@@ -267,6 +188,35 @@ def span_words(explained: SpanExplanation) -> str:
         return f"{words} No position is significant: read the list as examples, not as evidence."
     verb = "is" if explained.significant == 1 else "are"
     return f"{words} {count(explained.significant)} of the raising positions listed {verb} significant (FDR 5 %)."
+
+
+def label_errors_expected(errors: LabelErrors) -> str:
+    """Return how many likely label errors are expected to be wrong, or right; nothing where that is not known.
+
+    The record of the training says how many are wrong. Without one: the flipped subnetwork errs, too, and it
+    disagrees with some validation and test labels. It may err more on training rows, so that this is a least number.
+    """
+    if errors.expected_errors is not None and errors.expected_errors_range is not None and errors.count:
+        low, high = errors.expected_errors_range
+        if errors.count == 1:
+            return "Expect it to be a wrong label." if low else "It may be a wrong label, or a hard row."
+        return (
+            f"Expect about {count(errors.expected_errors)} of them to be wrong labels (90 % interval: {count(low)} to "
+            f"{count(high)})."
+        )
+    if errors.expected is None or not errors.count:
+        return ""
+    share = percent(errors.unseen_disagreements / errors.unseen_rows)
+    how = f"are as far off for {share}" if errors.numeric else f"also disagree with {share}"
+    words = (
+        f"Held-out predictions {how} of validation and test labels, which would be {count(errors.expected)} of the "
+        "training rows"
+    )
+    if errors.count <= errors.expected:
+        return f"{words}: errors of the network may explain {'this' if errors.count == 1 else 'all of these'}."
+    if not errors.expected:
+        return f"{words}."
+    return f"{words}: expect about that many of the {count(errors.count)} to have correct labels."
 
 
 def harmful_words(findings: Findings) -> str:
@@ -441,140 +391,12 @@ def single_score_words(findings: Findings) -> str:
     return " ".join(words)
 
 
-def _accuracy(findings: Findings) -> Headline | None:
-    errors, baseline = findings.errors, findings.majority_class_baseline
-    if errors.accuracy is None or baseline is None:
-        return None
-    rows = count(errors.unseen_rows, "validation and test row")
-    sentence = f"accuracy on {rows} (majority-class baseline {percent(baseline)})."
-    return Headline(percent(errors.accuracy), sentence, "classes", "plain" if errors.accuracy > baseline else "look")
-
-
-def _fit(fit: NumberFit) -> Headline:
-    explained = "" if fit.r2 is None else f"; R² {fit.r2:.2f}"
-    sentence = (
-        f"RMSE on {count(fit.rows, 'validation and test row')} (predicting the mean of the training labels: "
-        f"{digits(fit.baseline_rmse)}); mean absolute error {digits(fit.mae)}{explained}."
-    )
-    tone = "plain" if fit.rmse < fit.baseline_rmse else "look"
-    return Headline(digits(fit.rmse), sentence.replace("-", "−"), "errors", tone)
-
-
-_NONE_WRONG = "no label is more probably wrong than right"
-_DISTANCE = f" (over {LIKELY_ERROR:g} times the usual distance)"
-_NONE_FAR = f"none lies over {LIKELY_ERROR:g} times the usual distance from its held-out prediction"
-
-
-def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> Headline:
-    """Return the headline about likely label errors."""
-    if not errors.items:
-        why = "every held-out prediction agrees with its label" if errors.expected_errors is None else _NONE_WRONG
-        why = why if not errors.numeric else _NONE_FAR
-        return Headline("0", f"likely label errors: {why}.", "label-errors", "good")
-    first = errors.items[0]
-    sure = "" if errors.numeric else f"; {count(errors.confident)} confident"
-    sentence = (
-        f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "
-        f"training rows{sure}), {_called(rows[first.row])} first: labeled {label_words(first.label)}, held-out "
-        f"prediction {label_words(first.held_out_label)}{_DISTANCE if errors.numeric else ''}."
-    )
-    return Headline(count(errors.count), f"{sentence} {label_errors_expected(errors)}".strip(), "label-errors", "look")
-
-
-def _harmful(findings: Findings, rows: Mapping[int, ShownRow]) -> Headline | None:
-    harmful = findings.harmful
-    if not harmful.items:
-        return None
-    if harmful.noise_from is None:
-        return None
-    if not harmful.count:
-        return Headline("0", "training rows are significantly harmful to validation rows.", "harmful")
-    verb = "row is" if harmful.count == 1 else "rows are"
-    shown = [one for one in harmful.items if one.significant]
-    wrong = sum(one.likely_label_error for one in shown)
-    by_replicas = " (the replicas agree on it)" if harmful.noise_from == "replicas" else ""
-    first = _called(rows[harmful.items[0].row])
-    sentence = f"training {verb} significantly harmful to validation rows{by_replicas}, {first} most"
-    of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
-    which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
-    sentence += f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
-    return Headline(count(harmful.count), sentence, "harmful", "look")
-
-
-def _groups(findings: Findings) -> Headline | None:
-    groups = findings.groups.items
-    if findings.groups.noise_from is None:
-        return None
-    harmful = [one for one in groups if one.significant and one.score < 0]
-    of_groups = f"of {count(len(groups), 'group')}"
-    if not harmful:
-        return Headline("0", f"{of_groups} are significantly harmful to validation rows.", "groups", "good")
-    verb = "is" if len(harmful) == 1 else "are"
-    sentence = f"{of_groups} {verb} significantly harmful to validation rows, {groups[0].group} most."
-    return Headline(count(len(harmful)), sentence, "groups", "look")
-
-
-def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed: bool = False) -> Headline:
-    """Return the headline about memorized rows, or words of a language model."""
-    sentence = (
-        f"of the training {memorized.noun}s ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
-        f"self-influence is positive and significant (FDR {percent(memorized.level, 0)})."
-    )
-    if memorized.share > _MOST_ROWS:
-        why = " (here every word has weights of its own, and few other texts share the rare ones)" if hashed else ""
-        sentence += (
-            f" That is usual for a network with many weights{why}, and not a fault; what matters is the top of the "
-            "list."
-        )
-    return Headline(percent(memorized.share, 0), sentence, "memorized")
-
-
-def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headline | None:
-    """Return the headline about near-duplicates; None: there are none."""
-    if not duplicates.count:
-        return None
-    clash, across = duplicates.contradictions, duplicates.across_splits
-    sentence = f"{'group' if duplicates.count == 1 else 'groups'} of near-duplicates"
-    sentence += f"; {clash} with labels that disagree" if clash else ", whose labels agree"
-    sentence += f"; {across} with both training rows and validation or test rows." if across else "."
-    if across:
-        together = "" if grouped else ", or give a column by which they stay together (--group)"
-        sentence += f" These make results look better: remove one side of each{together}."
-    return Headline(count(duplicates.count), sentence, "duplicates", "look" if clash or across else "plain")
-
-
 def compared_words(duplicates: NearDuplicates) -> str:
     """Return which rows were compared to find near-duplicates, and how."""
     pairs = "pairs that hashing finds, which may miss some" if duplicates.hashed else "all pairs"
     if duplicates.threshold == 1:
         pairs = "rows that are the same"
     return f"Compared: {count(duplicates.rows, 'row')}, {pairs}, from a similarity of {duplicates.threshold:g} on."
-
-
-def _signal(findings: Findings) -> Headline | None:
-    noise = findings.trust.noise_of("mean_influence")
-    if noise is None or noise.signal is None:
-        return None
-    leaked = findings.leaks.gradient_share
-    rest = "is common to all replicas" if noise.noise_from == "replicas" else "is signal"
-    sentence = (
-        f"of the variance of mean influence {rest}, the rest is noise. Leaked into flipped subnetworks: "
-        f"{percent(leaked)} of the gradient."
-    )
-    return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
-
-
-def _perplexity(results: Mapping[str, float]) -> Headline | None:
-    """Return how good the model is on every text that was not trained on; None: there is none."""
-    known = {split: results.get(f"{split}_perplexity") for split in ("validation", "test")}
-    known = {split: digits(value) for split, value in known.items() if value is not None}
-    if not known:
-        return None
-    sentence = (
-        f"{'perplexity' if len(known) == 1 else 'perplexities'} on {' and on '.join(known)} text: the model is as "
-        "uncertain as if it chose among that many equally likely words."
-    )
-    return Headline(" and ".join(known.values()), sentence, "data-and-model")
 
 
 def _explanation_noise(findings: Findings, thing: str) -> str:
@@ -597,13 +419,3 @@ def _expected_meaning(ratio: float) -> str:
     if ratio >= 0.2:
         return ", so that at most the strongest rows of a prediction are significant"
     return ", so that a single score says little; lists, means and likely label errors say more"
-
-
-def _times(band: FrequencyBand) -> str:
-    if band.least == band.most:
-        return "once" if band.least == 1 else f"{band.least:,} times"
-    return f"{band.least:,} to {band.most:,} times"
-
-
-def _called(row: ShownRow) -> str:
-    return f"“{shortened(row.text, _QUOTED)}” ({row.name})" if row.text else row.name
