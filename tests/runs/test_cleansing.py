@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pandas", reason="needs the extra cli")
 
 from turnover.errors import ApplicationError, DataFileError
+from turnover.runs import start_run
 from turnover.runs.cleansing import (
     _ending_of,
     _no_formula,
@@ -20,7 +21,6 @@ from turnover.runs.cleansing import (
 )
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
-from turnover.runs.run import start_run
 from turnover.storage import digest_of
 
 CSV = 'text;label\r\n"one; a";x\r\n"two\r\nlines";y\r\n\r\nthree;x\r\n"fo""ur";y\r\nfive;x\r\n'

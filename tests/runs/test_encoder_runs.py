@@ -8,11 +8,11 @@ import torch
 
 from turnover.errors import DataFileError, RunError
 from turnover.integrations import TextEncoder
+from turnover.runs import open_run, start_run
 from turnover.runs._packed import PackedTexts
 from turnover.runs.config import RunConfig, unwatched
 from turnover.runs.folder import RunFolder
 from turnover.runs.inputs.inputs import encoded_texts
-from turnover.runs.run import open_run, start_run
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 

@@ -12,7 +12,7 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
 | `reading/`, `inputs/` | files to rows or a text; values to tensors |
 | `_labeled_rows.py`, `language_modeling.py` | the two tasks, labels and next words: data, networks, results |
-| `run.py` | `Run`, `start_run`, `open_run` |
+| `run.py`, `start.py` | `Run`, `open_run`; `start_run`: from settings to a finished run |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
 | `stages.py` | how long each stage should take, for an estimate of the whole |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
@@ -65,8 +65,9 @@ from .retraining import (
     training_seconds,
 )
 from .rows import SPLITS, Rows
-from .run import Run, open_run, start_run
+from .run import Run, open_run
 from .stages import Expect
+from .start import start_run
 from .training import Curves
 
 __all__ = [

@@ -12,8 +12,9 @@ from turnover.errors import MissingExtraError, RunError
 from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder, changed_data
 from .reading import npz_bytes
-from .run import Run, start_run
+from .run import Run
 from .stages import Expect, unexpected
+from .start import start_run
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from turnover.errors import DataFileError, TooLargeError
+from turnover.runs import open_run, start_run
 from turnover.runs._pixel_scales import PixelScale
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.images import read_image
 from turnover.runs.reading.rows import read_rows
-from turnover.runs.run import open_run, start_run
 from turnover.ui.pictures import pixels_for
 
 Image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'turnover[cli]'")

@@ -1,7 +1,7 @@
 """Rows as readers see them."""
 
+from turnover.runs import start_run
 from turnover.runs.config import RunConfig
-from turnover.runs.run import start_run
 from turnover.ui.html.shown_rows import shown_row
 
 
