@@ -1,4 +1,4 @@
-"""`Influence`: what the training instances do to predictions, with forward passes only."""
+"""`Influence`: what the training instances do to predictions."""
 
 import os
 import warnings
