@@ -32,8 +32,8 @@ _ABOUT = (
     "command, in its folder `runs/NAME-SIZE` or a copy of it."
 )
 _CLAIMS = (
-    "Verdicts are made of the numbers by fixed rules, the same for every size. Of each experiment the largest setting "
-    "that was run counts."
+    "What the paper claims, beside what we measured. Fixed rules turn the numbers into verdicts, the same for every "
+    "setting; each verdict is about the largest setting that was run."
 )
 
 
@@ -119,10 +119,10 @@ def _medium_hours(larger: dict[str, dict[str, Any]]) -> list[str]:
         took = "not run yet" if known is None else time_words(known)
         rows.append([f"`make repro-{name.replace('_', '-')} SIZE=medium`", f"{needs.hours:g}" if needs else "–", took])
     about = (
-        "Hours of one processor core, foretold from the small runs; `make repro SIZE=medium` runs all of them, two at "
+        "Hours of one processor core, estimated from the small runs; `make repro SIZE=medium` runs all of them, two at "
         "a time, each on a core of its own."
     )
-    return ["## The medium setting", about, markdown_table(["command", "hours foretold", "took"], rows)]
+    return ["## The medium setting", about, markdown_table(["command", "estimated hours", "took"], rows)]
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:

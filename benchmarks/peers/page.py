@@ -79,9 +79,10 @@ def page(parts: dict[str, Any]) -> str:
     """Return the page as Markdown."""
     lines = [
         "# Benchmarks of dattri and quanda on our scores",
-        "The packages' own code judges; `turnover.integrations.DattriAttributor` and `QuandaExplainer` bring the "
-        "scores. Rows are digits of scikit-learn, because both packages download the data of their published settings. "
-        "Mean ± standard deviation over trainings. `make bench-peers` measures again.",
+        "Our scores in the benchmarks of two other packages, beside the packages' own methods. Their code does all the "
+        "measuring; `turnover.integrations.DattriAttributor` and `QuandaExplainer` hand it our scores. Rows are digits "
+        "of scikit-learn, because both packages download the data of their published settings. Mean ± standard "
+        "deviation over trainings. `make bench-peers` measures again.",
     ]
     for package in sorted(parts):
         lines += _section(package, parts[package])

@@ -103,18 +103,19 @@ def page(results: Mapping[str, Any]) -> str:
     lines = [
         "# Reliability",
         "",
-        "`make campaign` tries to make turnover wrong, silent or forgetful, for at most half an hour on two cores;",
-        "`make test` runs a sample of it. Inputs are generated from a seed, and every judge knows the right answer by",
-        "other means than the code it judges.",
+        "What happens to your data and results when something goes wrong: bad input, a killed process, a full disk, a",
+        "damaged file, a flood of requests. `make campaign` tries all of these for at most half an hour on two cores;",
+        "`make test` runs a sample. Inputs are generated from a seed, and each answer is compared with the right one,",
+        "which is known by other means than the code under test.",
         "",
-        f"The last one: {results['date']}, seed {results['seed']}, {results['jobs']} trials at a time, load average "
-        f"{results['load_average']}; {versions}.",
+        f"The last campaign: {results['date']}, seed {results['seed']}, {results['jobs']} trials at a time, load "
+        f"average {results['load_average']}; {versions}.",
         "",
         table(results).rstrip(),
         "",
-        "*Right*: as the judge says. *Rejected*: by an error of turnover, a sentence that says what to do (by the",
-        "page: with a status from 400 to 499, or 503 where too many wait). *Repaired*: made again by the same call,",
-        "with the same answers.",
+        "*Right*: the expected answer. *Rejected*: an error of turnover that says what to do (on the live page: a",
+        "status from 400 to 499, or 503 where too many wait). *Repaired*: the same call made it again, with the same",
+        "answers.",
         f"{failures} must be 0: `make campaign` fails otherwise.",
         "",
         markdown_table(

@@ -128,6 +128,8 @@ def test_a_finished_run_is_not_trained_again(config, run):
 def test_a_folder_with_other_settings_is_refused_by_name(config, run):
     with pytest.raises(RunError, match=r"seed 0 there, 5 here.*--out NEW"):
         start_run(replace(config, seed=5), run.folder.path)
+    with pytest.raises(RunError, match=r"max_rows default there, 30 here"):
+        start_run(replace(config, max_rows=30), run.folder.path)
 
 
 def test_a_folder_that_is_no_run_is_left_alone(config, tmp_path):

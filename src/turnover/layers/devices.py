@@ -33,8 +33,9 @@ def preferred_device(device: torch.device | str | None = None) -> torch.device:
         return found
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or accelerator.type != found.type:
+        usable = "auto or cpu" if accelerator is None else f"auto, cpu or {accelerator.type}"
         have = "no accelerator" if accelerator is None else f"{accelerator.type} only"
-        raise DeviceError(f"device {given!r} is not there: PyTorch sees {have} on this machine. {there}")
+        raise DeviceError(f"device {given!r} is not there: PyTorch sees {have} on this machine. Give {usable}.")
     if found.index is not None and found.index >= torch.accelerator.device_count():
         raise DeviceError(
             f"device {given!r} is not there: this machine has {found.type}:0 to "

@@ -325,7 +325,7 @@ def _no_run(path: Path) -> str:
     """Return what is wrong with a path that holds no run, and how to make one."""
     make = f"turnover run DATA --out {shlex.quote(str(path))}"
     if not os.path.exists(path):
-        return f"there is no folder {str(path)!r}. Give that of a run, or make one: {make}"
+        return f"there is no folder {str(path)!r}. Give the folder of a run, or make one: {make}"
     if not path.is_dir():
         return f"{str(path)!r} is a file, and the folder of a run is needed. Make one: turnover run DATA --out RUN"
-    return f"the folder {str(path)!r} holds no run: there is no run.json in it. Give that of a run, or make one: {make}"
+    return f"the folder {str(path)!r} holds no run: it has no run.json. Give the folder of a run, or make one: {make}"

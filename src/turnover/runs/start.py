@@ -74,6 +74,12 @@ def start_run(
     return run
 
 
+def _setting(name: str, value: object) -> str:
+    """Return a setting as a message shows it: None, and 0 where it means so, as the default that it stands for."""
+    chosen_by_data = {"hidden", "replicas", "epochs", "learning_rate"}
+    return "default" if value is None or (value == 0 and name in chosen_by_data) else repr(value)
+
+
 def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
     """Return the run that settings began in a folder; None: there is no such folder yet."""
     if not folder.about.exists():
@@ -83,7 +89,7 @@ def _begun(config: RunConfig, folder: RunFolder) -> Run[Any] | None:
     run = run_in(folder, config, folder.read_about())
     former = config if folder.holds_settings(run.about, config.as_toml()) else RunConfig.read(folder.config)
     changed = [
-        f"{name} {getattr(former, name)!r} there, {value!r} here"
+        f"{name} {_setting(name, getattr(former, name))} there, {_setting(name, value)} here"
         for name, value in vars(config).items()
         if getattr(former, name) != value
     ]

@@ -70,9 +70,9 @@ class AuditReport:
             "Small leak" if self.gradient_share < _SMALL else "Leak" if self.gradient_share < _LARGE else "Large leak"
         )
         return (
-            f"{size}: {self.gradient_share:.1%} of an instance's squared gradient, {self.share:.1%} of the elements "
-            f"that its flipped subnetwork uses. Leaks make scores too small. Change first: {worst.name} "
-            f"({worst.cause}): {CURES[worst.cause]}."
+            f"{size}: {self.gradient_share:.1%} of an instance's squared gradient reaches its flipped subnetwork, "
+            f"through {self.share:.1%} of the weights that this uses. Leaks make scores too small. Change first: "
+            f"{worst.name} ({worst.cause}): {CURES[worst.cause]}."
         )
 
     def to_dict(self) -> dict[str, Any]:

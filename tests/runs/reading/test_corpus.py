@@ -101,7 +101,7 @@ def test_only_the_first_lines_are_used_if_asked(text_file):
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (b"only three words", "book.txt", r"has 3 words\. A language model needs 100"),
+        (b"only three words", "book.txt", r"has 3 words\. A language model needs at least 100"),
         ("\n".join(lines(20)).encode(), "book.txt", r"validation part .* too few for --context 50"),
         (b"", "book.txt", "is empty"),
         (b"", "bok.txt", r"no file .*bok\.txt'\. Did you mean .*book\.txt"),

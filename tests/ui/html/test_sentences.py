@@ -62,6 +62,12 @@ def test_the_headline_on_label_errors_says_how_many_to_expect_of_correct_labels(
     assert headline.sentence.endswith(follows)
 
 
+def test_a_likely_label_error_whose_held_out_prediction_agrees_says_so():
+    errors = LabelErrors(100, 20, 3, 200, 10, (label_error(3, held_out_label=label_error(3).label),))
+    headline = label_errors_headline(errors, {row.row: row for row in ROWS})
+    assert "held-out prediction the same, but predicted otherwise during training" in headline.sentence
+
+
 @pytest.mark.parametrize(
     ("count", "expected", "interval", "words"),
     [

@@ -46,10 +46,10 @@ def test_options_become_the_settings_of_the_run_and_paths_are_kept_in_full(finis
 def test_the_same_command_again_resumes_without_training_and_names_all_as_json(finished, monkeypatch):
     folder, first = finished
     monkeypatch.chdir(folder)
-    assert "Resuming" not in first.err
+    assert "already" not in first.err
     before = Path("RUN/model").stat().st_mtime_ns
     said = call_turnover(*SAME, "--json")
-    assert "Resuming the run in RUN." in said.err
+    assert "There is a run in RUN already; the same settings resume it." in said.err
     assert Path("RUN/model").stat().st_mtime_ns == before
     assert said.data["rows"] == {"train": 36, "validation": 12, "test": 12}
     assert said.data["labels"] == ["bad", "good"]

@@ -260,7 +260,7 @@ def check_numbers(labels: np.ndarray, *, column: str, source: str) -> None:
     if len(labels) < _FEWEST_ROWS:
         raise DataFileError(
             f"{source!r} has {counted(len(labels), 'row')} with a number in column {column!r}. A run needs at least "
-            f"{_FEWEST_ROWS} rows, and hundreds to be worth looking at. Give a file with more rows, or name another "
+            f"{_FEWEST_ROWS} rows, and useful results need hundreds. Give a file with more rows, or name another "
             "column: --label NAME."
         )
     if labels.min() == labels.max():
@@ -287,7 +287,7 @@ def check_labels(labels: np.ndarray, label_names: Sequence[str], *, column: str,
     if len(labels) < _FEWEST_ROWS:
         raise DataFileError(
             f"{source!r} has {counted(len(labels), 'row')} with a label. A run needs at least {_FEWEST_ROWS} rows of "
-            "two classes, and hundreds to be worth looking at. Give a file with more rows."
+            "two classes, and useful results need hundreds. Give a file with more rows."
         )
     if len(names) == 1:
         raise DataFileError(

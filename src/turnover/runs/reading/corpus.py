@@ -99,8 +99,8 @@ def read_corpus(config: RunConfig) -> Corpus:
     words = sum(len(line.split()) for line in texts[0])
     if words < _FEWEST_WORDS:
         raise DataFileError(
-            f"{config.data!r} has {words} words. A language model needs {_FEWEST_WORDS} at least, and tens of "
-            "thousands to be worth looking at. Give a longer text."
+            f"{config.data!r} has {words} words. A language model needs at least {_FEWEST_WORDS}, and useful results "
+            "need tens of thousands. Give a longer text."
         )
     lines, splits = _cut(texts, config)
     kept = _not_copied(lines, splits, given=set(texts), notes=notes)

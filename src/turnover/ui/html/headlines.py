@@ -8,6 +8,7 @@ from turnover.applications import (
     LIKELY_ERROR,
     Findings,
     FrequencyBand,
+    LabelError,
     LabelErrors,
     LanguageFindings,
     MemorizedExamples,
@@ -96,10 +97,17 @@ def label_errors_headline(errors: LabelErrors, rows: Mapping[int, ShownRow]) -> 
     sure = "" if errors.numeric else f"; {count(errors.confident)} confident"
     sentence = (
         f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "
-        f"training rows{sure}), {_called(rows[first.row])} first: labeled {label_words(first.label)}, held-out "
-        f"prediction {label_words(first.held_out_label)}{_DISTANCE if errors.numeric else ''}."
+        f"training rows{sure}). {'It' if errors.count == 1 else 'The likeliest'} is {_called(rows[first.row])}: "
+        f"labeled {label_words(first.label)}, {_other_label(first)}{_DISTANCE if errors.numeric else ''}."
     )
     return Headline(count(errors.count), f"{sentence} {label_errors_expected(errors)}".strip(), "label-errors", "look")
+
+
+def _other_label(error: LabelError) -> str:
+    """Return what speaks against a label; a label may be a likely error though its held-out prediction agrees."""
+    if error.held_out_label == error.label:
+        return "held-out prediction the same, but predicted otherwise during training"
+    return f"held-out prediction {label_words(error.held_out_label)}"
 
 
 def _harmful(findings: Findings, rows: Mapping[int, ShownRow]) -> Headline | None:
@@ -113,9 +121,9 @@ def _harmful(findings: Findings, rows: Mapping[int, ShownRow]) -> Headline | Non
     verb = "row is" if harmful.count == 1 else "rows are"
     shown = [one for one in harmful.items if one.significant]
     wrong = sum(one.likely_label_error for one in shown)
-    by_replicas = " (the replicas agree on it)" if harmful.noise_from == "replicas" else ""
+    by_replicas = " (the replicas agree)" if harmful.noise_from == "replicas" else ""
     first = _called(rows[harmful.items[0].row])
-    sentence = f"training {verb} significantly harmful to validation rows{by_replicas}, {first} most"
+    sentence = f"training {verb} significantly harmful to validation rows{by_replicas}, most of all {first}"
     of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
     which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
     sentence += f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
@@ -131,7 +139,7 @@ def _groups(findings: Findings) -> Headline | None:
     if not harmful:
         return Headline("0", f"{of_groups} are significantly harmful to validation rows.", "groups", "good")
     verb = "is" if len(harmful) == 1 else "are"
-    sentence = f"{of_groups} {verb} significantly harmful to validation rows, {groups[0].group} most."
+    sentence = f"{of_groups} {verb} significantly harmful to validation rows, most of all {groups[0].group}."
     return Headline(count(len(harmful)), sentence, "groups", "look")
 
 
@@ -171,8 +179,8 @@ def _signal(findings: Findings) -> Headline | None:
     leaked = findings.leaks.gradient_share
     rest = "is common to all replicas" if noise.noise_from == "replicas" else "is signal"
     sentence = (
-        f"of the variance of mean influence {rest}, the rest is noise. Leaked into flipped subnetworks: "
-        f"{percent(leaked)} of the gradient."
+        f"of the variance of mean influence {rest}; the rest is noise. {percent(leaked)} of a training row's squared "
+        "gradient leaks into its flipped subnetwork."
     )
     return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
 

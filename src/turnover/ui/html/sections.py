@@ -194,6 +194,11 @@ def _curves(data: ReportData) -> dict[str, Any]:
         f"subnetwork, {digits(curves.flip[-1])} in the flipped subnetwork (held out); validation rows "
         f"{digits(curves.validation[-1])}. The gap between the first two is memorization."
     )
+    if curves.flip[-1] > curves.validation[-1]:
+        words += (
+            f" The flipped subnetworks' {what} is above that of validation rows because they never learn wrong labels, "
+            "which count here, and because they predict their own rows worse than new ones."
+        )
     return {"curve_chart": charts.line_chart(series), "curve_words": words}
 
 

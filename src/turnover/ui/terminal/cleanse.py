@@ -45,7 +45,10 @@ def cleanse(
         typer.Option(help="Amount to drop: 1%, a number of rows, or significant: all that are significantly harmful."),
     ] = "1%",
     retrain: Annotated[
-        bool, typer.Option("--retrain", help="Retraining check: train on all rows, without random ones, and cleansed.")
+        bool,
+        typer.Option(
+            "--retrain", help="Retraining check: train on all rows, on the cleansed rows, and without random ones."
+        ),
     ] = False,
     seeds: Annotated[
         int, typer.Option(min=1, help="Number of trainings of each kind for the retraining check; its test needs 2.")
@@ -66,9 +69,9 @@ def cleanse(
 ) -> None:
     """Drop the harmful training rows, and write the data without them.
 
-    Rows go by their mean influence on the validation rows. The cleaned file has the format of the original, with every
-    other line as it was; removed.csv next to it says why each row went. With --retrain the test rows, which were not
-    used for choosing, check whether it was worth it.
+    Rows are dropped by their mean influence on the validation rows, the most harmful first. The cleaned file has the
+    format of the original, with every other line unchanged; removed.csv next to it gives the reason for each row. With
+    --retrain, test rows, which had no part in the choice, show whether dropping helps.
 
     For example:
 
@@ -202,7 +205,7 @@ def _gallery(dropped: Sequence[HarmfulExample], examples: Examples, terminal: Te
     power = power_of(one.score for one in dropped)
     entries: list[tuple[Any, list[Text]]] = []
     for one in dropped:
-        rather = [plain(f"rather {one.held_out_label}", "bold")] if one.likely_label_error else []
+        rather = [plain(f"held out: {one.held_out_label}", "bold")] if one.likely_label_error else []
         lines = [score_text(one, power), plain(f"{one.name}: {one.label}"), *rather]
         entries.append((examples.value(one.row), lines))
     return draw_gallery("Most harmful training rows" + unit(power), entries, terminal.words)

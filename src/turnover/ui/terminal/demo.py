@@ -80,8 +80,8 @@ def _print_curves(curves: Curves, terminal: Terminal) -> None:
         table.add_row(view, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
     terminal.words.print(table)
     terminal.words.print(
-        "The kept subnetwork memorizes the changed labels; the flipped one cannot, so its loss on the training digits "
-        "stays high. Validation labels are correct.\n"
+        "Kept subnetworks memorize the changed labels; flipped subnetworks cannot, and predict the true labels with "
+        "ever more confidence: their loss on the training digits rises. Validation labels are all correct.\n"
     )
 
 
@@ -92,7 +92,7 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
     table = Table(*columns, "", title=title, title_justify="left")
     for row in result.suspects[:_SHOWN].tolist():
         table.add_row(
-            str(row),
+            run.rows.names[row],
             f"{run.self_influence.values[row]:.2f}",
             str(int(data.labels[row])),
             str(int(result.held_out_labels[row])),
@@ -101,14 +101,14 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
         )
     words.print(table)
     digits = [
-        (run.rows.values[row], [Text(f"row {row}: labeled {int(data.labels[row])}")])
+        (run.rows.values[row], [Text(f"{run.rows.names[row]}: labeled {int(data.labels[row])}")])
         for row in result.suspects[:_PICTURES].tolist()
     ]
     words.print(draw_gallery("The first of them", digits, words))
     changed, rows = int(data.changed.sum()), len(data.labels)
     words.print(
         f"\n[bold]{result.found} of the {changed} changed labels are among the {len(result.suspects)} digits (10 %) "
-        f"with the highest self-influence[/bold]; by chance it would be {changed * len(result.suspects) / rows:.0f}."
+        f"with the highest self-influence[/bold]; by chance there would be {changed * len(result.suspects) / rows:.0f}."
     )
     accuracy, baseline = (percent(run.about.results[name]) for name in ("test_accuracy", "most_frequent_share"))
     words.print(f"Test accuracy {accuracy} (majority-class baseline {baseline}). All of it from one training.\n")

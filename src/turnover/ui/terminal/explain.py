@@ -78,9 +78,9 @@ def explain(
 ) -> None:
     """Show the training examples behind a prediction.
 
-    Those that support it, and those that oppose it. A score says how much an example lowers the loss at the predicted
-    label: positive, it supports the prediction; of a regression, how much it raises the predicted number. Scores that
-    are not significant are dim, with a word on why.
+    Lists the examples that support it and those that oppose it. A score is how much an example lowers the loss at the
+    predicted label; in a regression, how much it raises the predicted number. Positive scores support the prediction.
+    Scores that are not significant are dimmed, with the reason.
 
     For example:
 

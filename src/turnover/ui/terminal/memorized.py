@@ -43,10 +43,10 @@ def memorized(
 ) -> None:
     """Show what was memorized, and which labels are likely errors.
 
-    A row is memorized where its self-influence, the gain on it from having been trained on it, is positive and
-    significant. Its label is a likely error where it is more probably wrong than right, by what the network predicted
-    for the row during training; in runs of earlier versions, where it disagrees with the held-out prediction. A label
-    that is a number is one where it lies further from its held-out prediction than three times the usual distance.
+    A row is memorized if its self-influence (how much training on it lowers its own loss) is positive and significant.
+    Its label is a likely error if it is more probably wrong than right, judged by what the network predicted for the
+    row during training; in runs of earlier versions, if it disagrees with the held-out prediction. In a regression, a
+    label is a likely error if it lies further from its held-out prediction than three times the usual distance.
 
     Example: turnover memorized runs/reviews --most 50 --json
     """
@@ -132,7 +132,7 @@ def _gallery(errors: tuple[LabelError, ...], examples: Examples, terminal: Termi
     for one in errors:
         lines = [
             plain(f"{one.name}: {one.label}", "dim"),
-            plain(f"rather {one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
+            plain(f"held out: {one.held_out_label} ({percent(one.held_out_probability or 0.0, 0)})", "bold"),
             Text(score(one.self_influence or 0.0, one.stderr, power), style="dim"),
         ]
         entries.append((examples.value(one.row), lines))

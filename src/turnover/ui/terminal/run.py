@@ -122,7 +122,8 @@ def run(
     settings = _settings_of({"data": data, **given}, config)
     folder = _folder_for(settings, config, out)
     if os.path.exists(folder / "run.json"):
-        terminal.aside.print(f"Resuming the run in {visible(str(folder))}.", style="dim")
+        sentence = f"There is a run in {visible(str(folder))} already; the same settings resume it."
+        terminal.aside.print(sentence, style="dim")
     for path in _changed_data(config, folder):
         sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
         terminal.aside.print(sentence, style="yellow")
