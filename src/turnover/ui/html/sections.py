@@ -196,8 +196,8 @@ def _curves(data: ReportData) -> dict[str, Any]:
     )
     if curves.flip[-1] > curves.validation[-1]:
         words += (
-            f" The flipped subnetworks' {what} is above that of validation rows because they never learn wrong labels, "
-            "which count here, and because they predict their own rows worse than new ones."
+            " In flipped subnetworks it is above that of validation rows: they never learn wrong training labels, and "
+            "they predict their own rows worse than new ones."
         )
     return {"curve_chart": charts.line_chart(series), "curve_words": words}
 

@@ -407,9 +407,9 @@ def _explanation_noise(findings: Findings, thing: str) -> str:
         return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
     leading, by_replicas = sorted(one.significant_supporting for one in errors), errors.noise_from == "replicas"
     return (
-        f"For {errors.with_significant} of {count(len(errors), 'error')} at least one {thing} is significant, for the "
-        f"median error {count(leading[len(leading) // 2], thing)}; "
-        f"{'on the others the replicas disagree' if by_replicas else 'below the dashed line the order is noise'}."
+        f"{errors.with_significant} of {count(len(errors), 'error')} have at least one significant {thing}; the median "
+        f"error has {count(leading[len(leading) // 2], f'significant {thing}')}. "
+        f"{'On the others the replicas disagree' if by_replicas else 'Below the dashed line the order is noise'}."
     )
 
 

@@ -80,14 +80,14 @@ def _print_curves(curves: Curves, terminal: Terminal) -> None:
         table.add_row(view, bars, f"{values[0]:.3f}", f"{values[-1]:.3f}")
     terminal.words.print(table)
     terminal.words.print(
-        "Kept subnetworks memorize the changed labels; flipped subnetworks cannot, and predict the true labels with "
-        "ever more confidence: their loss on the training digits rises. Validation labels are all correct.\n"
+        "Kept subnetworks memorize the changed labels. Flipped subnetworks cannot: their loss on the training digits "
+        "rises. Validation labels are all correct.\n"
     )
 
 
 def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
     words, data, run = terminal.words, result.data, result.run
-    columns = map(numbers, ("row", "self-influence", "given label", "held-out prediction", "true label"))
+    columns = map(numbers, ("row", "self-influence", "given\nlabel", "held-out\nprediction", "true\nlabel"))
     title = f"The {_SHOWN} digits with the highest self-influence"
     table = Table(*columns, "", title=title, title_justify="left")
     for row in result.suspects[:_SHOWN].tolist():
@@ -97,7 +97,7 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
             str(int(data.labels[row])),
             str(int(result.held_out_labels[row])),
             str(int(data.true_labels[row])),
-            "[green]label error[/green]" if bool(data.changed[row]) else "[yellow]label was correct[/yellow]",
+            "[green]wrong label[/green]" if bool(data.changed[row]) else "[yellow]correct label[/yellow]",
         )
     words.print(table)
     digits = [
