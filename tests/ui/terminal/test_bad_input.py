@@ -445,7 +445,7 @@ def test_a_missing_folder_says_how_to_make_a_run(turnover_, command):
 def test_a_folder_or_file_that_is_no_run_is_told_apart_from_a_missing_one(turnover_, tmp_path):
     (tmp_path / "RUN").mkdir()
     (tmp_path / "file").touch()
-    rejected(turnover_("memorized", "RUN"), "the folder 'RUN' holds no run: there is no run.json", "turnover run DATA")
+    rejected(turnover_("memorized", "RUN"), "the folder 'RUN' holds no run: it has no run.json", "turnover run DATA")
     rejected(turnover_("memorized", "file"), "'file' is a file, and the folder of a run is needed", "turnover run DATA")
 
 
