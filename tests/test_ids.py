@@ -1,6 +1,7 @@
 """What instances are called: names and mask ids, from one to the other."""
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from hypothesis import given
@@ -50,11 +51,29 @@ def test_instances_without_a_name_keep_their_mask_id():
     assert Names().shown(numbers := np.array([7])) is numbers
 
 
-def test_other_values_of_an_index_are_called_by_their_text():
-    day = np.datetime64("2026-11-17")
-    assert Names.given([("a", 1), 1.5, day, np.str_("x"), np.int64(9)]).by_id == {
-        0: "('a', 1)", 1: "1.5", 2: "2026-11-17", 3: "x", 4: 9,
-    }  # fmt: skip
+def test_strings_and_integers_of_numpy_are_names():
+    assert Names.given([np.str_("x"), np.int64(9)]).by_id == {0: "x", 1: 9}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [1.5, 2.5],
+        np.array([1.0, 2.0]),
+        [("a", 1), ("a", 2)],
+        [None, "a"],
+        [True, False],
+        np.array(["2026-11-17", "2026-11-18"], "datetime64[ns]"),
+        [np.timedelta64(1, "ns")],
+        pandas.date_range("2026-11-17", periods=2),
+        pandas.MultiIndex.from_tuples([("a", 1), ("a", 2)]),
+        {0: 1.5},
+    ],
+    ids=["floats", "array", "tuples", "None", "bools", "dates", "duration", "index of dates", "MultiIndex", "mapping"],
+)
+def test_names_that_could_not_come_back_as_they_were_are_rejected_with_what_to_type(names):
+    with pytest.raises(InstanceIdError, match=r"must be strings or integers, got .*index\.map\(str\)"):
+        Names.given(names)
 
 
 def test_an_integer_is_a_mask_id_where_names_are_strings_and_a_name_where_they_are_integers():
@@ -74,8 +93,12 @@ def test_an_integer_is_a_mask_id_where_names_are_strings_and_a_name_where_they_a
         (lambda: Names.given("abc"), "names must be a mapping or a sequence, got 'abc'"),
         (lambda: Names.of([0], ["doc-3"]).mask_ids(["doc-33"]), "no instance 'doc-33'. Did you mean 'doc-3'"),
         (lambda: Names.of([0], ["doc-3"]).mask_ids(["x"]), "no instance 'x'. See .ids"),
+        (lambda: Names.of([0], ["doc-3"]).mask_ids(["x", "doc-3", "y", "x"]), "no instance 'x', 'y'. See .ids"),
+        (lambda: Names.given({"a", "b"}), "a set, which has no order"),
+        (lambda: Names.given({"doc-3": "a"}), "given by ids, which are integers, got 'doc-3'"),
+        (lambda: Names.given(["a"]).check_all_named(np.arange(2)), "1 names, and train has 2 instances"),
     ],
-    ids=["duplicate", "many duplicates", "two names", "string", "near", "nothing near"],
+    ids=["duplicate", "many", "two names", "string", "near", "nothing near", "several", "set", "keys", "too few"],
 )
 def test_what_cannot_be_told_apart_or_is_not_known_is_an_error(make, message):
     with pytest.raises(InstanceIdError, match=message):

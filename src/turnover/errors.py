@@ -186,6 +186,12 @@ class ScoresError(TurnOverError, ValueError):
     """Scores cannot be made, combined or read as asked."""
 
 
+class UnknownNameError(ScoresError, KeyError):
+    """Scores were asked for by a name that no instance has; the message says which, and what is near."""
+
+    __str__ = Exception.__str__  # that of KeyError puts the message in quotes
+
+
 class InfluenceError(TurnOverError, ValueError):
     """Influence cannot be computed with this model, loss, data or option."""
 

@@ -6,7 +6,7 @@ what they gave, strings or integers. `Names` goes from the one to the other and 
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -83,8 +83,8 @@ class Names:
     def of(cls, mask_ids: Iterable[int], names: Iterable[Any]) -> "Names":
         """Return the names of these instances; raise where one of them has two, or two of them have one."""
         by_id: dict[int, Name] = {}
-        for number, name in zip(_listed(mask_ids), map(plain_name, _listed(names)), strict=True):
-            if number >= 0 and by_id.setdefault(number, name) != name:
+        for number, given in zip(_listed(mask_ids), _listed(names), strict=True):
+            if number >= 0 and by_id.setdefault(number, name := plain_name(given)) != name:
                 raise collision(name, by_id[number], number)
         return cls(by_id if any(name != number for number, name in by_id.items()) else {})
 
@@ -100,7 +100,14 @@ class Names:
             return cls()
         if isinstance(names, str | bytes):
             raise InstanceIdError(f"names must be a mapping or a sequence, got {names!r}. Give one name per instance.")
+        if isinstance(names, Set):
+            raise InstanceIdError("names are a set, which has no order. Give a list, or names by id: {0: 'a', 1: 'b'}.")
         if isinstance(names, Mapping):
+            wrong = [key for key in names if isinstance(key, bool) or not isinstance(key, int | np.integer)]
+            if wrong:
+                raise InstanceIdError(
+                    f"names are given by ids, which are integers, got {wrong[0]!r}. Give them as {{0: 'a', 1: 'b'}}."
+                )
             return cls.of(names.keys(), names.values())
         every = _listed(names)
         return cls.of(range(len(every)), every)
@@ -131,24 +138,39 @@ class Names:
         """
         if not self._has_integers and not strings_in(given):
             return given
-        numbers: list[int] = []
-        for name in map(plain_name, _listed(given)):
-            number = self._by_name.get(name)
-            if number is None and (self._has_integers or isinstance(name, str)):
-                raise error(self._unknown(name))
-            numbers.append(name if number is None else number)  # pyright: ignore[reportArgumentType]
+        names = list(map(plain_name, _listed(given)))
+        found = [self._by_name.get(name) for name in names]
+        unknown = [
+            name
+            for name, number in zip(names, found, strict=True)
+            if number is None and (self._has_integers or isinstance(name, str))
+        ]
+        if unknown:
+            raise error(self._unknown(list(dict.fromkeys(unknown))))
+        numbers = [name if number is None else number for name, number in zip(names, found, strict=True)]
         return np.array(numbers, np.int64)
+
+    def check_all_named(self, mask_ids: Ints) -> None:
+        """Raise where names that were given for 0, 1, 2 and so on are not as many as the instances of these ids."""
+        named, most = len(self.by_id), int(mask_ids.max(initial=-1)) + 1
+        # Some of many rows have gaps between their numbers, and names of all rows suit them, too.
+        if named < most or (named > most == len(mask_ids)):
+            raise InstanceIdError(
+                f"names has {named:,} names, and train has {len(mask_ids):,} instances with ids up to {most - 1}. Give "
+                "one name for each row, in their order, or names by id: {0: 'a', 1: 'b'}."
+            )
 
     @cached_property
     def _has_integers(self) -> bool:
         """Tell whether an integer may be the name of another mask id."""
         return any(not isinstance(name, str) and name != number for number, name in self.by_id.items())
 
-    def _unknown(self, name: Name) -> str:
-        """Return a message with the names that are near."""
-        near = near_names(str(name), map(str, self.by_id.values()))
+    def _unknown(self, names: Sequence[Name]) -> str:
+        """Return a message with the names that are near the first."""
+        near = near_names(str(names[0]), map(str, self.by_id.values()))
         hint = f"Did you mean {near}?" if near else "See .ids for those there are."
-        return f"there is no instance {name!r}. {hint}"
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        return f"there is no instance {', '.join(map(repr, names[:_SHOWN]))}{more}. {hint}"
 
 
 def strings_in(given: Any) -> list[str]:
@@ -203,12 +225,17 @@ def id_array(names: Sequence[Name | None]) -> Ids:
 
 
 def plain_name(given: Any) -> Name:
-    """Return a name as a plain string or integer; a date or a tuple of a MultiIndex as its text."""
-    if hasattr(given, "item") and not isinstance(given, str):
-        given = given.item()
-    if isinstance(given, str):
-        return str(given)
-    return int(given) if isinstance(given, int) and not isinstance(given, bool) else str(given)
+    """Return a name as a plain string or integer; anything else could not come back as it was."""
+    is_time = isinstance(given, np.datetime64 | np.timedelta64)  # which would become nanoseconds
+    value = given.item() if hasattr(given, "item") and not isinstance(given, str) and not is_time else given
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    raise InstanceIdError(
+        f"names of instances must be strings or integers, got {given!r} of type {type(given).__name__}. Give texts, of "
+        "an index for example index.map(str), or row numbers: reset_index(drop=True)."
+    )
 
 
 def names_to_bytes(names: Ids) -> NDArray[np.uint8]:
@@ -230,4 +257,6 @@ def collision(value: object, other: object, number: int) -> DuplicateIdError:
 
 
 def _listed(given: Any) -> list[Any]:
+    if getattr(getattr(given, "dtype", None), "kind", "") in "mM":  # dates, which tolist makes nanoseconds of
+        return list(given)
     return given.tolist() if hasattr(given, "tolist") else list(given)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 
 import turnover
-from turnover.errors import DuplicateIdError, InfluenceError
+from turnover.errors import DuplicateIdError, InfluenceError, InstanceIdError
 from turnover.ids import instance_id_of
 
 ROWS = 24
@@ -190,6 +190,27 @@ def test_findings_and_their_json_have_names(model):
 def test_unknown_names_are_errors_with_near_ones(model, ask, message):
     with pytest.raises(InfluenceError, match=message):
         ask(turnover.Influence(model, train=SOURCES["dicts"](), estimator="tod"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (torch.arange(ROWS), DOCS[:-1]),
+        (torch.arange(ROWS), [*DOCS, "one more"]),
+        (torch.arange(ROWS) // 3, DOCS),
+        (torch.arange(ROWS) + 1, DOCS),
+    ],
+    ids=["too few", "too many", "of rows for groups", "ids from 1"],
+)
+def test_another_number_of_names_than_instances_is_an_error(model, ids, names):
+    with pytest.raises(InstanceIdError, match=f"names has {len(names)} names, and train has .* Give one name for each"):
+        turnover.Influence(model, train=(X, Y, ids), names=names)
+
+
+def test_names_of_all_rows_suit_some_of_them(model):
+    some = torch.arange(0, ROWS, 2)
+    inf = turnover.Influence(model, train=(X[some], Y[some], some), names=DOCS, estimator="tod")
+    assert inf.train_ids.tolist() == DOCS[::2]
 
 
 def test_duplicate_names_are_an_error(model):

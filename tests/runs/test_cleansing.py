@@ -1,12 +1,15 @@
 """The data without some rows: what stays is what it was, byte for byte where lines are rows."""
 
 import csv
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("pandas", reason="needs the extra cli")
+
+import pandas
 
 from turnover.errors import ApplicationError, DataFileError
 from turnover.runs import start_run
@@ -57,6 +60,37 @@ def test_lines_that_were_not_used_stay(tmp_path):
     assert len(rows) == 20
     write_cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_text().splitlines() == [*lines[:6], *lines[7:]]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_numbers_of_a_csv_are_numbers_in_another_format_where_no_digit_is_lost(tmp_path, ending):
+    cells = {
+        "count": ["3", "", "-4"],
+        "share": ["0.50", "2", "1e-300"],
+        "zip": ["007", "100", "200"],
+        "phone": ["+49", "+1", "+2"],
+        "long": ["0.12345678901234567890", "1.5", "2"],
+        "key": ["12345678901234567890", "1", "2"],
+        "text": ["a film", "1", "two"],
+    }
+    lines = [",".join(line) for line in zip(*cells.values(), strict=True)]
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join([",".join([*cells, "label"]), *(f"{line},{n % 2}" for n, line in enumerate(lines * 6))]))
+    rows = read(file, task="table", label="label")
+    write_cleaned(rows, str(file), [0, 1, 2], tmp_path / f"b.{ending}")
+    if ending == "parquet":
+        found = pandas.read_parquet(tmp_path / "b.parquet").to_dict("records")
+    else:
+        text = (tmp_path / f"b.{ending}").read_text()
+        found = json.loads(text) if ending == "json" else [json.loads(line) for line in text.splitlines()]
+    assert len(found) == 15
+    assert found[0] | {"label": None} == {
+        "count": 3, "share": 0.5, "zip": "007", "phone": "+49", "long": "0.12345678901234567890",
+        "key": "12345678901234567890", "text": "a film", "label": None,
+    }  # fmt: skip
+    assert found[0]["label"] in (0, 1)
+    assert pandas.isna(found[1]["count"])
+    assert found[2]["share"] == 1e-300
 
 
 def test_another_ending_is_another_format(file, tmp_path):

@@ -7,6 +7,7 @@ from turnover.applications import find_passages, position_in
 from turnover.applications.language import PASSAGE
 from turnover.errors import RunError
 from turnover.runs import RunConfig, open_run, start_run
+from turnover.runs.reading import read_corpus
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,30 @@ def test_a_prediction_goes_back_to_positions_with_that_word(run):
     word = run.task.corpus.vocabulary.encode(["."])[:1]
     top = run.influence.top((run.inputs([text]), word), k=3, progress=False)
     assert top.helpful_ids.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("typed", "read", "unknown"),
+    [
+        ("the cat.", "the cat .", ()),
+        ("(the cat, the dog", "( the cat , the dog", ("(", ",")),
+        ("the Cat; the cat", "the Cat ; the cat", ("Cat", ";")),
+        ("the cat .\na dog", "the cat . <eos> a dog", ()),
+    ],
+)
+def test_punctuation_of_a_question_is_read_as_that_of_the_training_text(run, typed, read, unknown):
+    numbers, words = run.task.tokens(typed)
+    assert words == tuple(read.split())
+    assert numbers.tolist() == run.task.corpus.vocabulary.encode([read])[:-1].tolist()
+    assert run.task.unknown_words(typed) == unknown
+    assert np.array_equal(run.predict([typed]), run.predict([read]))
+
+
+def test_words_with_marks_that_were_trained_stay_as_they_are(tmp_path):
+    line = "he saw Mr. Smith , who came ; she , too , saw him ."
+    (tmp_path / "a.txt").write_text("\n".join([line] * 40), encoding="utf-8")
+    corpus = read_corpus(RunConfig(str(tmp_path / "a.txt"), validation_data=str(tmp_path / "a.txt"), test=0.2))
+    assert corpus.words_of("Mr. Smith, too.") == ("Mr.", "Smith", ",", "too", ".")
 
 
 def test_too_short_a_question_says_how_many_words_are_needed(run):

@@ -79,6 +79,10 @@ BAD = {
     "missing by a word": ([*FRACTIONS, "n/a"], None, "1 row without a label in column 'y' (line 122)"),
     "constant": ([7.5] * 40, "regression", "has the number 7.5 in all 40 rows: there is nothing to learn"),
     "no number at all": (["red", "blue"] * 20, "regression", "with a label that is not a number"),
+    "huge": ([f"{n}e298" for n in range(100)], None, "reach 9.9e+299, and squares of numbers beyond 1e+30 overflow"),
+    "one huge": ([*FRACTIONS, "1e300"], None, "Use a larger unit"),
+    "beyond floats": ([*FRACTIONS, "1e400"], None, "1 row with an infinite label in column 'y' (line 122)"),
+    "tiny": ([f"{n}e-302" for n in range(100)], "regression", "differ by 9.9e-301 at most"),
     "too few": ([1.5, 2.5, 9.25], "regression", "at least 4 rows"),
 }
 

@@ -3,9 +3,10 @@
 import pickle
 
 import numpy as np
+import pandas
 import pytest
 
-from turnover.errors import DuplicateIdError, ScoresError
+from turnover.errors import DuplicateIdError, InstanceIdError, ScoresError
 from turnover.ids import instance_id_of
 from turnover.scores import OutOfSample, Scores, Top
 
@@ -39,6 +40,7 @@ def test_parts_are_asked_for_by_name(scores):
         assert scores[third].tolist() == [2.0, 1.0]
         assert scores[third, "b"] == 1.0
         assert scores.select(ids=scores.mask_ids[2:3]).ids.tolist() == [third]
+        assert scores[[third, scores.ids[0]], ["b", "a"]].tolist() == [1.0, 0.5]
     assert scores[2].tolist() == [2.0, 1.0]
     assert scores[:, "b"].tolist() == [0.0, 3.0, 1.0, -4.0]
 
@@ -128,6 +130,14 @@ def test_tables_and_labeled_arrays_have_names(scores):
         (lambda: Scores([1.0, 2.0], ids=["a", "b"], mask_ids=[0]), ScoresError, "have shape"),
         (lambda: Scores([1.0, 2.0], ids=["a", 1.5]), ScoresError, "strings or integers, got 1.5"),
         (lambda: Scores([1.0], ids=["a"]).top(1, query="a"), ScoresError, "no queries"),
+        (lambda: Scores([1.0], ids=["a"])[["a", "A", "b"]], KeyError, "^there is no instance 'A', 'b'"),
+        (lambda: Scores([1.0], ids=["a"]).select(ids=["b"]), KeyError, "^there is no instance 'b'"),
+        (lambda: Scores([1.0], ids=[7]).select(ids=[8]), KeyError, "^there are no scores of instance 8"),
+        (lambda: Scores([[1.0]], ids=[7], queries=["q"])[:, ["r"]], ScoresError, "no query 'r'"),
+        (lambda: Scores([1.0], ids=[1.5]), ScoresError, "must be integers"),
+        (lambda: Scores([1.0], ids=pandas.DatetimeIndex(["2026-11-17"])), ScoresError, "must be integers"),
+        (lambda: Scores.from_pandas(pandas.Series([1.0], [1.5])), ScoresError, "must be integers"),
+        (lambda: Scores([1.0], ids=[1.5], mask_ids=[0]), InstanceIdError, r"got 1\.5 of type float"),
     ],
 )
 def test_unknown_and_ambiguous_names_are_errors(make, error, message):

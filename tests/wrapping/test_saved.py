@@ -81,6 +81,27 @@ def test_a_damaged_or_half_written_folder_is_rejected(tmp_path):
         turnover.load(tmp_path, model=base())
 
 
+@pytest.mark.parametrize("folder", [None, b"folder", 3, ["folder"], "", "a\0b"], ids=repr)
+def test_what_is_no_path_is_rejected_with_what_to_type(folder):
+    with pytest.raises(SavedModelError, match=r"folder must be a path, got .*turnover\.load\('folder', model=model\)"):
+        turnover.load(folder, model=base())
+    with pytest.raises(SavedModelError, match=r"folder must be a path, got .*turnover\.save\(model, 'folder'\)"):
+        turnover.save(turnover.wrap(base(), at=["1"]), folder)
+
+
+def test_weights_of_others_are_not_overwritten_and_those_of_an_interrupted_save_are(tmp_path):
+    model = turnover.wrap(base(), at=["1"])
+    torch.save(base().state_dict(), tmp_path / "weights.pt")
+    before = (tmp_path / "weights.pt").read_bytes()
+    with pytest.raises(SavedModelError, match=r"would be overwritten, which turnover\.save did not write"):
+        turnover.save(model, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["weights.pt"]
+    assert (tmp_path / "weights.pt").read_bytes() == before
+    turnover.save(model, tmp_path / "own")
+    (tmp_path / "own" / "turnover.json").unlink()
+    turnover.load(turnover.save(model, tmp_path / "own"), model=base())
+
+
 def test_another_format_is_rejected_by_its_number(tmp_path):
     turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
     manifest = tmp_path / "turnover.json"

@@ -70,6 +70,11 @@ class TrainRows:
             return None
 
     @property
+    def has_length(self) -> bool:
+        """Return whether the number of rows is known and reading them does not use them up."""
+        return self.length is not None and self.can_be_read_again
+
+    @property
     def can_be_read_again(self) -> bool:
         """Return whether the rows can be read more than once."""
         return not isinstance(self._data, Iterator)

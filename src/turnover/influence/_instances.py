@@ -24,10 +24,12 @@ class Instances:
         targets: str | None,
         numbered: bool,
     ) -> None:
-        """Keep data and names; nothing is read yet. With `numbered`, rows that carry no ids are numbered from 0."""
+        """Keep data and names; only for names in a row are ids read. With `numbered`, rows that carry no ids are numbered from 0."""
         self.targets, self._numbered = targets, numbered
         self.train = None if train is None else self.rows(train)
         self._given_names, self._are_all_named = Names.given(names), names is not None
+        if names is not None and not isinstance(names, Mapping) and self.train is not None and self.train.has_length:
+            self._given_names.check_all_named(self.train.ids.numpy())
 
     @property
     def names(self) -> Names:

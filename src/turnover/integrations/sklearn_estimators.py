@@ -17,11 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from turnover.errors import TargetError, TrainingError, TurnOverWarning, WeakSignalWarning
+from turnover.errors import InstanceIdError, TargetError, TrainingError, TurnOverWarning, WeakSignalWarning
 from turnover.ids import Ids, id_array, plain_name
 from turnover.influence import EstimatorOption, Influence
 from turnover.layers import device_of, widest_float
 from turnover.scores import OutOfSample, Scores
+from turnover.training import scale_problem
 from turnover.wrapping import unwrap
 
 from ._tabular_mlp import MlpSettings, train_mlp
@@ -285,6 +286,8 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         x, values = self._checked(X, y, **checks)
         values = values if values.ndim == 2 and values.shape[1] > 1 else column_or_1d(values, warn=True)
         columns = values.reshape(len(values), -1).astype(np.float64)
+        if problem := next(filter(None, map(scale_problem, columns.T)), ""):
+            raise TrainingError(f"numbers in y {problem}.")
         self.n_targets_ = columns.shape[1]
         self.target_scaler_ = StandardScaler().fit(columns)
         targets = torch.from_numpy(self.target_scaler_.transform(columns)).float()
@@ -330,5 +333,14 @@ def _index_of(X: Any) -> Ids | None:
             stacklevel=4,
         )
         return None
-    names = id_array([plain_name(value) for value in index])
+    try:
+        names = id_array([plain_name(value) for value in index])
+    except InstanceIdError:
+        warnings.warn(
+            f"the index of X has {index[0]!r}, and rows are called by strings or integers: results have row numbers. "
+            "Give X.set_axis(X.index.map(str)).",
+            TurnOverWarning,
+            stacklevel=4,
+        )
+        return None
     return None if np.array_equal(names, np.arange(len(names))) else names

@@ -43,6 +43,9 @@ class LabeledRows:
     def read(self, watch: Watch) -> tuple[str, ...]:
         """Read and split the rows, and return notes on them."""
         rows = read_rows(self._config, watch=watch)
+        self._config.check_kind(rows.kind)
+        if self._config.group is not None and not rows.groups:
+            raise RunError(f"{self._config.data!r} has no columns, and so no groups. Leave out: --group.")
         self.splits = split_rows(rows, self._config)
         self.rows = rows.with_bytes(self.splits == SPLITS.index("train"))
         if self.rows.kind == "text" and self._config.model is not None:

@@ -29,6 +29,7 @@ from .reading import (
     WRITABLE,
     Table,
     arrays_without,
+    as_format,
     images_named_by,
     is_saved,
     npz_bytes,
@@ -227,7 +228,7 @@ def write_cleaned(
     if table is None:
         own = rows.own
         own[list(removed)] = False
-        _write_output(out, table_bytes(rows.frame.loc[own], out.suffix))
+        _write_output(out, table_bytes(as_format(rows.frame.loc[own], source, out.suffix), out.suffix))
         note = f"{source!r} is gone or was changed since the run, so the rows that the run kept were written."
         return CleanedFile(out, int(own.sum()), note)
     gone = {rows.origins[row] for row in removed}
@@ -253,7 +254,7 @@ def _shortened(path: Path, table: Table, stays: np.ndarray, ending: str) -> byte
         return _without_lines(path.read_bytes(), table, stays)
     if path.suffix.lower() in PARQUET and ending in PARQUET:
         return parquet_rows(path, stays)
-    return table_bytes(table.frame.loc[stays], ending)
+    return table_bytes(as_format(table.frame.loc[stays], str(path), ending), ending)
 
 
 def _without_lines(content: bytes, table: Table, stays: np.ndarray) -> bytes:

@@ -35,6 +35,20 @@ _OPEN = ("hidden", "replicas", "epochs")
 _MOST = 1_000_000
 
 
+# Settings that some kinds of data have no use for, and the kinds that read them.
+_READ_BY: dict[str, tuple[str, ...]] = {
+    "text": ("text", "lm"),
+    "label": ("text", "image", "table"),
+    "columns": ("table",),
+    "group": ("text", "image", "table"),
+    "model": ("text",),
+    "image_size": ("image",),
+    "context": ("lm",),
+    "vocabulary": ("lm",),
+}
+_CALLED = {"text": "texts", "image": "images", "table": "tables", "lm": "language models"}
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """How data becomes a trained model that can be asked.
@@ -124,12 +138,31 @@ class RunConfig:
             problems.append("validation and test together leave no rows for training")
         if self.adapters and self.model is None:
             problems.append("adapters go into a pretrained encoder: give model too")
+        for share, file in (("validation", self.validation_data), ("test", self.test_data)):
+            if file is not None and getattr(self, share) not in (0, getattr(type(self), share)):
+                problems.append(f"{share} is a share of the data, and {share}_data brings rows of its own: omit one")
         if self.adapters and self.replicas > 1:
             problems.append(
                 f"replicas must be 1 with adapters, or a run would take hours, got {self.replicas}: omit replicas"
             )
         if problems:
             raise RunError(f"these settings cannot be run: {'; '.join(problems)}.")
+
+    def check_kind(self, kind: str) -> None:
+        """Reject settings that this kind of data, "text", "image", "table" or "lm", has no use for."""
+        unset = {part.name: part.default for part in fields(self)}
+        problems = [
+            f"{name} is for {' and '.join(_CALLED[one] for one in kinds)}"
+            for name, kinds in _READ_BY.items()
+            if kind not in kinds and getattr(self, name) != unset[name]
+        ]
+        if self.task in _CALLED and self.task != kind:
+            problems.append(f"task is {self.task!r}")
+        if problems:
+            raise RunError(
+                f"these settings would do nothing: {'; '.join(problems)}; but {self.data!r} is read as "
+                f"{'the text of a language model' if kind == 'lm' else _CALLED[kind]}. Leave them out."
+            )
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], *, source: str) -> "RunConfig":

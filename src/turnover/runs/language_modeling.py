@@ -46,6 +46,7 @@ class LanguageModeling:
 
     def read(self, watch: Watch) -> tuple[str, ...]:
         """Read the text and return notes on it."""
+        self._config.check_kind(self.kind)
         self.corpus = read_corpus(self._config)
         return self.corpus.notes
 
@@ -123,7 +124,7 @@ class LanguageModeling:
         """Return the last words of texts as contexts [texts, context]."""
         contexts = []
         for text in values:
-            numbers = self.corpus.vocabulary.encode([text])[:-1]
+            numbers, _ = self.tokens(text)
             if len(numbers) < self._config.context:
                 raise RunError(
                     f"the model reads {self._config.context} words before the next one; {text!r} has {len(numbers)}. "
@@ -133,9 +134,13 @@ class LanguageModeling:
         return torch.stack(contexts)
 
     def tokens(self, text: str) -> tuple[Tensor, tuple[str, ...]]:
-        """Return the word numbers of a text, and its words as the model reads them: unknown ones by that name."""
-        numbers = self.corpus.vocabulary.encode([text])[:-1]
-        return numbers, tuple(self.words[number] for number in numbers.tolist())
+        """Return the word numbers of a text, and its words, separated from punctuation as those that were trained."""
+        words = self.corpus.words_of(text)
+        return self.corpus.vocabulary.encode([" ".join(words)])[:-1], words
+
+    def unknown_words(self, text: str) -> tuple[str, ...]:
+        """Return the words of a text that the model does not know, each once."""
+        return tuple(dict.fromkeys(word for word in self.corpus.words_of(text) if word not in self.words))
 
     @property
     def model_folders(self) -> list[Path]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
-from turnover.ids import Ints, Name, Names
+from turnover.ids import Ints, Name, Names, strings_in
 
 from ._about import Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
 from ._arrays import Floats, blocks, closed, mean_over_queries, row_means
@@ -267,8 +267,8 @@ class Scores(JudgedContent):
     def __getitem__(self, at: Any) -> Floats:
         """Return values as an array of this shape would: `scores[0]`, `scores[:, 3]`, `scores[scores.values < 0]`.
 
-        Rows and columns are places, from 0; strings are names of instances and queries. `select` takes integer ids,
-        too, and keeps all else.
+        Rows and columns are places, from 0; strings, or lists of them, are names of instances and queries. `select`
+        takes integer ids, too, and keeps all else.
 
         Example:
             >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=["doc-1", "doc-2"])
@@ -279,8 +279,12 @@ class Scores(JudgedContent):
         if isinstance(places[0], str):
             rows = rows_of(places[:1], self._mask_ids, self._names)
             places[0] = int(rows[0]) if len(rows) == 1 else rows
+        elif strings_in(places[0]):
+            places[0] = rows_of(places[0], self._mask_ids, self._names)
         if len(places) > 1 and isinstance(places[1], str):
             places[1] = int(columns_of(places[1:2], self._queries)[0])
+        elif len(places) > 1 and strings_in(places[1]):
+            places[1] = columns_of([query_name(name) for name in places[1]], self._queries)
         return self.values[tuple(places)]
 
     def plot(self, *, query: Name | None = None, k: int = 5) -> "Figure":

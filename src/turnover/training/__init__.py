@@ -11,7 +11,7 @@ on; retraining in worker processes, cached. Must not know: scores, or how method
 """
 
 from .checkpoint import Checkpoint, Stateful
-from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, seed_step, weights_digest
+from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, scale_problem, seed_step, weights_digest
 from .retrain import MeasureName, RowMeasure, check_processes, retrain
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "digest_of",
     "plain_text",
     "retrain",
+    "scale_problem",
     "seed_step",
     "weights_digest",
 ]

@@ -29,6 +29,7 @@ from .checkpoint import Checkpoint
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 _SGD = partial(torch.optim.SGD, lr=0.1)
+_LEAST = 1e-30  # squares of smaller numbers are 0 in float32, and those of its inverse beyond it
 
 
 @dataclass(frozen=True)
@@ -282,3 +283,17 @@ def _named_tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, tuple | list):
         for place, item in enumerate(value):
             yield from _named_tensors(item, f"{name}.{place}")
+
+
+def scale_problem(numbers: np.ndarray) -> str:
+    """Return why numbers [rows] cannot be learned at their scale, and what to do; "" where they can.
+
+    Squared errors, and scores, which are float32, would be infinite or 0.
+    """
+    largest = float(np.abs(numbers).max(initial=0))
+    extent = 0.0 if largest > 1 / _LEAST or not len(numbers) else float(np.ptp(numbers))
+    if largest > 1 / _LEAST:
+        return f"reach {largest:.3g}, and squares of numbers beyond {1 / _LEAST:g} overflow. Use a larger unit"
+    if 0 < extent < _LEAST:
+        return f"differ by {extent:.3g} at most, and squares of less than {_LEAST:g} vanish. Use a smaller unit"
+    return ""

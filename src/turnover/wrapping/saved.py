@@ -69,7 +69,7 @@ def save(model: nn.Module, folder: str | os.PathLike[str]) -> Path:
         ...     net = turnover.load(turnover.save(net, folder), model=base)
     """
     root = wrapped_root(model)
-    target = Path(folder)
+    target = _path(folder, cure="Give a folder: turnover.save(model, 'folder').")
     recipe = masking_of(root).recipe
     groups = groups_of(model) if is_sharded(model) else []
     if is_flattened(model):
@@ -102,6 +102,7 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
     recipe = masking_of(root).recipe
     manifest: dict[str, Any] = {"format": _FORMAT, "recipe": json.loads(recipe.to_json())}
     name, other = _names(recipe)
+    _check_own(target)
     try:
         with atomic_file(target / name) as file:
             if recipe.adapters is None:
@@ -140,7 +141,7 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
         model: the architecture that was wrapped, plain (or wrapped with the same recipe); for adapters, with the
             weights that were frozen.
     """
-    source = Path(folder)
+    source = _path(folder, cure="Give the folder that turnover.save wrote: turnover.load('folder', model=model).")
     if not (source / _MANIFEST).is_file() and (source / _PEFT).is_file():
         return _load_peft(source, model)
     if not (source / _MANIFEST).is_file() and _weight_files(source):
@@ -292,6 +293,28 @@ def _check_declared(recipe: Recipe, model: nn.Module, weights: Path) -> None:
             f"{_MANIFEST} in {str(weights.parent)!r} declares more weights than {weights.name} has",
             cure="Save the model again.",
         )
+
+
+def _path(folder: Any, *, cure: str) -> Path:
+    """Return the path of a folder; raise where none can have it."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder) or "\0" in str(folder):
+        raise SavedModelError(f"folder must be a path, got {folder!r}", cure=cure)
+    return Path(folder)
+
+
+def _check_own(target: Path) -> None:
+    """Raise where weights would be overwritten that no `save` wrote; an interrupted one left no manifest."""
+    if (target / _MANIFEST).is_file():
+        return
+    for file in filter(Path.is_file, (target / _WEIGHTS, target / _ADAPTERS)):
+        try:
+            names = set(_read_weights(file)) if file.name == _WEIGHTS else names_in(file)
+        except (SavedModelError, ValueError, TypeError):
+            names = set[str]()
+        if RECIPE_KEY not in names:
+            raise SavedModelError(
+                f"{str(file)!r} would be overwritten, which turnover.save did not write", cure="Give another folder."
+            )
 
 
 def _names(recipe: Recipe) -> tuple[str, str]:

@@ -115,6 +115,9 @@ def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_firs
     assert len(said.data["next_words"]) == 5
     reasons = said.data["items"][0]["supporting"]
     assert all(reason["text"]["word"] == said.data["items"][0]["predicted"] for reason in reasons)
+    assert said.data["unknown_words"] == []
+    asked = turnover_("explain", runs["lm"], "--query", "the wyvern, saw", "-k", "2")
+    assert "Not in the vocabulary, and read as unknown: wyvern, ,." in asked.words
 
 
 def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_, text_run):

@@ -98,4 +98,9 @@ def test_a_language_model_shows_the_training_text_behind_a_span(served, lm_run):
     rejected = client.get("/", params={"text": text, "span": "unheard"})
     assert rejected.status_code == 422
     assert "does not occur" in rejected.text
+    asked = {"text": "the cat, saw a dog.", "span": "dog."}
+    assert client.post("/api/explain", json=asked).json()["unknown_words"] == [","]
+    page = client.get("/", params=asked)
+    assert "<mark>dog</mark> <mark>.</mark>" in page.text
+    assert "Not in the vocabulary, and read as unknown: ,." in page.text
     assert client.get("/static/page.css").status_code == 200

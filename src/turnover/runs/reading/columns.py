@@ -10,6 +10,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import Kind, RunConfig
+from turnover.training import scale_problem
 
 from .tables import Table, column_of, counted
 
@@ -253,6 +254,12 @@ def _parsed(text: str) -> float | None:
     except ValueError:
         return None
     return None if np.isnan(number) or "_" in text else number
+
+
+def check_scale(labels: np.ndarray, *, column: str, source: str) -> None:
+    """Reject numbers of training, validation or test rows whose squares overflow or vanish."""
+    if problem := scale_problem(labels):
+        raise DataFileError(f"numbers in column {column!r} of {source!r} {problem}, in a column to name by --label.")
 
 
 def check_numbers(labels: np.ndarray, *, column: str, source: str) -> None:

@@ -15,7 +15,7 @@ from turnover.errors import DataFileError
 from turnover.runs._splits import normalized
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
-from turnover.runs.language_models import Vocabulary
+from turnover.runs.language_models import END, Vocabulary
 from turnover.runs.rows import SPLITS, Split
 from turnover.storage import read_gzip
 
@@ -54,6 +54,19 @@ class Corpus:
     def tokens(self, split: Split) -> Tensor:
         """Return the numbers of all words of a split [tokens], with an end after every line."""
         return self._tokens[split]
+
+    def words_of(self, text: str) -> tuple[str, ...]:
+        """Return the words of another text as the model reads them, with an end between its lines.
+
+        A word that the vocabulary has stays as it is; marks before and after any other are words of their own, whether
+        they stood apart in the training text or were separated there.
+        """
+        known = frozenset(self.vocabulary.words)
+        lines = [
+            [part for word in line.split() for part in ([word] if word in known else _parts(word))]
+            for line in text.strip().splitlines()
+        ]
+        return tuple(word for number, line in enumerate(lines) for word in ((END, *line) if number else line))
 
     def save(self, folder: RunFolder) -> None:
         """Write the text into a run folder, whole or not at all."""
@@ -127,6 +140,8 @@ def _lines(where: str, config: RunConfig) -> list[str]:
         table = read_table(path)
         column = choose_text(table, config)
         return [" ".join(str(text).split()) for text in column_of(table.frame, column).dropna()]
+    if config.text is not None:
+        raise DataFileError(f"{where!r} is plain text and has no column {config.text!r}. Leave out: --text.")
     return path.read_text(encoding=text_encoding(path)).splitlines()
 
 

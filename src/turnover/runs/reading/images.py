@@ -209,6 +209,11 @@ def _find(folder: Path, config: RunConfig) -> Images:
         )
     if labels is not None:
         return _by_file(folder, labels, config)
+    if config.label is not None:
+        raise DataFileError(
+            f"--label {config.label} needs a column: put labels.csv into {str(folder)!r}, with the columns file and "
+            f"{config.label}. Without it, names of sub-folders are the labels."
+        )
     if config.group is not None:
         raise DataFileError(
             f"--group {config.group} needs a column: put labels.csv into {str(folder)!r}, with the columns file, label "

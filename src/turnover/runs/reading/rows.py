@@ -14,7 +14,7 @@ from turnover.runs.rows import SPLITS, Rows
 from ._hub import could_be_name, is_saved, rows_of_hub
 from ._table_rows import Part, rows_of_tables
 from .arrays import rows_of_arrays
-from .columns import BadRows, check_labels, check_numbers, nearest
+from .columns import BadRows, check_labels, check_numbers, check_scale, nearest
 from .images import rows_of_folder
 from .tables import TABLE_ENDINGS, read_table
 
@@ -40,6 +40,7 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     trained = rows.fixed < 1
     notes = list(rows.notes)
     if rows.numeric:
+        check_scale(rows.labels, column=rows.label_column, source=config.data)
         check_numbers(rows.labels[trained], column=rows.label_column, source=config.data)
     else:
         check_labels(rows.labels[trained], rows.label_names, column=rows.label_column, source=config.data)

@@ -4,11 +4,13 @@ import csv
 import importlib.util
 import io
 import json
+import re
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
@@ -29,6 +31,9 @@ PARQUET = (".parquet", ".pq")
 TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 _WRITTEN_SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+# Numbers as JSON writes them; integers of more digits would not fit 64 bits.
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,99})(\.\d{1,99})?([eE][+-]?\d{1,3})?")
+_INTEGER = re.compile(r"-?\d{1,18}")
 WRITABLE = (*_WRITTEN_SEPARATORS, ".jsonl", ".ndjson", ".json", ".parquet", ".pq")
 """Endings of the tables that can be written."""
 
@@ -149,6 +154,31 @@ def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:
             raise MissingExtraError("writing parquet needs pyarrow: pip install pyarrow") from error
         return held.getvalue()
     raise DataFileError(f"a file ending with {ending!r} cannot be written. Give one of {', '.join(WRITABLE)}.")
+
+
+def as_format(frame: "pd.DataFrame", source: str, ending: str) -> "pd.DataFrame":
+    """Return a table of texts, as a csv has them, with numbers where another format is to be written.
+
+    A column is one of numbers where every cell is, and keeps all its digits; "007" and "+49" are texts, and so is what
+    a float would round. Empty cells of such a column are missing.
+    """
+    if Path(source).suffix.lower() not in _WRITTEN_SEPARATORS or ending.lower() in _WRITTEN_SEPARATORS:
+        return frame
+    return cast("pd.DataFrame", frame.apply(_numbers_of))
+
+
+def _numbers_of(column: "pd.Series") -> "pd.Series":
+    import pandas as pd
+
+    cells = values_of(column.to_frame("column"), "column")
+    given = [cell for cell in cells if cell != ""]
+    if not given or not all(isinstance(cell, str) and _NUMBER.fullmatch(cell) for cell in given):
+        return column
+    if all(_INTEGER.fullmatch(cell) for cell in given):
+        return pd.Series([None if cell == "" else int(cell) for cell in cells], column.index, "Int64")
+    if any(Decimal(repr(float(cell))) != Decimal(cell) for cell in given):
+        return column
+    return pd.Series([None if cell == "" else float(cell) for cell in cells], column.index, "float64")
 
 
 def parquet_rows(path: Path, stays: np.ndarray, column: str = "", values: Mapping[int, Any] | None = None) -> bytes:

@@ -22,8 +22,10 @@ from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
 
 from .drawing import plain
-from .options import AsJson, Debug, OnDevice, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, RunPath, check_unused, open_classifier
 from .terminal import Terminal
+
+_MOST = 1000
 
 
 class Tool(StrEnum):
@@ -39,10 +41,15 @@ def annotate(
         Path,
         typer.Option(metavar="FILE", help="File to write: tasks for the tool, or with --labels the corrected data."),
     ],
-    tool: Annotated[Tool, typer.Option(help="Tool that the tasks are for.")] = Tool.LABEL_STUDIO,
+    tool: Annotated[
+        Tool | None, typer.Option(help="Tool that the tasks are for.", show_default=Tool.LABEL_STUDIO.value)
+    ] = None,
     most: Annotated[
-        int, typer.Option(min=1, help="Number of likely label errors to write, the likeliest first.")
-    ] = 1000,
+        int | None,
+        typer.Option(
+            min=1, help="Number of likely label errors to write, the likeliest first.", show_default=str(_MOST)
+        ),
+    ] = None,
     labels: Annotated[
         Path | None, typer.Option(metavar="EXPORT", help="Export of the tool (JSON), with the labels that people gave.")
     ] = None,
@@ -69,6 +76,10 @@ def annotate(
         raise ApplicationError(
             "labels of this run are numbers, and tasks offer classes. Correct them on the live page: turnover serve."
         )
+    if labels is not None:
+        why = "with --labels answers of any tool are read, and no tasks are written. Leave it out."
+        check_unused({"--tool": tool, "--most": most}, why)
+    tool = tool or Tool.LABEL_STUDIO
     interface = out.with_suffix(".xml")
     written = [out, interface] if labels is None and tool is Tool.LABEL_STUDIO else [out]
     if out == interface and len(written) > 1:
@@ -86,7 +97,7 @@ def annotate(
         return
     with terminal.aside.status("examining every training row"):
         own = examine_memorized(run, example_duplicates(run.examples, run.x))
-        errors = find_label_errors(run, own).items[:most]
+        errors = find_label_errors(run, own).items[: most or _MOST]
     items = [_item(run, error) for error in errors]
     tasks = (label_studio_tasks if tool is Tool.LABEL_STUDIO else argilla_records)(items, source=run.data_digest)
     _write(out, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")

@@ -31,11 +31,12 @@ from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
 from turnover.ui.words import count, duration, label_words, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
 _SHOWN = 10
+_SEEDS = 4
 
 
 def cleanse(
@@ -51,8 +52,13 @@ def cleanse(
         ),
     ] = False,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Number of trainings of each kind for the retraining check; its test needs 2.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of trainings of each kind for the retraining check; its test needs 2.",
+            show_default=str(_SEEDS),
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="False discovery rate of the significant rows.")] = 0.05,
     out: Annotated[
         Path | None,
@@ -70,8 +76,9 @@ def cleanse(
     """Drop the harmful training rows, and write the data without them.
 
     Rows are dropped by their mean influence on the validation rows, the most harmful first. The cleaned file has the
-    format of the original, with every other line unchanged; removed.csv next to it gives the reason for each row. With
-    --retrain, test rows, which had no part in the choice, show whether dropping helps.
+    format of the original, with every other line unchanged; with another ending, columns of numbers of a csv become
+    numbers where no digit is lost. removed.csv next to it gives the reason for each row. With --retrain, test rows,
+    which had no part in the choice, show whether dropping helps.
 
     For example:
 
@@ -81,6 +88,8 @@ def cleanse(
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder, ray=ray)
+    if not retrain:
+        check_unused({"--seeds": seeds}, "it is the number of trainings of the retraining check. Give --retrain, too.")
     check_cleansing_options(run, drop=drop, level=level, retrain=retrain)
     file = out or cleaned_path(run)
     check_overwrite(run, file, force=force)
@@ -88,7 +97,7 @@ def cleanse(
         cleansing = run_cleansing(run, drop=drop, level=level)
         removed = removed_rows(run, cleansing)
     written = write_cleansing(run, removed, file, raw=raw)
-    check = _check(run, cleansing, seeds, terminal) if retrain else None
+    check = _check(run, cleansing, seeds or _SEEDS, terminal) if retrain else None
     if as_json:
         terminal.result(_as_data(cleansing, removed, written, check))
     else:

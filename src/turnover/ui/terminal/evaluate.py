@@ -13,7 +13,7 @@ from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_
 from turnover.ui.words import count, duration, percent
 
 from .drawing import plain
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_classifier
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -29,9 +29,12 @@ def evaluate(
         View, typer.Option(help="Network to retrain: without masks, or with masks and evaluated in full view.")
     ] = _USUAL.view,
     queries: Annotated[int, typer.Option(min=1, help="Number of validation rows used as queries.")] = _USUAL.queries,
-    subsets: Annotated[int, typer.Option(min=3, help="Number of random halves of the rows, two trainings each.")] = (
-        _USUAL.subsets
-    ),
+    subsets: Annotated[
+        int | None,
+        typer.Option(
+            min=3, help="Number of random halves of the rows, two trainings each.", show_default=str(_USUAL.subsets)
+        ),
+    ] = None,
     truth: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of true labels, where known.")] = None,
     method: Annotated[
         list[str] | None,
@@ -58,12 +61,17 @@ def evaluate(
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder, ray=ray)
     chosen = _metrics(metrics, truth, numeric=run.rows.numeric)
+    if "lds" not in chosen:
+        check_unused({"--subsets": subsets}, "only the metric lds trains on halves of the rows. Add it to --metrics.")
+    if not {"mislabels", "self"} & set(chosen):
+        why = f"only the metrics mislabels and self compare labels. Give --metrics {','.join((*chosen, 'mislabels'))}."
+        check_unused({"--truth": truth}, why)
     evaluation = replace(
         _USUAL,
         metrics=chosen,
         view=view,
         queries=queries,
-        subsets=subsets,
+        subsets=subsets or _USUAL.subsets,
         truth=truth,
         processes=processes,
         methods=_methods(method or []),

@@ -31,12 +31,13 @@ from turnover.ui.words import count, label_words, percent, power_of, unit
 from .drawing import draw_gallery, draw_value, ranking, score_text, visible
 from .drawing import plain as plain_text
 from .language_models import show_explained
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, executor_at
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, executor_at
 from .queries import image_query, row_query, value_query
 from .terminal import Terminal
 
 # Cells of the row in question that are shown.
 _MOST_CELLS = 12
+_MOST_ERRORS = 3
 
 
 def explain(
@@ -59,7 +60,9 @@ def explain(
     errors: Annotated[
         bool, typer.Option("--errors", help="The most confident, or largest, errors on validation and test rows.")
     ] = False,
-    most: Annotated[int, typer.Option(min=1, help="Number of errors to explain.")] = 3,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Number of errors to explain.", show_default=str(_MOST_ERRORS))
+    ] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="Number of supporting and of opposing examples.")] = 5,
     relative: Annotated[
         bool,
@@ -96,18 +99,26 @@ def explain(
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder, executor=executor_at(ray))
+    given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
     if run.task.name == "lm":
+        others = {name: value for name, value in given.items() if name != "--query"}
+        others |= {"--most": most, "--relative": relative, "--all-labels": all_labels}
+        check_unused(others, 'a language model has a text and no rows. Ask it with words: --query "once upon a time".')
         show_explained(run, query, span, k, terminal)
         return
     if span is not None:
         raise ApplicationError('--span is for language models, whose text has words to predict. Give --query "a text".')
-    given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
     _check_one({name for name, value in given.items() if value is not None})
+    if not errors:
+        check_unused({"--most": most}, "it is the number of errors. Give --errors, or -k for the number of examples.")
+    if run.rows.numeric or run.examples.groups:
+        has = "groups have no label of their own" if run.examples.groups else "labels of this run are numbers"
+        check_unused({"--all-labels": all_labels}, f"{has}, and examples of all of them are shown. Leave it out.")
     with terminal.aside.status("looking for the examples behind it"):
         same_label = False if all_labels else "supporting"
         magnitudes = row_magnitudes(run.influence, run.self_influence) if relative else None
         if errors:
-            explained = find_errors(run, most=most, k=k, same_label=same_label, magnitudes=magnitudes)
+            explained = find_errors(run, most=most or _MOST_ERRORS, k=k, same_label=same_label, magnitudes=magnitudes)
             values = [run.examples.value(one.row) for one in explained if one.row is not None]
             note = _errors_note(explained)
         else:

@@ -22,7 +22,7 @@ from turnover.applications import (
 from turnover.errors import ApplicationError
 from turnover.runs import END, Run
 from turnover.ui.html import memorized_headline, span_words
-from turnover.ui.words import count, percent, power_of, score
+from turnover.ui.words import count, percent, power_of, score, unknown_words
 
 from .drawing import listing, numbers, plain, ranking, scores, visible
 from .terminal import Terminal
@@ -56,7 +56,7 @@ def show_explained(run: Run[Any], query: str | None, span: str | None, k: int, t
     if span is not None:
         _show_span(run, query, span, k, terminal)
         return
-    x = run.inputs([query])
+    x, unknown = run.inputs([query]), run.task.unknown_words(query)
     next_words = run.task.next_words(run.probabilities(x)[0])
     with terminal.aside.status("looking for the positions behind it"):
         explained = explain(run.influence, x, k=k)
@@ -67,20 +67,19 @@ def show_explained(run: Run[Any], query: str | None, span: str | None, k: int, t
             example["text"] = position_in(run.text, example["position"]).as_dict()
         item["predicted"] = run.label_names[item["predicted"]]
         listed = [{"word": word, "probability": probability} for word, probability in next_words]
-        terminal.result({**data, "query": query, "next_words": listed})
+        terminal.result({**data, "query": query, "next_words": listed, "unknown_words": list(unknown)})
         return
     _print_explained(run, query, next_words, explained, terminal)
 
 
 def _show_span(run: Run[Any], query: str, asked: str, k: int, terminal: Terminal) -> None:
     """Print the places of the training text that raised the probability of a span of a text, or lowered it."""
-    numbers, known = run.task.tokens(query)
-    words = tuple(query.split())
-    span = find_span(words, asked, context=run.config.context)
+    numbers, words = run.task.tokens(query)
+    span = find_span(words, " ".join(run.task.tokens(asked)[1]), context=run.config.context)
     with terminal.aside.status("looking for the training text behind it"):
         explained = explain_span(run, numbers, words, span, k=k)
-    unknown = [word for word, read in zip(words, known, strict=True) if word != read]
     if terminal.as_json:
+        unknown = list(run.task.unknown_words(query))
         terminal.result({**explained.as_dict(), "query": query, "unknown_words": unknown})
         return
     text = Text(" ").join(
@@ -91,11 +90,15 @@ def _show_span(run: Run[Any], query: str, asked: str, k: int, terminal: Terminal
         for word, probability in zip(words[slice(*span)], explained.probabilities, strict=True)
     )
     terminal.words.print(Panel(Text.assemble(text, ("\nprobability: ", "dim"), listed), title="your text"))
-    if unknown:
-        terminal.words.print(plain(f"Not in the vocabulary, and read as unknown: {', '.join(unknown)}.", "yellow"))
+    _print_unknown(run, query, terminal)
     for title, side in (("raised", explained.supporting), ("lowered", explained.opposing)):
         terminal.words.print(_positions(f"Training text that {title} the probability of “{explained.text}”", side))
     terminal.words.print(span_words(explained), style="dim")
+
+
+def _print_unknown(run: Run[Any], query: str, terminal: Terminal) -> None:
+    if note := unknown_words(run.task.unknown_words(query)):
+        terminal.words.print(plain(note, "yellow"))
 
 
 def _positions(title: str, side: Sequence[InfluentialPosition]) -> Table:
@@ -115,6 +118,7 @@ def _print_explained(
     likely = ",  ".join(f"{_word(word)} ({percent(probability, 0)})" for word, probability in next_words)
     text = Text.assemble(plain(query), ("\nnext: ", "dim"), likely)
     terminal.words.print(Panel(text, title="your text", title_align="left"))
+    _print_unknown(run, query, terminal)
 
     def cells(example: InfluentialExample, style: str) -> list[RenderableType]:
         around = position_in(run.text, example.position)

@@ -1,6 +1,7 @@
 """`turnover memorized`: memorized examples, likely label errors and near-duplicates."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -30,13 +31,20 @@ from .terminal import Terminal
 
 _BINS, _WIDEST = 16, 48
 # Of a language model, passages are shown.
-_MOST_PASSAGES = 5
+_MOST_ERRORS, _MOST_PASSAGES = 10, 5
 _MOST_GROUPS, _MOST_OF_A_GROUP = 3, 3
 
 
 def memorized(
     folder: RunPath,
-    most: Annotated[int, typer.Option(min=1, help="Number of likely label errors, or passages, to show.")] = 10,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of likely label errors, or passages, to show.",
+            show_default=f"{_MOST_ERRORS}, or {_MOST_PASSAGES} passages; with --json all errors",
+        ),
+    ] = None,
     as_json: AsJson = False,
     device: OnDevice = None,
     debug: Debug = False,
@@ -53,14 +61,14 @@ def memorized(
     terminal = Terminal(as_json=as_json)
     run = open_run(folder)
     if run.task.name == "lm":
-        show_memorized(run, min(most, _MOST_PASSAGES), terminal)
+        show_memorized(run, most or _MOST_PASSAGES, terminal)
         return
     with terminal.aside.status("examining every training row"):
         duplicates = example_duplicates(run.examples, run.x)
         own = examine_memorized(run, duplicates)
         findings = {
             "memorized": own.find_memorized(),
-            "likely_label_errors": find_label_errors(run, own),
+            "likely_label_errors": _first(find_label_errors(run, own), most),
             "near_duplicates": find_near_duplicates(run.examples, duplicates),
         }
     if as_json:
@@ -70,8 +78,13 @@ def memorized(
     if bars is not None:
         terminal.words.print(_histogram(bars))
     _print_headline(memorized_headline(findings["memorized"]), terminal)
-    _print_label_errors(findings["likely_label_errors"], most, run.examples, terminal)
+    _print_label_errors(findings["likely_label_errors"], most or _MOST_ERRORS, run.examples, terminal)
     _print_duplicates(findings["near_duplicates"], run.examples, terminal)
+
+
+def _first(errors: LabelErrors, most: int | None) -> LabelErrors:
+    """Return the likeliest of the label errors; None: all."""
+    return errors if most is None else replace(errors, items=errors.items[:most])
 
 
 def _print_headline(headline: Headline, terminal: Terminal) -> None:

@@ -1,5 +1,6 @@
 """The arguments and options that commands share, and the run that they name."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,12 @@ OnDevice = Annotated[
         help="Where to compute: auto, cpu, cuda, cuda:1 or mps. auto: an accelerator where there is one.",
     ),
 ]
+
+
+def check_unused(options: Mapping[str, object], why: str) -> None:
+    """Raise where options were given that would do nothing; None and False stand for options that were not."""
+    if unused := [name for name, value in options.items() if value is not None and value is not False]:
+        raise ApplicationError(f"{' and '.join(unused)} would do nothing: {why}")
 
 
 def executor_at(address: str | None) -> Executor | None:

@@ -71,8 +71,22 @@ def _cells(query: str) -> dict[str, Any]:
     """Return the cells of a row, from JSON or from name=value pairs."""
     if query.lstrip().startswith("{"):
         try:
-            return json.loads(query)
+            cells = json.loads(query, object_pairs_hook=list)
         except ValueError as error:
             raise ApplicationError(f"--query is not JSON ({error}). Give '{{\"column\": 1}}' or 'column=1'.") from error
-    pairs = [part.partition("=") for part in query.split(",") if part.strip()]
-    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+        return _each_once(cells)
+    parts = [part for part in query.split(",") if part.strip()]
+    if unnamed := [part.strip() for part in parts if "=" not in part]:
+        raise ApplicationError(
+            f"--query has {unnamed[0]!r}, which names no column. Give 'column=value, column=value'; a value with a "
+            'comma in it as JSON: \'{"column": "a, b"}\'.'
+        )
+    return _each_once([(name.strip(), value.strip()) for name, _, value in (part.partition("=") for part in parts)])
+
+
+def _each_once(cells: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return cells by column; raise where one stands twice, since only one of them can be meant."""
+    names = [name for name, _ in cells]
+    if again := next((name for name in names if names.count(name) > 1), None):
+        raise ApplicationError(f"--query has the column {again!r} twice. Give each column once.")
+    return dict(cells)

@@ -10,6 +10,7 @@ from turnover.applications import SpanExplanation, explain_span, find_span
 from turnover.errors import TurnOverError
 from turnover.runs import Run
 from turnover.ui.html import span_words
+from turnover.ui.words import unknown_words
 
 from .inputs import checked_text
 from .responses import render
@@ -31,14 +32,14 @@ def make_text_routes(run: Run[Any], queue: WorkQueue) -> APIRouter:
 
     def explained(question: SpanQuestion) -> SpanExplanation:
         text = checked_text(question.text)
-        numbers, _ = run.task.tokens(text)
-        words = tuple(text.split())
-        asked = question.span.strip() or f"{len(words) - 1}:{len(words)}"
+        numbers, words = run.task.tokens(text)
+        asked = " ".join(run.task.tokens(question.span)[1]) or f"{len(words) - 1}:{len(words)}"
         return explain_span(run, numbers, words, find_span(words, asked, context=run.config.context), k=question.k)
 
     @routes.post("/api/explain", summary="The training text that made a span of a text probable")
     async def explain(question: SpanQuestion) -> dict[str, Any]:
-        return (await queue.run(lambda: explained(question))).as_dict()
+        answer = (await queue.run(lambda: explained(question))).as_dict()
+        return {**answer, "unknown_words": list(run.task.unknown_words(question.text))}
 
     @routes.get("/", include_in_schema=False)
     async def ask(
@@ -54,7 +55,8 @@ def make_text_routes(run: Run[Any], queue: WorkQueue) -> APIRouter:
         return render(
             "text.html", status=422 if problem else 200, name=run.task.corpus.name, text=text, span=span, answer=answer,
             problem=problem, how="" if answer is None else span_words(answer), words=len(run.text.words),
-            context=run.config.context, has_report=run.folder.report.is_file(),
+            unknown="" if answer is None else unknown_words(run.task.unknown_words(text)), context=run.config.context,
+            has_report=run.folder.report.is_file(),
         )  # fmt: skip
 
     return routes
