@@ -207,6 +207,12 @@ def test_another_number_of_names_than_instances_is_an_error(model, ids, names):
         turnover.Influence(model, train=(X, Y, ids), names=names)
 
 
+@pytest.mark.parametrize("center", ["no", None, 1])
+def test_centering_is_a_yes_or_a_no(model, center):
+    with pytest.raises(InfluenceError, match="center must be True or False"):
+        turnover.Influence(model, center=center)
+
+
 def test_names_of_all_rows_suit_some_of_them(model):
     some = torch.arange(0, ROWS, 2)
     inf = turnover.Influence(model, train=(X[some], Y[some], some), names=DOCS, estimator="tod")

@@ -118,6 +118,10 @@ def test_tables_and_labeled_arrays_have_names(scores):
     assert Scores.from_xarray(dataset).equals(scores)
 
 
+def _long(**columns):
+    return pandas.DataFrame({"instance": ["a", "b"], "query": ["q", "q"], "score": [1.0, 2.0]} | columns)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -134,6 +138,12 @@ def test_tables_and_labeled_arrays_have_names(scores):
         (lambda: Scores([1.0], ids=["a"]).select(ids=["b"]), KeyError, "^there is no instance 'b'"),
         (lambda: Scores([1.0], ids=[7]).select(ids=[8]), KeyError, "^there are no scores of instance 8"),
         (lambda: Scores([[1.0]], ids=[7], queries=["q"])[:, ["r"]], ScoresError, "no query 'r'"),
+        (lambda: Scores([[1.0, 2.0]], ids=[7], queries="qr"), ScoresError, "must be a list of names.*got 'qr'"),
+        (lambda: Scores([[1.0, 2.0]], ids=[7], queries={"q", "r"}), ScoresError, "must be a list of names"),
+        (lambda: Scores([[1.0, 2.0]], ids=[7], queries=["q", "r"]).select(queries="qr"), ScoresError, "got 'qr'"),
+        (lambda: Scores([1.0], ids=[7]).top(10**9), ScoresError, "beyond the 1 instances there are. Give k=1"),
+        (lambda: Scores.from_pandas(_long(instance=["a", None])), ScoresError, "row 1 of the table has no instance"),
+        (lambda: Scores.from_pandas(_long(query=[None, "q"])), ScoresError, "row 0 of the table has no instance or no"),
         (lambda: Scores([1.0], ids=[1.5]), ScoresError, "must be integers"),
         (lambda: Scores([1.0], ids=pandas.DatetimeIndex(["2026-11-17"])), ScoresError, "must be integers"),
         (lambda: Scores.from_pandas(pandas.Series([1.0], [1.5])), ScoresError, "must be integers"),

@@ -98,6 +98,8 @@ class Influence:
     ) -> None:
         """Check everything that can be checked before the first query."""
         check_renamed(renamed)
+        if not isinstance(center, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InfluenceError(f"center must be True or False, got {center!r}.")
         members = open_members(model, device)
         if hint := members.hint:
             warnings.warn(hint, TurnOverWarning, stacklevel=2)

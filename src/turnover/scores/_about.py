@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
@@ -125,6 +125,7 @@ def query_names(given: Sequence[Name] | None, count: int) -> tuple[Name, ...]:
     """Return the names of `count` queries, each its own, checked; None: they are numbered."""
     if given is None:
         return tuple(range(count))
+    check_listed(given)
     names = tuple(query_name(name) for name in given)
     if len(names) != count:
         raise ScoresError(f"there are {len(names)} names in queries= and {count} queries (columns of values).")
@@ -132,6 +133,12 @@ def query_names(given: Sequence[Name] | None, count: int) -> tuple[Name, ...]:
         again = next(name for place, name in enumerate(names) if name in names[:place])
         raise ScoresError(f"two queries have the name {again!r}; give every query a name of its own.")
     return names
+
+
+def check_listed(queries: Any) -> None:
+    """Raise where names of queries are one string, whose letters would be taken, or a set, which has no order."""
+    if isinstance(queries, str | bytes | Set):
+        raise ScoresError(f"queries must be a list of names, in the order of the columns, got {queries!r}.")
 
 
 def joined_names(parts: Sequence[tuple[Name, ...]]) -> tuple[Name, ...]:

@@ -96,6 +96,11 @@ def from_table(table: Any) -> dict[str, Any]:
 
 def _from_long(table: Any) -> dict[str, Any]:
     pandas = load_pandas()
+    missing = table[["instance", "query"]].isna().any(axis=1).to_numpy()
+    if missing.any():
+        raise ScoresError(
+            f"row {int(missing.argmax())} of the table has no instance or no query. Fill it in, or leave the row out."
+        )
     rows, ids = pandas.factorize(table["instance"])
     columns, names = pandas.factorize(table["query"])
     queries = [query_name(name) for name in names]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from turnover.errors import ScoresError
 from turnover.ids import Ints, Name, Names, strings_in
 
-from ._about import Over, columns_of, is_per_row, method_of, part_of, query_name, rows_of
+from ._about import Over, check_listed, columns_of, is_per_row, method_of, part_of, query_name, rows_of
 from ._arrays import Floats, blocks, closed, mean_over_queries, row_means
 from ._content import joined
 from ._formats import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN = 5
+_MOST_LISTED = 10_000_000  # places of a list beyond the instances there are: they take memory all the same
 
 
 class Scores(JudgedContent):
@@ -98,6 +99,8 @@ class Scores(JudgedContent):
         """
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ScoresError(f"k must be an integer >= 1, the number of instances to list, got {k!r}.")
+        if k > max(len(self), _MOST_LISTED):
+            raise ScoresError(f"k={k:,} is beyond the {len(self):,} instances there are. Give k={max(len(self), 1):,}.")
         if query is not None:
             return self.select(queries=[query]).top(k)
         lists = self._lists(0, 0, self._values.rows(0, 0), int(k))
@@ -167,6 +170,7 @@ class Scores(JudgedContent):
             array([[3.]], dtype=float32)
         """
         rows = None if ids is None else rows_of(ids, self._mask_ids, self._names)
+        check_listed(queries)
         chosen = None if queries is None else [query_name(name) for name in queries]
         columns = None if chosen is None else columns_of(chosen, self._queries)
         selected = Scores(
