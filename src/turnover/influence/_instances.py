@@ -24,7 +24,7 @@ class Instances:
         targets: str | None,
         numbered: bool,
     ) -> None:
-        """Keep data and names; only for names in a row are ids read. With `numbered`, rows that carry no ids are numbered from 0."""
+        """Keep data and names; ids are read only to count names. With `numbered`, rows without ids are numbered."""
         self.targets, self._numbered = targets, numbered
         self.train = None if train is None else self.rows(train)
         self._given_names, self._are_all_named = Names.given(names), names is not None
