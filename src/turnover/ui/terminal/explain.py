@@ -1,6 +1,6 @@
 """`turnover explain`: the training examples behind a prediction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,13 +184,14 @@ def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[A
             (titles[0], one.supporting, one.significant_supporting),
             (titles[1], one.opposing, one.significant_opposing),
         )
-        draw: Callable[..., RenderableType] = _gallery if run.kind == "image" and not examples.groups else _table
         for title, side, significant in sides:
             words.print()
-            if significant or (side and (side is one.supporting or explained.noise_from is None)):
-                words.print(draw(title, side, significant, one.row, explained.noise_from, examples, terminal))
-            else:
+            if not significant and not (side and (side is one.supporting or explained.noise_from is None)):
                 words.print(plain_text(f"{title}: none{' is significant' if side else ''}.", "dim"))
+            elif run.kind == "image" and not examples.groups:
+                words.print(_gallery(title, side, explained.noise_from, examples, terminal))
+            else:
+                words.print(_table(title, side, significant, one.row, explained.noise_from, examples, terminal))
     if len(explained):
         words.print()
         words.print(_legend(explained, run), style="dim")
@@ -240,13 +241,7 @@ def _content(
 
 
 def _gallery(
-    title: str,
-    side: Sequence[InfluentialExample],
-    significant: int,
-    row: int | None,
-    noise_from: NoiseFrom,
-    examples: Examples,
-    terminal: Terminal,
+    title: str, side: Sequence[InfluentialExample], noise_from: NoiseFrom, examples: Examples, terminal: Terminal
 ) -> RenderableType:
     power = power_of(example.score for example in side)
     entries: list[tuple[Any, list[Text]]] = []
