@@ -47,7 +47,7 @@ class LabeledRows:
         if self._config.group is not None and not rows.groups:
             raise RunError(f"{self._config.data!r} has no columns, and so no groups. Leave out: --group.")
         self.splits = split_rows(rows, self._config)
-        self.rows = rows.with_bytes(self.splits == SPLITS.index("train"))
+        self.rows = rows.with_bytes(self._is_train)
         if self.rows.kind == "text" and self._config.model is not None:
             _ = TextEncoder(self._config.model).width  # one that does not open must not leave a folder behind
         return self.rows.notes
@@ -61,7 +61,7 @@ class LabeledRows:
     def prepare(self, watch: Watch) -> None:
         """Fit what turns values into inputs on the training rows and write it, unless the folder has it."""
         if not self._folder.inputs.exists():
-            train = np.flatnonzero(self.splits == SPLITS.index("train"))
+            train = np.flatnonzero(self._is_train)
             self.preparation, self.x = fit_inputs(self._config, self.rows, train, self._folder, watch)
             self._folder.write(self._folder.inputs, inputs_as_json(self.preparation))
 
@@ -83,7 +83,7 @@ class LabeledRows:
     @cached_property
     def scale(self) -> NumberScale | None:
         """Return how numbers are standardized, by the training rows; None: labels are classes."""
-        return NumberScale.of(self.rows.labels[self.splits == SPLITS.index("train")]) if self.rows.numeric else None
+        return NumberScale.of(self.rows.labels[self._is_train]) if self.rows.numeric else None
 
     @property
     def outputs(self) -> int:
@@ -124,7 +124,7 @@ class LabeledRows:
     def sizes(self) -> Sizes:
         """Return what decides how long the run takes, as far as that is known before inputs are."""
         rows, kind, data = self.rows, kind_of_inputs(self._config, self.rows.kind), Path(self._config.data)
-        train = int((self.splits == SPLITS.index("train")).sum())
+        train = int(self._is_train.sum())
         settings = settings_for(self._config, kind, train, numeric=rows.numeric)
         text = int(rows.values.lengths.sum()) if rows.kind == "text" else 0
         width, tokens = expected_width(self._config, rows), text / max(len(rows), 1) / _BYTES_OF_A_TOKEN
@@ -146,6 +146,10 @@ class LabeledRows:
         with self._folder.reading(self._folder.splits):
             return read_array(self._folder.splits)
 
+    @property
+    def _is_train(self) -> np.ndarray:
+        return self.splits == SPLITS.index("train")
+
     @cached_property
     def preparation(self) -> Inputs:
         """Return how values become inputs."""
@@ -154,7 +158,7 @@ class LabeledRows:
     @cached_property
     def settings(self) -> RunConfig:
         """Return the settings with the defaults of the kind of inputs in place of what was left open."""
-        train = int((self.splits == SPLITS.index("train")).sum())
+        train = int(self._is_train.sum())
         return settings_for(self._config, self.preparation.kind, train, numeric=self.rows.numeric)
 
     @property
@@ -192,7 +196,7 @@ class LabeledRows:
         There are some where that is cheap and where the bias matters: not in passes through an encoder, and not with so
         many rows that masks cannot tell their labels.
         """
-        train = int((self.splits == SPLITS.index("train")).sum())
+        train = int(self._is_train.sum())
         return _REFERENCES if self.preparation.kind != "tokens" and 1 < train <= _MOST_WITH_REFERENCES else 0
 
     def inputs(self, values: Any) -> Tensor:
@@ -204,7 +208,7 @@ class LabeledRows:
         """Return the weights of the classes in the loss; None: all equal, or there are none."""
         if self.rows.numeric:
             return None
-        train = self.splits == SPLITS.index("train")
+        train = self._is_train
         return class_weights(self.y[train], len(self.label_names)) if self._config.balance else None
 
     @property
@@ -242,7 +246,7 @@ class LabeledRows:
             if split != "train" and len(places):
                 loss, accuracy = loss_and_accuracy(models[0], self.x[places], self.y[places])
                 found |= {f"{split}_accuracy": accuracy, f"{split}_loss": loss}
-        train = self.y[self.splits == SPLITS.index("train")]
+        train = self.y[self._is_train]
         found["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
         return found
 

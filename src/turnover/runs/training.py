@@ -1,6 +1,5 @@
 """The training of a run: AdamW over shuffled batches, with the three curves, resumed where it was interrupted."""
 
-import io
 import json
 import shutil
 import time
@@ -8,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +18,8 @@ from turnover.applications import TrainingRecord
 from turnover.errors import RunError, TrainingError, TurnOverWarning
 from turnover.integrations import measure_curves
 from turnover.layers import device_of, instances
-from turnover.storage import check_stored, readable, sha256_of, write_atomically, wrong_types
+from turnover.storage import readable, wrong_types
+from turnover.training import read_state, write_state
 from turnover.wrapping import has_batch_statistics, recalibrate
 
 from .config import RunConfig, Watch, unwatched
@@ -30,7 +29,6 @@ from .stages import LOOK
 _CURVE_ROWS = 2000
 # An interrupted training loses at most so many seconds; writing the state costs time too.
 _SAVE_EVERY = 20.0
-_ZIP, _CHECKSUM = b"PK", 64
 
 
 @dataclass
@@ -202,10 +200,7 @@ def _keep(
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "curves": curves.as_dict()}
     if record is not None:
         state["record"] = record.state()
-    held = io.BytesIO()
-    torch.save({**state, "epochs": epochs, "settings": settings.as_dict()}, held)
-    # The checksum stands in the file itself: it changes all the time, and a kill must not part the two.
-    write_atomically(saved, sha256_of(held.getvalue()).encode() + held.getvalue())
+    write_state(saved, {**state, "epochs": epochs, "settings": settings.as_dict()})
 
 
 def _not_kept(saved: Path, error: OSError) -> str:
@@ -229,15 +224,9 @@ def _resume(
 
     0, so that it starts over, where the file is damaged or of another training.
     """
-    content = saved.read_bytes()
-    if not content.startswith(_ZIP):  # 0.1.0 wrote no checksum
-        checksum, content = content[:_CHECKSUM], content[_CHECKSUM:]
-        if checksum != sha256_of(content).encode():
-            return 0
     try:
-        check_stored(io.BytesIO(content))
-        state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
-        if state.get("settings", settings.as_dict()) != settings.as_dict():
+        state = read_state(saved)
+        if state is None or state.get("settings", settings.as_dict()) != settings.as_dict():
             return 0
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])

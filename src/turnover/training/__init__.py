@@ -10,7 +10,7 @@ on; retraining in worker processes, cached. Must not know: scores, or how method
 | `retrain.py` | `retrain`: many trainings in processes, cached; `RowMeasure`: losses and predictions of rows |
 """
 
-from .checkpoint import Checkpoint, Stateful
+from .checkpoint import Checkpoint, Stateful, read_state, write_state
 from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, scale_problem, seed_step, weights_digest
 from .retrain import MeasureName, RowMeasure, check_processes, retrain
 
@@ -25,8 +25,10 @@ __all__ = [
     "check_processes",
     "digest_of",
     "plain_text",
+    "read_state",
     "retrain",
     "scale_problem",
     "seed_step",
     "weights_digest",
+    "write_state",
 ]

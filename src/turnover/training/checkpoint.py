@@ -4,16 +4,15 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from turnover.errors import TurnOverWarning
-from turnover.storage import sha256_of, write_atomically
+from turnover.storage import check_stored, sha256_of, write_atomically
 
-_CHECKSUM = 64
+_ZIP, _CHECKSUM = b"PK", 64
 
 
 class Stateful(Protocol):
@@ -67,22 +66,36 @@ class Checkpoint:
         """Write the state after so many steps, if it is time to, or `now`."""
         if not now and time.monotonic() - self._last < self.every:
             return
-        held = io.BytesIO()
-        torch.save({"done": done, "parts": {name: part.state_dict() for name, part in self._parts.items()}}, held)
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        # The checksum stands in the file itself: a copy that was cut off is told from a whole one.
-        write_atomically(self.file, sha256_of(held.getvalue()).encode() + held.getvalue())
+        write_state(self.file, {"done": done, "parts": {name: part.state_dict() for name, part in self._parts.items()}})
         self._last = time.monotonic()
 
-    def _read(self) -> Mapping[str, Any] | None:
+    def _read(self) -> dict[str, Any] | None:
         if not self.file.exists():
             return None
-        content = self.file.read_bytes()
-        if content[:_CHECKSUM] != sha256_of(content[_CHECKSUM:]).encode():
+        state = read_state(self.file)
+        if state is None:
             warnings.warn(
                 f"the state of a training in {str(self.file)!r} is damaged: the training starts over.",
                 TurnOverWarning,
                 stacklevel=3,
             )
+        return state
+
+
+def write_state(file: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain data whole or not at all, with their checksum: no kill can part the two."""
+    held = io.BytesIO()
+    torch.save(state, held)
+    write_atomically(file, sha256_of(held.getvalue()).encode() + held.getvalue())
+
+
+def read_state(file: Path) -> dict[str, Any] | None:
+    """Return what `write_state` wrote, on the CPU; None: a part of it is missing or changed."""
+    content = file.read_bytes()
+    if not content.startswith(_ZIP):  # 0.1.0 wrote no checksum
+        checksum, content = content[:_CHECKSUM], content[_CHECKSUM:]
+        if checksum != sha256_of(content).encode():
             return None
-        return torch.load(io.BytesIO(content[_CHECKSUM:]), weights_only=True, map_location="cpu")
+    check_stored(io.BytesIO(content))
+    return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")

@@ -92,7 +92,7 @@ def _print_findings(result: DigitsResult, terminal: Terminal) -> None:
     table = Table(*columns, "", title=title, title_justify="left")
     for row in result.suspects[:_SHOWN].tolist():
         table.add_row(
-            run.rows.names[row],
+            str(run.rows.names[row]),
             f"{run.self_influence.values[row]:.2f}",
             str(int(data.labels[row])),
             str(int(result.held_out_labels[row])),
