@@ -18,9 +18,8 @@ from ._self_influence import outputs_of
 from ._setup import Setup
 from .estimate import MaskBias, check_references
 from .members import evaluating
-from .paths import Forward
 
-_PREDICTED_AT_ONCE = 4096
+_AT_ONCE = 4096  # rows whose corrected outputs become predictions
 
 
 def held_out_predictions(
@@ -30,63 +29,44 @@ def held_out_predictions(
     references: int,
     progress: bool | None,
 ) -> OutOfSample:
-    """Return the held-out prediction of every row; see `Influence.out_of_sample`."""
+    """Return the held-out prediction of every row, that of its flipped subnetworks; see `Influence.out_of_sample`."""
     count, memory = check_references(references), setup.options.memory
     mask_bias = None
     if count:
         mask_bias = MaskBias.of(setup.forwards(), setup.train or rows, count, memory=memory, progress=progress)
-    forwards = setup.forwards(setup.members.whole)
-    with evaluating([*setup.members.whole, *setup.members]), progress_bar(rows.length, progress, "rows") as bar:
-        fields = _fields_of_held_out(forwards, rows, bar, predict=predict, mask_bias=mask_bias)
-    return OutOfSample(**fields | setup.instances.named(fields["ids"], rows))
-
-
-def _fields_of_held_out(
-    forwards: Sequence[Forward],
-    rows: TrainRows,
-    bar: Any,
-    *,
-    predict: Callable[[Tensor], Tensor] | None,
-    mask_bias: MaskBias | None,
-) -> dict[str, Any]:
-    """Return the held-out predictions of every row, those of its flipped subnetworks, as `OutOfSample` takes them.
-
-    `predict` maps outputs to predictions; None: the default for the targets. `mask_bias` corrects the outputs for what
-    masks alone do to them.
-    """
+    # All sites are flipped, whatever `sites` says: a part that was half trained has seen the row.
+    forwards = [replace(forward, sites=None) for forward in setup.forwards(setup.members.whole)]
     ids: list[Tensor] = []
     outputs: list[Tensor] = []
     targets: list[Any] = []
-    for batch, batch_ids in rows.batches_with_ids():
-        finish = _unchanged if mask_bias is not None else predict or _default_prediction(batch.target)
-        # All sites are flipped, whatever `sites` says: a part that was half trained has seen the row.
-        parts = [
-            finish(outputs_of(replace(forward, sites=None), batch.to(forward.member.device), batch_ids, ("flip",)))
-            for forward in forwards
-        ]
-        outputs.append(torch.cat([part.float().cpu().unflatten(0, (-1, len(batch_ids))) for part in parts]))
+    with evaluating([*setup.members.whole, *setup.members]), progress_bar(rows.length, progress, "rows") as bar:
+        for batch, batch_ids in rows.batches_with_ids():
+            finish = _unchanged if mask_bias is not None else predict or _default_prediction(batch.target)
+            parts = [
+                finish(outputs_of(forward, batch.to(forward.member.device), batch_ids, ("flip",)))
+                for forward in forwards
+            ]
+            outputs.append(torch.cat([part.float().cpu().unflatten(0, (-1, len(batch_ids))) for part in parts]))
+            if mask_bias is not None:
+                mask_bias.check(outputs[-1])
+            ids.append(batch_ids)
+            targets.append(batch.target)
+            bar.update(len(batch_ids))
+        if not ids:
+            raise InfluenceError("there are no rows: the data is empty.")
+        row_ids, predictions, path = torch.cat(ids).cpu(), torch.cat(outputs, 1), "flipped view of each row"
         if mask_bias is not None:
-            mask_bias.check(outputs[-1])
-        ids.append(batch_ids)
-        targets.append(batch.target)
-        bar.update(len(batch_ids))
-    if not ids:
-        raise InfluenceError("there are no rows: the data is empty.")
-    predictions = torch.cat(outputs, 1)
-    if mask_bias is not None:
-        corrected = mask_bias.corrected(predictions, torch.cat(ids).cpu(), classes=not _is_regression(targets[0]))
-        finish, device = predict or _default_prediction(targets[0]), forwards[0].member.device
-        parts = [finish(part.to(device)).float().cpu() for part in corrected.flatten(0, 1).split(_PREDICTED_AT_ONCE)]
-        predictions = torch.cat(parts).unflatten(0, corrected.shape[:2])
-    path = "flipped view of each row"
-    if mask_bias is not None:
-        path += f", mask-bias correction by {len(mask_bias.references)} reference examples"
-    return {
-        "replicas": predictions.numpy(),
-        "ids": torch.cat(ids).numpy(),
-        "labels": _class_labels(targets, predictions.shape[-1]),
-        "path": path,
-    }
+            path += f", mask-bias correction by {len(mask_bias.references)} reference examples"
+            corrected = mask_bias.corrected(predictions, row_ids, classes=not _is_regression(targets[0]))
+            finish, device = predict or _default_prediction(targets[0]), forwards[0].member.device
+            parts = [finish(part.to(device)).float().cpu() for part in corrected.flatten(0, 1).split(_AT_ONCE)]
+            predictions = torch.cat(parts).unflatten(0, corrected.shape[:2])
+    return OutOfSample(
+        predictions.numpy(),
+        **setup.instances.named(row_ids.numpy(), rows),
+        labels=_class_labels(targets, predictions.shape[-1]),
+        path=path,
+    )
 
 
 def _class_labels(targets: Sequence[Any], classes: int) -> np.ndarray | None:

@@ -20,7 +20,7 @@ from ._data import TrainRows
 from ._setup import Setup
 from .blocks import average
 from .estimate import Original, OwnScores
-from .execution import Executor, as_workers
+from .execution import as_workers
 from .measures import Measure
 from .members import evaluating
 from .paths import Chunk, Forward
@@ -66,16 +66,42 @@ def self_influence(setup: Setup, rows: TrainRows, progress: bool | None) -> Scor
 
 
 def _by_masks(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
-    whole = setup.members.whole
+    ids: list[Tensor] = []
+    values: list[np.ndarray] = []
+    nulls: list[np.ndarray] = []
+    tokens: list[np.ndarray] = []
+    whole, center = setup.members.whole, setup.options.center
     with evaluating(whole), as_workers(setup.executor), progress_bar(rows.length, progress, "rows") as bar:
         workers = setup.workers(whole, [member.digest() for member in whole])
-        fields = _fields_by_masks(setup.forwards(whole), rows, bar, workers, center=setup.options.center)
+        for batch_ids, own, null, of_tokens in workers.map(_OwnOfBatch(setup.forwards(whole)), _labeled(rows)):
+            values.append(own)
+            nulls.append(null)
+            tokens.extend(of_tokens)
+            ids.append(batch_ids)
+            bar.update(len(batch_ids))
+    if not ids:
+        raise InfluenceError("there are no rows: the data is empty.")
+    row_ids, member_nulls = torch.cat(ids), np.concatenate(nulls, 1)
+    offsets = member_nulls.astype(np.float64).mean(1).astype(np.float32)
+    if not center:
+        offsets = np.zeros_like(offsets)
+    mean, errors = average(np.concatenate(values, 1) - offsets[:, None])
     raw = replace(setup.options, estimator=Original(), control=None)
-    provenance = setup.provenance([], torch.from_numpy(fields["ids"]), options=raw)
-    tokens = fields.pop("tokens")
-    fields |= setup.instances.named(fields["ids"], rows)
-    scores = Scores(**fields, unit=setup.measure.unit, provenance=provenance)
-    return scores if tokens is None else scores.with_tokens(tokens)
+    scores = Scores(
+        values=mean,
+        **setup.instances.named(row_ids.numpy(), rows),
+        stderr=errors,
+        offset=offsets.mean() if center else None,
+        null=(member_nulls - offsets[:, None]).mean(0) if len(row_ids) > 1 else None,  # one has no standard deviation
+        unit=setup.measure.unit,
+        path="both views of each row",
+        replicas=len(member_nulls),
+        provenance=setup.provenance([], row_ids, options=raw),
+    )
+    if len(tokens) < len(row_ids):
+        return scores
+    # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
+    return scores.with_tokens(TokenScores.of_rows(row - offsets.mean() for row in tokens))
 
 
 def _by_gradients(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
@@ -104,42 +130,6 @@ def _by_gradients(setup: Setup, rows: TrainRows, progress: bool | None) -> Score
         replicas=len(members),
         provenance=setup.provenance([], ids, weights=weights, train=rows),
     )
-
-
-def _fields_by_masks(
-    forwards: Sequence[Forward], rows: TrainRows, bar: Any, executor: Executor, *, center: bool
-) -> dict[str, Any]:
-    """Return values, ids, errors, null and offset of self-influence, as `Scores` takes them, and `tokens` or None."""
-    ids: list[Tensor] = []
-    values: list[np.ndarray] = []
-    nulls: list[np.ndarray] = []
-    tokens: list[np.ndarray] = []
-    done = 0
-    for batch_ids, own, null, of_tokens in executor.map(_OwnOfBatch(forwards), _labeled(rows)):
-        values.append(own)
-        nulls.append(null)
-        tokens.extend(of_tokens)
-        ids.append(batch_ids)
-        done += len(batch_ids)
-        bar.update(len(batch_ids))
-    if not ids:
-        raise InfluenceError("there are no rows: the data is empty.")
-    member_nulls = np.concatenate(nulls, 1)
-    offsets = member_nulls.astype(np.float64).mean(1).astype(np.float32)
-    if not center:
-        offsets = np.zeros_like(offsets)
-    mean, errors = average(np.concatenate(values, 1) - offsets[:, None])
-    return {
-        "values": mean,
-        "ids": torch.cat(ids).numpy(),
-        "stderr": errors,
-        "offset": offsets.mean() if center else None,
-        "null": (member_nulls - offsets[:, None]).mean(0) if done > 1 else None,  # one number has no standard deviation
-        "path": "both views of each row",
-        "replicas": len(member_nulls),
-        # The same number from each token as from the row, so that the mean of the tokens stays the row's score.
-        "tokens": TokenScores.of_rows(row - offsets.mean() for row in tokens) if len(tokens) == done else None,
-    }
 
 
 def _labeled(rows: TrainRows) -> Iterator[tuple[Batch, Tensor, int]]:
