@@ -8,9 +8,11 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import turnover
 from tests.influence.models import mlp, trained
+from turnover.batches import Batch
 from turnover.errors import InfluenceError
 from turnover.influence import NULL_IDS, Member
 from turnover.influence.blocks import null_count
+from turnover.influence.paths import routes
 from turnover.storage._manifest import read_manifest
 from turnover.storage.folders import open_folder
 
@@ -18,6 +20,12 @@ from turnover.storage.folders import open_folder
 @pytest.fixture(autouse=True)
 def large_jobs():
     """Leave jobs as small as they are."""
+
+
+@pytest.fixture
+def tried_at_once(monkeypatch):
+    """Try faster paths with the first question to a model."""
+    monkeypatch.setattr(routes, "_WORTH", 0.0)
 
 
 def queries():
@@ -43,6 +51,28 @@ def test_null_ids_are_in_proportion_to_the_job(instances, asked, saving, count):
     assert null_count(instances, asked, saving) == count
 
 
+def test_the_first_questions_take_the_plainest_path_until_a_trial_is_worth_its_time():
+    model = trained(mlp(), at=["1", "3"])
+    answers = [turnover.Influence(model, nulls=4).pairwise(queries(), ids=range(6)) for _ in range(7)]
+    # Four passes of 25 million multiplications each, where a trial has five: the fifth question makes up for four.
+    plainest = [scores.path == "expanded batch" for scores in answers]
+    assert plainest == [True] * 4 + [False] * 3
+    for scores in answers[1:]:
+        assert np.allclose(scores.values, answers[0].values, atol=1e-5)
+        assert np.allclose(scores.null, answers[0].null, atol=1e-5)
+    assert answers[1].equals(answers[0])
+    assert answers[6].equals(answers[5])
+
+
+def test_work_is_estimated_by_weights_tokens_and_pixels():
+    image = Batch(args=(torch.zeros(1, 3, 4, 5),), kwargs={}, target=None, ids=None, rows=1)
+    network = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(40, 7))
+    assert routes._products_of_row(network, image) == 6 * 20 + 280
+    tokens = Batch(args=(), kwargs={"input_ids": torch.zeros(1, 9, dtype=torch.int64)}, target=None, ids=None, rows=1)
+    assert routes._products_of_row(nn.Linear(4, 2), tokens) == 8 * 9
+
+
+@pytest.mark.usefixtures("tried_at_once")
 def test_few_pairs_are_those_of_a_larger_job_and_say_how_many_null_ids_they_had():
     model = trained(mlp(), at=["1", "3"])
     few = turnover.Influence(model, nulls=8).pairwise(queries(), ids=range(6))
@@ -54,6 +84,7 @@ def test_few_pairs_are_those_of_a_larger_job_and_say_how_many_null_ids_they_had(
     assert "standard deviation of 8 null ids" in repr(few)
 
 
+@pytest.mark.usefixtures("tried_at_once")
 @pytest.mark.parametrize("at", [["3"], ["1", "3"]], ids=["last layer", "two sites"])
 def test_a_later_question_gives_the_bytes_of_the_first(at):
     model = trained(mlp(), at=at)
@@ -61,6 +92,7 @@ def test_a_later_question_gives_the_bytes_of_the_first(at):
     assert first.equals(second)
 
 
+@pytest.mark.usefixtures("tried_at_once")
 def test_the_path_that_is_kept_is_that_of_the_weights_and_of_the_form_of_queries():
     model = trained(mlp(), at=["1", "3"])
     turnover.Influence(model).pairwise(queries(), ids=range(9))
@@ -88,6 +120,7 @@ class Branching(nn.Module):
         return self.last(self.positive(hidden) if x.sum() > 0 else self.negative(hidden))
 
 
+@pytest.mark.usefixtures("tried_at_once")
 @pytest.mark.parametrize("is_deep", [False, True], ids=["last layer", "shared product"])
 def test_a_query_on_which_the_kept_path_fails_takes_the_plainest(is_deep):
     torch.manual_seed(0)
@@ -104,6 +137,7 @@ def test_a_query_on_which_the_kept_path_fails_takes_the_plainest(is_deep):
         assert np.allclose(scores.values[:, 0], losses["flip"] - losses["keep"], atol=1e-5)
 
 
+@pytest.mark.usefixtures("tried_at_once")
 @pytest.mark.parametrize("ids", [5, 40, 700], ids=str)
 def test_a_bert_scores_as_the_plain_loop_does_at_every_size(ids):
     model, tokens = bert()

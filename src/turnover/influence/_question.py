@@ -130,9 +130,9 @@ class Question:
 
         def raw() -> RawBlock:
             controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
-            scorers = [route.scorer(queries) for route in self.routes]
             beside = self.ids if self.in_one_pass else None
             with explained_failures():
+                scorers = [route.scorer(queries) for route in self.routes]
                 return RawBlock(scorers, center=self.center, controls=controls, nulls=self.nulls, beside=beside)
 
         return self.estimate.block(start, raw, queries, self.executor, bar.update)

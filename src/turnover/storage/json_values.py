@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
@@ -72,12 +73,15 @@ def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
 
 def wrong_types(values: object) -> list[str]:
     """Return the fields of a dataclass that was made of JSON whose values are not of their types: "seed (str)"."""
-    hints = get_type_hints(type(values))
+    hints = _hints_of(type(values))
     return [
         f"{name} ({type(value).__name__})"
         for name, hint in hints.items()
         if hasattr(values, name) and not _is_of(value := cast("object", getattr(values, name)), hint)
     ]
+
+
+_hints_of = cache(get_type_hints)  # a recipe is read whenever a model is copied
 
 
 def _is_of(value: object, hint: Any) -> bool:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from turnover.batches import Batch
 from turnover.influence.members import Member
 
-_PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_LINEAR_FORWARDS = {kind.forward for kind in _PRODUCTS}
+PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_LINEAR_FORWARDS = {kind.forward for kind in PRODUCTS}
 _HIGHEST_KEEP = 0.95
 """Beyond it the flipped product is a small difference of large numbers, and float32 is too coarse."""
 
@@ -105,7 +105,7 @@ class SharedProduct:
 
 def find_shared_product(member: Member, query: Batch) -> SharedProduct | None:
     """Return the product of a model whose first site's output is directly the input of a Linear or a convolution."""
-    trace = trace_sites(member, query, consumers=_PRODUCTS)
+    trace = trace_sites(member, query, consumers=PRODUCTS)
     first = trace.order[0] if trace.order else -1
     module = trace.consumer.get(first)
     # A class derived from these may do something else in forward, and not be linear at all.

@@ -3,7 +3,8 @@
 Which is right is found by comparing with an expanded batch under a few null ids, by the outputs of the model: scores
 may be small where outputs are not. Their scores are kept, as the first of the null. How many instances a chunk holds is
 measured on the largest query: as many as the cache holds, where the memory allows it. A trial must be worth what a
-faster path saves: for few pairs it is made once for all questions to a model with queries of the same form.
+faster path saves: for few pairs it is made once for all questions to a model with queries of the same form, and not
+before these have asked for enough work; until then they take the plainest path.
 """
 
 import weakref
@@ -23,7 +24,7 @@ from turnover.layers import Site, tensors_in
 
 from ._last_layer import LastLayer, LastLayerScorer, OtherLayerError, find_last_layer
 from ._packed import PackedLinears
-from ._sites import SharedProduct, find_shared_product
+from ._sites import PRODUCTS, SharedProduct, find_shared_product
 from .forward import Forward
 
 _TRIAL_IDS, _FEWEST_TRIAL_IDS = 4, 2
@@ -33,6 +34,11 @@ _MOST_IDS = 2048
 _SMALL, _LARGE = 2, 4
 _FEW_PAIRS = 1024
 """Up to here a trial for every question, and measuring what a chunk takes, would cost more than it can save."""
+_PASSES_OF_TRIAL, _PAIRS_OF_TRIAL = 5, 9
+_CALLS = 2.5e7
+"""Multiplications, in each view, that take as long as the calls of a pass."""
+_WORTH = 4.0
+"""As many trials could be made in the time of few pairs, in all questions so far, before one is made."""
 _MANY_PAIRS = 2**31
 _FEW_IDS = 104
 """A chunk whose memory is not measured: about the hundred rows that a plain loop takes at once, in each view."""
@@ -177,7 +183,8 @@ class Routes:
         """
         pairs = ids * len(queries) if not tries else _MANY_PAIRS
         if pairs <= _FEW_PAIRS and not self._compile:
-            return [self._of_few(forward, queries, digest) for forward, digest in zip(forwards, weights, strict=True)]
+            digests = zip(forwards, weights, strict=True)
+            return [self._of_few(forward, queries, ids, digest) for forward, digest in digests]
         form = _form(queries[0])
         members: list[Member] = [forward.member for forward in forwards]
         if self._kept is not None and self._kept[0] == (list(weights), form):
@@ -215,15 +222,16 @@ class Routes:
         saving = len(forward.views) * full.products / need.products_per_id if need.products_per_id else 1.0
         return Route(forward, self._memory, count, saving=saving, tried=tried)
 
-    def _of_few(self, forward: Forward, queries: Sequence[Batch], weights: str) -> Route:
+    def _of_few(self, forward: Forward, queries: Sequence[Batch], ids: int, weights: str) -> Route:
         """Return the route of few pairs, by the path that was found on queries of the same forms."""
         known, forms = _known_paths(forward, weights), {_form(query): query for query in queries}
         new = {form: query for form, query in forms.items() if form not in known.by_form}
-        if new:
+        worth = not new or known.are_worth_a_trial(forward.member.model, queries, ids)
+        if new and worth:
             tried = dict(list(new.items())[:_SAMPLE])
             known.by_form |= dict.fromkeys(tried, self._path_of_few(forward, list(tried.values()), known.packed))
         paths = {known.by_form[form] for form in forms if form in known.by_form}
-        path = paths.pop() if len(paths) == 1 else _Path(broadcast=False)
+        path = paths.pop() if worth and len(paths) == 1 else _PLAINEST
         forward, last = path.on(forward, known.packed)
         return Route(forward, self._memory, _FEW_IDS, last, is_of_few=True)
 
@@ -267,6 +275,9 @@ class _Path:
         return replace(forward, **parts, keeps_words=True), None
 
 
+_PLAINEST = _Path()
+
+
 @dataclass
 class _KnownPaths:
     """The paths that were found for few pairs of one model."""
@@ -274,6 +285,15 @@ class _KnownPaths:
     key: tuple[Any, ...]  # its weights, and what else a path depends on
     by_form: dict[Any, _Path] = field(default_factory=dict)
     packed: PackedLinears = field(default_factory=PackedLinears)
+    asked: float = 0.0  # time of all pairs, on queries of forms that no path was tried on, in that of a trial
+
+    def are_worth_a_trial(self, model: nn.Module, queries: Sequence[Batch], ids: int) -> bool:
+        """Return whether a question on so many instances, and those before it, make up for a trial."""
+        products, passes = _products_of_row(model, queries[0]), -(-ids // _FEW_IDS)
+        trial = _PASSES_OF_TRIAL * _CALLS + _PAIRS_OF_TRIAL * products
+        asked = self.asked + len(queries) * (passes * _CALLS + ids * products) / trial
+        self.asked = 0.0 if asked >= _WORTH else asked
+        return asked >= _WORTH
 
 
 _known: "weakref.WeakKeyDictionary[nn.Module, _KnownPaths]" = weakref.WeakKeyDictionary()
@@ -286,6 +306,15 @@ def _known_paths(forward: Forward, weights: str) -> _KnownPaths:
     if known is None or known.key != key:
         known = _known[forward.member.model] = _KnownPaths(key)
     return known
+
+
+def _products_of_row(model: nn.Module, query: Batch) -> float:
+    """Return about how many multiplications a row takes, without a pass: weights times tokens, filters times pixels."""
+    tensors = list(tensors_in((query.args, query.kwargs)))
+    tokens = max((tensor.numel() for tensor in tensors if not tensor.is_floating_point()), default=1)
+    pixels = max((tensor.shape[2:].numel() for tensor in tensors), default=1)
+    layers = [module for module in model.modules() if isinstance(module, PRODUCTS)]
+    return sum(layer.weight.numel() * (tokens if isinstance(layer, nn.Linear) else pixels) for layer in layers)
 
 
 def _form(query: Batch) -> tuple[Any, ...]:
