@@ -1,7 +1,7 @@
 """What the limits for many rows cost: fewer epochs, and heads of the training record that are fitted on some rows.
 
     python -m benchmarks.limits 10000
-    python -m benchmarks.limits 100000 --replicas 4 --epochs 24,30
+    python -m benchmarks.limits 40000 --replicas 1 --epochs 3 --heads
 
 Tables are generated: eight numbers, a category of twelve, four classes that they do not fully determine. 5 % of the
 training labels are changed to another class, and the network is the one of `turnover run`. One training goes through
@@ -11,6 +11,7 @@ training would have been the same. It takes minutes; `make bench` leaves it out.
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,21 +19,31 @@ import numpy as np
 import torch
 from scipy.stats import rankdata, spearmanr
 from torch import Tensor, nn
+from torch.nn import functional
 
 import turnover
-from turnover.applications import RowRecord, TrainingRecord, training_record, wrong_labels
-from turnover.runs import RunConfig
-from turnover.runs.networks import masked_network, settings_for
-from turnover.runs.training import TrainingRows, fit
+from turnover.applications import RowRecord, TrainingRecord, wrong_labels
 
 _CHANGED, _VALIDATION, _QUERIES = 0.05, 2000, 500
+_WIDTH, _BATCH = 512, 64
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to train on, and to validate with."""
+
+    x: Tensor
+    y: Tensor
+    ids: Tensor
+    validation_x: Tensor
+    validation_y: Tensor
 
 
 @dataclass(frozen=True)
 class Table:
     """A generated table of classes; `wrong` says which training labels were changed."""
 
-    rows: TrainingRows
+    rows: Rows
     wrong: np.ndarray
     classes: int
 
@@ -48,14 +59,14 @@ class Table:
         given = np.where(wrong, (y[:count] + rng.integers(1, classes, count)) % classes, y[:count])
         features, labels = torch.from_numpy(x).float(), torch.from_numpy(np.concatenate([given, y[count:]]))
         ids = torch.arange(count)
-        rows = TrainingRows(features[:count], labels[:count], ids, features[count:], labels[count:])
+        rows = Rows(features[:count], labels[:count], ids, features[count:], labels[count:])
         return cls(rows, wrong, classes)
 
-    def record(self, model: nn.Module) -> TrainingRecord:
+    def record(self, model: nn.Module, **options: Any) -> TrainingRecord:
         """Return the record of a training that begins, which fits the heads."""
         rows = self.rows
         train, validation = (rows.x, rows.y, rows.ids), (rows.validation_x, rows.validation_y)
-        return TrainingRecord(model, train=train, validation=validation)
+        return TrainingRecord(model, train=train, validation=validation, **options)
 
     def found(self, record: RowRecord) -> str:
         """Return how well wrong labels are found: AUC of their probabilities; how many are listed, how many of them."""
@@ -72,7 +83,6 @@ class Looks:
         """Record a training."""
         self.table, self.record, self.epochs = table, record, epochs
         self.means: dict[int, np.ndarray] = {}
-        self.lines: dict[int, str] = {}
 
     def __call__(self, model: nn.Module) -> None:
         """Take note of an epoch."""
@@ -88,11 +98,36 @@ class Looks:
         with torch.no_grad():
             accuracy = float((model(rows.validation_x).argmax(1) == rows.validation_y).float().mean())
         harmful = _auc(-self.means[epoch], self.table.wrong)
-        self.lines[epoch] = (
-            f"accuracy {accuracy:.4f}; likely label errors: {self.table.found(self.record.finish())}; "
-            f"mean influence: AUC {harmful:.4f}"
+        found = self.table.found(self.record.finish())
+        print(
+            f"  after {epoch:2} epochs: accuracy {accuracy:.4f}; likely label errors: {found}; "
+            f"mean influence: AUC {harmful:.4f}",
+            flush=True,
         )
-        print(f"  after {epoch:2} epochs: {self.lines[epoch]}", flush=True)
+
+
+def network(table: Table, replicas: int) -> nn.Module:
+    """Return the network that `turnover run` has for tables, before its training."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(table.rows.x.shape[1], _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, table.classes, bias=False)]
+    torch.manual_seed(1)
+    return turnover.wrap(nn.Sequential(*layers), at=["1"], replicas=replicas)
+
+
+def train(model: nn.Module, rows: Rows, epochs: int, after_epoch: Callable[[nn.Module], None]) -> None:
+    """Train as `turnover run` does."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-4, fused=True)
+    for epoch in range(epochs):
+        order = torch.randperm(len(rows.y), generator=torch.Generator().manual_seed(epoch))
+        model.train()
+        for batch in order.split(_BATCH):
+            with turnover.instances(rows.ids[batch]) as active:
+                outputs = model(rows.x[batch])
+            loss = functional.cross_entropy(outputs, active.repeat(rows.y[batch]))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        after_epoch(model)
 
 
 def main() -> None:
@@ -101,54 +136,34 @@ def main() -> None:
     parser.add_argument("rows", type=int, help="number of training rows")
     parser.add_argument("--replicas", type=int, default=8)
     parser.add_argument("--epochs", default="3,6,12,24,30", help="after which to look; the last is that of all")
-    parser.add_argument("--heads", action="store_true", help="compare heads on some rows with those on all")
+    parser.add_argument("--heads", action="store_true", help="compare only heads on some rows with those on all")
     given = parser.parse_args()
     epochs = [int(one) for one in given.epochs.split(",")]
     torch.set_num_threads(1)
     start, table = time.process_time(), Table.of(given.rows)
-    settings = settings_for(RunConfig(data="", replicas=given.replicas, epochs=epochs[-1]), "columns", given.rows)
-    inputs: Any = _Columns(table.rows.x)
-    model = masked_network(settings, inputs, table.classes)
-    print(f"{given.rows:,} rows, {int(table.wrong.sum()):,} labels changed, {settings.replicas} replicas", flush=True)
-    looks: Any = Looks(table, table.record(model), epochs)
-    everywhere = _heads_on_all(table, model) if given.heads else None
-    fit(model, table.rows, settings, record=looks)
-    for epoch in epochs[:-1]:
-        same = spearmanr(looks.means[epoch], looks.means[epochs[-1]])[0]
-        print(f"  mean influence after {epoch} and {epochs[-1]} epochs: rank correlation {same:.3f}")
-    if everywhere is not None:
-        record = looks.record.finish()
+    model = network(table, given.replicas)
+    print(f"{given.rows:,} rows, {int(table.wrong.sum()):,} labels changed, {given.replicas} replicas", flush=True)
+    recorded = table.record(model)
+    if given.heads:
+        everywhere = table.record(model, most_fitted=given.rows)
+        train(model, table.rows, epochs[-1], recorded)
+        record = recorded.finish()
         heads = {"left_out": everywhere.left_out, "validation_left_out": everywhere.validation_left_out}
-        print(f"  heads on at most {training_record._MOST_FITTED:,} rows: {table.found(record)}")
+        print(f"  heads on as many rows as by default: {table.found(record)}")
         print(f"  heads on all rows: {table.found(replace(record, **heads))}")
+    else:
+        looks = Looks(table, recorded, epochs)
+        train(model, table.rows, epochs[-1], looks)
+        for epoch in epochs[:-1]:
+            same = spearmanr(looks.means[epoch], looks.means[epochs[-1]])[0]
+            print(f"  mean influence after {epoch} and {epochs[-1]} epochs: rank correlation {same:.3f}")
     print(f"  {time.process_time() - start:.0f} processor seconds")
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """What a network must know of the columns of a table."""
-
-    x: Tensor
-    kind: str = "columns"
-
-    @property
-    def width(self) -> int:
-        return self.x.shape[1]
 
 
 def _auc(values: np.ndarray, wrong: np.ndarray) -> float:
     """Return the chance that a wrong label has a higher value than a correct one."""
     ranks, count = rankdata(values), int(wrong.sum())
     return float((ranks[wrong].sum() - count * (count + 1) / 2) / (count * (len(wrong) - count)))
-
-
-def _heads_on_all(table: Table, model: nn.Module) -> Any:
-    """Return the record of a training that begins, with heads that are fitted on all rows."""
-    most, training_record._MOST_FITTED = training_record._MOST_FITTED, len(table.wrong)
-    try:
-        return table.record(model)
-    finally:
-        training_record._MOST_FITTED = most
 
 
 if __name__ == "__main__":

@@ -147,12 +147,19 @@ def test_a_leave_one_out_head_is_the_ridge_regression_fitted_without_the_row():
             np.testing.assert_allclose(found[row], (features[row] - x.mean(0)) @ weights + y.mean(0), atol=1e-9)
 
 
+@pytest.mark.parametrize("most", [0, -1, 2.5, True, "all"])
+def test_a_wrong_number_of_rows_for_the_heads_is_rejected(digits, most):
+    rows = digits.x, digits.y, torch.arange(len(digits.y))
+    net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"])
+    with pytest.raises(turnover.errors.ApplicationError, match="most_fitted must be an integer >= 1, got"):
+        TrainingRecord(net, train=rows, validation=digits.validation, most_fitted=most)
+
+
 def test_heads_fitted_on_some_rows_predict_the_others_as_the_ridge_regression_does(digits, monkeypatch):
     rows = digits.x, digits.y, torch.arange(len(digits.y))
     net = turnover.wrap(nn.Sequential(nn.Linear(digits.x.shape[1], 16), nn.ReLU(), nn.Linear(16, 10)), at=["1"]).eval()
-    monkeypatch.setattr(training_record, "_MOST_FITTED", 200)
     monkeypatch.setattr(training_record, "_AT_ONCE", 50)
-    record = TrainingRecord(net, train=rows, validation=digits.validation)
+    record = TrainingRecord(net, train=rows, validation=digits.validation, most_fitted=200)
     batches = np.linspace(0, -(-len(digits.y) // 50) - 1, 4).astype(int)
     fitted = np.flatnonzero(np.isin(np.arange(len(digits.y)) // 50, batches))
     assert 150 < len(fitted) <= 200

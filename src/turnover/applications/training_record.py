@@ -79,6 +79,8 @@ class TrainingRecord:
         validation: rows that are not trained, (x, y) or as above. Their labels weigh what the two predictions are
             worth; they should be about as good as those of the training rows, or better.
         targets: name of the target in a dict; None: "labels", else "label".
+        most_fitted: rows that heads are fitted on at most, evenly spread, though a batch at least; they predict the
+            others as well.
 
     Example:
         >>> import turnover
@@ -92,7 +94,19 @@ class TrainingRecord:
         (40, 2)
     """
 
-    def __init__(self, model: nn.Module, *, train: Any, validation: Any, targets: str | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        train: Any,
+        validation: Any,
+        targets: str | None = None,
+        most_fitted: int = _MOST_FITTED,
+    ) -> None:
+        if isinstance(most_fitted, bool) or not isinstance(most_fitted, int) or most_fitted < 1:
+            raise ApplicationError(
+                f"most_fitted must be an integer >= 1, got {most_fitted!r}. Give most_fitted=20_000."
+            )
         self._train, self._validation, self._targets = train, validation, targets
         labels, validation_labels = self._labels(train), self._labels(validation)
         classes = _log_probabilities(model, next(_batches(train, targets))).shape[1]
@@ -102,7 +116,7 @@ class TrainingRecord:
         self.validation_full = np.zeros((len(self.validation_labels), classes))
         self.left_out: NDArray[np.float32] | None = None
         self.validation_left_out: NDArray[np.float32] | None = None
-        fitted = _spread([len(part) for part in labels], _MOST_FITTED)
+        fitted = _spread([len(part) for part in labels], most_fitted)
         features = _all_last_inputs(model, compress(_batches(train, targets), fitted))
         if features is None:
             return
