@@ -126,16 +126,19 @@ constraints-hashes: .venv/.stamp-venv ## constraints-hashes.txt: the pinned vers
 	@$(BIN)/python -m pip install -q --dry-run --ignore-installed --no-deps --report .venv/report.json -r constraints.txt
 	@$(BIN)/python -m tests.hashes .venv/report.json > constraints-hashes.txt
 
-# The wheel is tried in an environment that has nothing else: README's example, a notebook's worth of commands, the demo.
+# The wheel is tried in an environment that has nothing else but what runs notebooks.
 release: .venv/.stamp-release ## sdist and wheel in dist/, checked and tried: make release REPOSITORY=https://...
 	@[ -n "$(REPOSITORY)" ] || { echo "say where the repository is, for links on the package index: make release REPOSITORY=https://..."; exit 1; }
 	@rm -rf dist .venv-wheel
 	@TURNOVER_REPOSITORY=$(REPOSITORY) PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build -q
 	@$(BIN)/python -m twine check --strict dist/*
 	@$(PYTHON) -m venv .venv-wheel
-	@.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[cli,serve,store]"
+	@.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
+	  "$$(ls dist/*.whl)[cli,serve,store]" nbclient ipykernel
 	@.venv-wheel/bin/python -m pip check
-	@cd dist && ../.venv-wheel/bin/python ../tests/readme_example.py ../README.md && ../.venv-wheel/bin/turnover demo --out demo
+	@cd dist && ../.venv-wheel/bin/python ../tests/readme_example.py ../README.md
+	@cd dist && ../.venv-wheel/bin/python ../tests/notebooks.py ../notebooks/label_errors_in_a_table.ipynb
+	@cd dist && ../.venv-wheel/bin/turnover demo --out demo
 	@rm -rf dist/demo* && ls -l dist
 
 clean: ## remove .venv, caches and builds

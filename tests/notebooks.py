@@ -1,6 +1,7 @@
-"""Runs the notebooks of notebooks/ and keeps their outputs: see `make notebooks`."""
+"""Runs the notebooks of notebooks/ and keeps their outputs: see `make notebooks`. Files that are named only run."""
 
 import os
+import sys
 from pathlib import Path
 
 import nbclient
@@ -23,6 +24,9 @@ def executed(path: Path) -> nbformat.NotebookNode:
 
 
 if __name__ == "__main__":
-    for path in sorted(FOLDER.glob("*.ipynb")):
+    named = [Path(argument) for argument in sys.argv[1:]]
+    for path in named or sorted(FOLDER.glob("*.ipynb")):
         print(path.name, flush=True)
-        nbformat.write(executed(path), path)
+        notebook = executed(path)
+        if not named:
+            nbformat.write(notebook, path)
