@@ -30,9 +30,9 @@ from experiments.runner import kept
 from turnover.integrations import QuandaExplainer
 
 from .digits import ADAM, Config, digit_rows, fitted, masked
+from .likeness import BATCH, measure_likeness, one_hidden_layer
 
 _EPOCHS = 30
-_BATCH = 64
 _GROUPS = {label: label % 2 for label in range(10)}  # even and odd digits as superclasses
 
 
@@ -49,7 +49,13 @@ def measure(config: Config, folder: Path) -> dict[str, Any]:
             for name, (score, seconds) in measured.items():
                 found.setdefault(name, {}).setdefault(task, []).append(score)
                 found[name].setdefault("seconds", []).append(seconds)
-    return {"methods": found, "epochs": epochs}
+    likeness: dict[str, dict[str, list[float]]] = {}
+    for seed in config.seeds:
+        measured = kept(folder / f"likeness-{seed}.json", partial(measure_likeness, config, epochs, seed))
+        for name, figures in measured.items():
+            for figure, value in figures.items():
+                likeness.setdefault(name, {}).setdefault(figure, []).append(value)
+    return {"methods": found, "likeness": likeness, "epochs": epochs}
 
 
 def _scores(config: Config, task: str, epochs: int, seed: int) -> dict[str, tuple[float, float]]:
@@ -114,17 +120,13 @@ def _load(model: nn.Module, path: str) -> float:
     return 1.0
 
 
-def _network(classes: int) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, classes, bias=False))
-
-
 def _trained(data: Any, classes: int, epochs: int, seed: int, *, masks: bool) -> nn.Module:
     inputs, labels = zip(*(data[row] for row in range(len(data))), strict=True)
     rows = torch.stack(inputs), torch.tensor([int(label) for label in labels])
-    build = partial(_network, classes)
+    build = partial(one_hidden_layer, classes)
     if masks:
         build = partial(masked, build, ["2"], seed=seed)
-    return fitted(build, rows, ADAM, epochs=epochs, batch_size=_BATCH, seed=seed)
+    return fitted(build, rows, ADAM, epochs=epochs, batch_size=BATCH, seed=seed)
 
 
 def _explainers(seed: int) -> dict[str, tuple[type, dict[str, Any], bool]]:

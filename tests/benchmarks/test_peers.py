@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks.peers.digits import SIZES, Config, digit_rows, with_wrong_labels
+from benchmarks.peers.likeness import measure_likeness
 from benchmarks.peers.page import findings, write_page
 
 FOUND = {
@@ -20,6 +21,7 @@ FOUND = {
             "quanda: random": {"class": [0.1], "seconds": [0.0]},
             "turnover: one finished network": {"class": [0.1], "seconds": [0.1]},
         },
+        "likeness": {"cosine of hidden units": {"subclass": [1.0], "different": [53.0], "lds": [0.2]}},
         "epochs": 30,
     },
 }
@@ -36,6 +38,7 @@ def test_parts_are_measured_apart_and_shown_on_one_page(tmp_path):
     assert "## dattri 1.0" in text
     assert "## quanda 1.0" in text
     assert "0.400 ± 0.141" in text
+    assert "### Why similarity wins subclass detection" in text
     record = json.loads((tmp_path / "peers.json").read_text())
     assert (record["experiment"], record["seconds"], set(record["parts"])) == ("peers", 122.0, {"dattri", "quanda"})
 
@@ -56,6 +59,17 @@ def test_rows_are_digits_and_a_tenth_of_the_labels_is_wrong():
     noisy, wrong = with_wrong_labels(rows)
     assert wrong.sum() == 20
     assert ((noisy.tensors[1] != rows.tensors[1]).numpy() == wrong).all()
+
+
+def test_likeness_finds_subclasses_that_were_not_learned():
+    found = measure_likeness(SIZES["toy"], 10, 0)
+    assert len(found) == 5
+    for figures in found.values():
+        assert 0 <= figures["subclass"] <= 1
+        assert 1 <= figures["different"] <= 8
+        assert -1 <= figures["lds"] <= 1
+    # Likeness does not ask for labels: even where little was learned, a digit is like its own kind.
+    assert found["cosine of hidden units"]["subclass"] > 0.5
 
 
 @pytest.mark.slow
