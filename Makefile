@@ -136,9 +136,9 @@ release: .venv/.stamp-release ## sdist and wheel in dist/, checked and tried: ma
 	@.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
 	  "$$(ls dist/*.whl)[cli,serve,store]" nbclient ipykernel
 	@.venv-wheel/bin/python -m pip check
-	@cd dist && ../.venv-wheel/bin/python ../tests/readme_example.py ../README.md
-	@cd dist && ../.venv-wheel/bin/python ../tests/notebooks.py ../notebooks/label_errors_in_a_table.ipynb
-	@cd dist && ../.venv-wheel/bin/turnover demo --out demo
+	@cd dist && OMP_WAIT_POLICY=PASSIVE ../.venv-wheel/bin/python ../tests/readme_example.py ../README.md
+	@cd dist && OMP_WAIT_POLICY=PASSIVE ../.venv-wheel/bin/python ../tests/notebooks.py ../notebooks/label_errors_in_a_table.ipynb
+	@cd dist && OMP_WAIT_POLICY=PASSIVE ../.venv-wheel/bin/turnover demo --out demo
 	@rm -rf dist/demo* && ls -l dist
 
 clean: ## remove .venv, caches and builds

@@ -2,7 +2,7 @@
 
 Values are clipped to a range of percentiles, 70th to 95th as in the paper, so that a few extremes do not leave all else
 white. Colors are five tints of one orange with black letters on them: they differ in lightness, which everybody sees,
-read the same on light and on dark pages, and the strongest are underlined too, for paper without color.
+and the strongest are underlined too, for paper without color. Pages of our own have darker ones where they are dark.
 """
 
 from collections.abc import Sequence

@@ -265,7 +265,7 @@ def _passage_around(
     place = position + text.context
     first, last = max(0, place - _AROUND), min(len(text.words), place + _AROUND + 1)
     known = np.concatenate([np.full(text.context, np.nan), values.astype(np.float64)])
-    words = ["↵\n" if word == "\n" else word for word in text.words[first:last]]
+    words = ["↵" if word == "\n" else word for word in text.words[first:last]]
     return colored_text(words, known[first:last], limits=limits, unit="influence")
 
 

@@ -1,5 +1,6 @@
 """Learning the next word of a text: every position is an instance, its context and its word."""
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from turnover.applications import Examples, TrainingText
 from turnover.errors import RunError
-from turnover.influence import EstimatorOption
+from turnover.influence import Curvature, EstimatorOption
 from turnover.scores import Scores
 from turnover.wrapping import wrap
 
@@ -32,8 +33,10 @@ class LanguageModeling:
 
     name: ClassVar[str] = "lm"
     score_names: ClassVar[tuple[str, ...]] = ("self_influence",)
-    estimator: ClassVar[EstimatorOption] = "tod"
-    estimator_of_means: ClassVar[EstimatorOption] = "tod"
+    # Masks of three models tell what a position does to its own word, but not what it does to all others. A temperature
+    # that is looked for costs as much as all the rest, outputs being many, and finds the same places.
+    estimator: ClassVar[EstimatorOption] = Curvature(temperature=1.0)
+    estimator_of_means: ClassVar[EstimatorOption] = estimator
     recorded: ClassVar[bool] = False
     kind = "lm"
     references = 0
@@ -175,8 +178,14 @@ class LanguageModeling:
         return wrap(self.plain_network(), at=sites, keep=self._config.keep, seed=self.seed_of(number))
 
     def asked_model(self, model: nn.Module) -> nn.Module:
-        """Return the model itself."""
-        return model
+        """Return the model with a frozen output layer, which curvature leaves out.
+
+        The curvature of as many outputs as there are words would be a matrix of words by words. What a position taught
+        the output layer shows in the layers below, too: the gradient that reaches them is made of its rows.
+        """
+        asked = copy.deepcopy(model)
+        asked.get_submodule("output").requires_grad_(False)
+        return asked
 
     def results(self, models: Sequence[nn.Module], self_influence: Scores) -> dict[str, float]:
         """Return perplexities, and the rank correlation of self-influence with the frequency of words."""

@@ -307,10 +307,9 @@ class Run(Generic[_TaskT]):
                     with self.folder.writing(self._file(name)):
                         self._scores[name].save(self._file(name))
                     self.folder.write_about(self.about)
-            if "mean_influence" in names:
-                with self.folder.writing(self.folder.scores):
-                    self.influence.keep_fit(self.folder.scores)
-                self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
+            with self.folder.writing(self.folder.scores):
+                self.influence.keep_fit(self.folder.scores)
+            self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
             watch("scoring", 100, 100)
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(

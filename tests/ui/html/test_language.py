@@ -1,13 +1,16 @@
 """The report of a language model."""
 
+import re
 from copy import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from turnover.ui.html import collect, render
 from turnover.ui.html.data import settings_of
 from turnover.ui.html.headlines import language_headlines
+from turnover.ui.html.page import asset
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +74,20 @@ def test_settings_that_were_left_open_are_not_shown_as_zero(lm_run, data):
     assert "hidden = 32  # default for this kind of data\n" in settings
     assert "epochs = 12  # default for this kind of data\n" in settings
     assert "replicas = 3  # default for this kind of data\n" in settings
+
+
+def test_on_a_dark_page_stronger_colors_are_lighter_and_all_are_readable():
+    rules = asset("base.css").partition("@media screen and (prefers-color-scheme: dark)")[2]
+    tints = re.findall(r"\.t(\d) { background: (#\w{6});( color: inherit;)?", rules)
+    assert [int(step) for step, *_ in tints] == [1, 2, 3, 4, 5]
+    light = [_luminance(tint) for _, tint, _ in tints]
+    assert light == sorted(light)
+    for ground, (_, _, inherited) in zip(light, tints, strict=True):
+        letters = _luminance("#e6e9ee") if inherited else 0.0
+        assert (max(ground, letters) + 0.05) / (min(ground, letters) + 0.05) > 4.5  # WCAG AA
+
+
+def _luminance(color):
+    parts = np.array([int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])

@@ -180,12 +180,15 @@ def explanation_words(explained: ScoredList, things: str) -> str:
 def span_words(explained: SpanExplanation) -> str:
     """Return what scores of training positions on a span are, and how far to trust them."""
     words = (
-        "Score ± standard error: how much training on this position lowers the mean loss of the span's words, so that "
-        f"their probability rises ({METHODS[explained.method]}, {count(explained.replicas, 'model')}). Words around it "
-        "are colored by their own scores, from the 98th percentile of the training text (no color) up."
+        "Score ± standard error: how much training on this position raised the probability of the span, where 1 is the "
+        f"usual size ({METHODS[explained.method]}, {count(explained.replicas, 'model')}). Words around it are colored "
+        "by their own scores, from the 98th percentile of the training text (no color) up."
     )
     if not explained.significant:
-        return f"{words} No position is significant: read the list as examples, not as evidence."
+        return (
+            f"{words} No position is significant (FDR 5 %), for which so few models seldom suffice: compare scores "
+            "with their standard errors."
+        )
     verb = "is" if explained.significant == 1 else "are"
     return f"{words} {count(explained.significant)} of the raising positions listed {verb} significant (FDR 5 %)."
 

@@ -12,6 +12,7 @@ from turnover.applications import (
     Explanations,
     InfluentialExample,
     InfluentialPosition,
+    SpanExplanation,
     explain,
     explain_span,
     find_memorized_words,
@@ -92,7 +93,9 @@ def _show_span(run: Run[Any], query: str, asked: str, k: int, terminal: Terminal
     terminal.words.print(Panel(Text.assemble(text, ("\nprobability: ", "dim"), listed), title="your text"))
     _print_unknown(run, query, terminal)
     for title, side in (("raised", explained.supporting), ("lowered", explained.opposing)):
-        terminal.words.print(_positions(f"Training text that {title} the probability of “{explained.text}”", side))
+        terminal.words.print(
+            _positions(f"Training text that {title} the probability of “{explained.text}”", side, explained)
+        )
     terminal.words.print(span_words(explained), style="dim")
 
 
@@ -101,13 +104,13 @@ def _print_unknown(run: Run[Any], query: str, terminal: Terminal) -> None:
         terminal.words.print(plain(note, "yellow"))
 
 
-def _positions(title: str, side: Sequence[InfluentialPosition]) -> Table:
+def _positions(title: str, side: Sequence[InfluentialPosition], explained: SpanExplanation) -> Table:
     power = power_of(one.score for one in side)
     table = listing(plain(title, "bold"), scores(power), numbers("position"), Column("training text", ratio=1))
     for one in side:
         drawn = one.passage.terminal()
-        drawn.plain = "\n".join(visible(line) for line in drawn.plain.split("\n"))
-        style = "" if one.significant or one.stderr is None else "dim"
+        drawn.plain = visible(drawn.plain)
+        style = "dim" if explained.significant and not one.significant else ""
         table.add_row(Text(score(one.score, one.stderr, power), style=style), count(one.position), drawn)
     return table
 

@@ -30,17 +30,19 @@ def make_app(
     token: str | None = None,
     hosts: frozenset[str] | None = LOOPBACK_HOSTS,
     most_waiting: int = 32,
-    seconds: float = 30.0,
+    seconds: float | None = None,
     body_seconds: float = 15.0,
     most_per_client: int = 16,
 ) -> FastAPI:
     """Return the live page of a run as an ASGI app; the model is loaded in the background when it starts.
 
-    Without a token everyone who reaches the port may use it; None as `hosts`, any name, needs a token.
+    Without a token everyone who reaches the port may use it; None as `hosts`, any name, needs a token. A question may
+    take so many seconds; None: 30, of a language model 180, because it reads the whole training text every time.
     """
     if hosts is None and token is None:
         raise RunError("a server that answers to any name needs a token: make_app(run, token=..., hosts=None).")
     is_text = run.kind == "lm"
+    seconds = seconds or (180.0 if is_text else 30.0)
     site = None if is_text else Site.of(run, most_waiting=most_waiting, seconds=seconds)
     queue = WorkQueue(most_waiting=most_waiting, seconds=seconds) if site is None else site.queue
 
