@@ -127,7 +127,7 @@ def _likeness(part: dict[str, Any]) -> list[str]:
         "come first for many queries. Divide the scores of each row by their own root mean square over the queries, "
         "and likeness is what is left: subclass detection rises. But retraining on halves of the rows says that the "
         "size was right: LDS falls, and likeness alone has the lowest. So the gap is one of the question. For rows "
-        "*like* a query take similarity; among rows that *made* a prediction, one of another even digit is no error.",
+        "*like* a query take similarity; among rows that *made* a prediction, one of another even digit is not wrong.",
         _table("scores", part["likeness"], _LIKENESS),
         f"- Of {config['tests']} queries: how many different rows come first for one of them. LDS: "
         f"{config['halves']} random halves, retrained once each without masks, for the predicted label. Measured "
