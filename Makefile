@@ -170,12 +170,13 @@ clean: ## remove .venv, caches and builds
 	@rm -rf .venv/lib/python3*/site-packages/experiments
 	@touch $@
 
-# It declares captum 0.8, whose NumPy 1 pyarrow does not take any more; captum runs with NumPy 2. It does not declare
-# omegaconf. torch is that of constraints.txt.
+# It declares captum 0.8, which declares NumPy 1; captum runs with NumPy 2, which turnover and pyarrow need, and which
+# comes afterwards. It does not declare omegaconf. torch is that of constraints.txt.
 .venv-quanda/.stamp: pyproject.toml constraints.txt
 	@echo "installing quanda and what it needs into .venv-quanda: some minutes"
 	@$(PYTHON) -m venv .venv-quanda
 	@$(QUANDA) -m pip install -qq --disable-pip-version-check "$$(grep '^torch==' constraints.txt)" quanda==0.5.0 \
-	  omegaconf==2.4.0 hypothesis pytest -e '.[sklearn]'
-	@$(QUANDA) -m pip install -qq --disable-pip-version-check 'numpy>=2' 'pyarrow>=24'
+	  omegaconf==2.4.0 hypothesis pytest scikit-learn tqdm
+	@$(QUANDA) -m pip install -qq --disable-pip-version-check 'numpy>=2.1' 'pyarrow>=24'
+	@$(QUANDA) -m pip install -qq --disable-pip-version-check --no-deps -e .
 	@touch $@
