@@ -1,6 +1,7 @@
 """The page of commands shows what the commands say."""
 
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from turnover.runs.config import RunConfig
 from turnover.ui.terminal.help_page import help_page
 
-PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "commands.md"
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +19,9 @@ def page():
 
 
 def test_the_page_of_commands_is_up_to_date(page):
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if not {f"{package}=={version(package)}" for package in ("rich", "typer")} <= set(pinned):
+        pytest.skip("the page is drawn by rich and typer as constraints.txt pins them")
     assert PAGE.read_text(encoding="utf-8") == page, (
         "write it anew: python -m turnover.ui.terminal.help_page > docs/commands.md"
     )

@@ -122,7 +122,8 @@ class Bars:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take the bar away."""
-        self._progress.stop()
+        if not self._progress.disable:  # rich 13 and 14 would print an empty line
+            self._progress.stop()
 
     def expect(self, seconds: Mapping[str, float]) -> None:
         """Take note of how long the stages to come should take."""
