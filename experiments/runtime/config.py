@@ -94,7 +94,7 @@ SIZES = {
         loop_batch=10,
         loop_batches=1,
         engine=40,
-        engine_last=(20, 60),
+        engine_last=(20, 2_000),
         top=(1, 0),
         peer=(8,),
     ),

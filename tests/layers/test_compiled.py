@@ -36,10 +36,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor 
 
 MODELS = [wrapped_mlp, dropout_mlp, both_kinds]
 BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
-makes_graphs = pytest.mark.skipif(
-    torch.__version__.startswith("2.8."),
-    reason="torch 2.8 runs compiled models with masks eagerly: no graph",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +57,6 @@ def outputs_and_gradients(model: nn.Module, x: Tensor, ids: Tensor, view="keep")
     return [output.detach(), *gradients(model)]
 
 
-@makes_graphs
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_compiled_training_pass_equals_eager_in_one_graph_for_changing_ids_and_views(make, backend):
@@ -86,7 +81,6 @@ class Ones(nn.Module):
         return self.first(x), self.second(torch.ones_like(x))
 
 
-@makes_graphs
 @pytest.mark.parametrize("keep", [0.5, 0.3])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_bits_are_the_eager_bits_at_both_sites(backend, keep):
@@ -122,7 +116,6 @@ def test_a_smaller_last_batch_works(backend):
     assert counter.frame_count <= 3  # the first size, any size, one
 
 
-@makes_graphs
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_evaluation_equals_eager_in_one_graph_for_changing_ids_and_views(backend):
     model = both_kinds().eval()
@@ -155,7 +148,6 @@ def test_a_compiled_batch_of_one_is_not_expanded_in_training_mode():
         run(fast, torch.randn(1, 6))
 
 
-@makes_graphs
 def test_compiled_training_stays_one_graph_after_evaluation():
     model = both_kinds()
     runs: list[int] = []
@@ -267,7 +259,6 @@ def test_a_context_inside_a_compiled_function_has_the_right_ids():
     assert graphs == graphs[:1] * 3
 
 
-@makes_graphs
 def test_an_eager_pass_between_compiled_ones_causes_no_recompilation():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), at=["0", "1"]).train()
     fast, counter = compiled(model, "eager")
@@ -331,7 +322,6 @@ def test_cuda_graphs_never_replay_the_operator():
     assert torch.Tag.cudagraph_unsafe in torch.ops.turnover.mask_words.default.tags
 
 
-@makes_graphs
 @pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")
 @pytest.mark.parametrize("length", [3, 5])  # 5: as long as the batch
 def test_a_compiled_model_takes_the_dimension_that_an_eager_pass_has_learned(length):
@@ -345,7 +335,6 @@ def test_a_compiled_model_takes_the_dimension_that_an_eager_pass_has_learned(len
     torch.testing.assert_close(run(fast, x), expected)
 
 
-@makes_graphs
 def test_a_compiled_model_learns_where_the_shape_is_clear_and_raises_where_it_is_not():
     model = turnover.wrap(nn.Sequential(nn.Linear(6, 16), nn.Identity()), at=["0", "1"]).train()
     fast = torch.compile(model, backend="eager", dynamic=True)

@@ -11,7 +11,8 @@ import pytest
 from turnover.errors import RunError
 from turnover.runs import RunConfig, RunFolder, open_run, start_run
 
-SMALL = {"hidden": 8, "replicas": 2, "epochs": 2, "image_size": 8, "context": 2}
+SMALL = {"hidden": 8, "replicas": 2, "epochs": 2}
+ALSO = {"table.csv": {}, "corpus.txt": {"context": 2}, "images": {"image_size": 8}}
 
 
 def table_file(path, *, first=0):
@@ -45,7 +46,7 @@ MAKERS = {"table.csv": table_file, "corpus.txt": text_corpus, "images": image_fo
 def runs(tmp_path_factory):
     """Return a small run of each kind of folder, by the name of its data."""
     folder = tmp_path_factory.mktemp("runs")
-    configs = {name: RunConfig(str(make(folder / name)), **SMALL) for name, make in MAKERS.items()}
+    configs = {name: RunConfig(str(make(folder / name)), **SMALL, **ALSO[name]) for name, make in MAKERS.items()}
     return {name: start_run(config, folder / f"run-{name}") for name, config in configs.items()}
 
 
@@ -131,7 +132,7 @@ def test_changed_data_is_not_answered_by_the_former_run(kind, state, tmp_path):
             raise CutOffError
 
     data = MAKERS[kind](tmp_path / kind)
-    config = RunConfig(str(data), **{**SMALL, "epochs": 1, "replicas": 1})
+    config = RunConfig(str(data), **{**SMALL, **ALSO[kind], "epochs": 1, "replicas": 1})
     try:
         run = start_run(config, tmp_path / "run", watch=cut_off)
     except CutOffError:

@@ -138,9 +138,6 @@ class RunConfig:
             problems.append("validation and test together leave no rows for training")
         if self.adapters and self.model is None:
             problems.append("adapters go into a pretrained encoder: give model too")
-        for share, file in (("validation", self.validation_data), ("test", self.test_data)):
-            if file is not None and getattr(self, share) not in (0, getattr(type(self), share)):
-                problems.append(f"{share} is a share of the data, and {share}_data brings rows of its own: omit one")
         if self.adapters and self.replicas > 1:
             problems.append(
                 f"replicas must be 1 with adapters, or a run would take hours, got {self.replicas}: omit replicas"
@@ -149,8 +146,11 @@ class RunConfig:
             raise RunError(f"these settings cannot be run: {'; '.join(problems)}.")
 
     def check_kind(self, kind: str) -> None:
-        """Reject settings that this kind of data, "text", "image", "table" or "lm", has no use for."""
+        """Reject settings of a new run that this kind of data, "text", "image", "table" or "lm", has no use for."""
         unset = {part.name: part.default for part in fields(self)}
+        for share, file in (("validation", self.validation_data), ("test", self.test_data)):
+            if file is not None and getattr(self, share) not in (0, unset[share]):
+                raise RunError(f"{share} is a share of the data, and {share}_data brings rows of its own. Omit one.")
         problems = [
             f"{name} is for {' and '.join(_CALLED[one] for one in kinds)}"
             for name, kinds in _READ_BY.items()
