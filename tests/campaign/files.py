@@ -567,11 +567,26 @@ def _by_pandas(file: Path) -> list[list[list[Any]]]:
                     na_filter=False,
                     engine="python",
                 )
+                read = frame.to_numpy(object).tolist()
             except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError):
-                continue
-            names, *rows = frame.to_numpy(object).tolist()
+                read = _without_ends(content, encoding, separator, quoting)
+                if read is None:
+                    continue
+            names, *rows = read
             readings.append([[str(name).strip() or f"Unnamed: {place}" for place, name in enumerate(names)], *rows])
     return readings
+
+
+def _without_ends(content: bytes, encoding: str, separator: str, quoting: Any) -> list[list[str]] | None:
+    """Return the rows of a file, some of which end with a separator; None where they have other numbers of cells."""
+    try:
+        text = io.StringIO(content.decode(encoding), newline="")
+        rows = [row for row in csv.reader(text, delimiter=separator, quoting=quoting, strict=True) if row]
+    except (csv.Error, UnicodeDecodeError):
+        return None
+    wide = len(rows[0]) if rows else 0
+    rows = [row[:-1] if len(row) == wide + 1 and not row[-1] else row for row in rows]
+    return rows if rows and all(len(row) == wide for row in rows) else None
 
 
 def _by_json(file: Path) -> list[list[list[Any]]]:

@@ -197,3 +197,12 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
 def test_a_second_mark_of_utf_8_does_not_belong_to_the_first_name(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfx,y\n1,a\n")
     assert list(read_table(tmp_path / "a.csv").frame.columns) == ["x", "y"]
+
+
+def test_a_line_that_ends_with_a_separator_is_read_without_it_and_one_with_a_cell_more_is_rejected(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b\n1,2\n3,4,\n", encoding="utf-8")
+    assert read_table(file).frame.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
+    file.write_text("a,b\n1,2\n3,4,5\n", encoding="utf-8")
+    with pytest.raises(DataFileError, match="line 3 with 3"):
+        read_table(file)

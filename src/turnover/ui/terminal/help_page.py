@@ -38,6 +38,7 @@ and is kept in `config.toml`, so that repeating the run does the same.
 | a label of validation or test data that no training row has | rejected | skipped |
 | an empty, NaN or infinite cell of a feature column | used, with a note | used, with a note |
 | an empty cell of the column of `--group` | its own group, with a note | its own group, with a note |
+| a line that ends with one separator more than its header | read without it | read without it |
 | a few words in a column of numbers | treated as categories, with a note | treated as categories, with a note |
 | no text or no label in any row; lines with too many or too few columns; not UTF-8 | rejected | rejected |
 
