@@ -32,6 +32,11 @@ def test_an_answer_is_that_of_the_library(texts, text_run):
     assert answer["significant_opposing"] == found.significant_opposing
 
 
+def test_an_address_with_a_slash_too_many_is_not_there_and_nothing_is_redirected(texts):
+    assert texts.get("/api/rows").status_code == 200
+    assert texts.get("/api/rows/", follow_redirects=False).status_code == 404
+
+
 def test_probabilities_of_all_labels_add_up_and_begin_with_the_predicted_one(texts):
     answer = texts.post("/api/explain", json={"text": SENTENCE}).json()
     assert sum(one["probability"] for one in answer["probabilities"]) == pytest.approx(1, abs=1e-4)

@@ -58,6 +58,7 @@ def make_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # no status beside those that the schema names
         lifespan=lifespan,
     )
     app.state.site = site
