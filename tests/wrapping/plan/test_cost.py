@@ -23,7 +23,7 @@ def mlp(*widths):
 
 
 def test_costs_are_those_that_were_published():
-    assert plan_costs(json.loads((ROOT / "docs/results/mask_cost.json").read_text())["result"]) == MASK_COSTS
+    assert plan_costs(json.loads((ROOT / "docs/results/medium/mask_cost.json").read_text())["result"]) == MASK_COSTS
 
 
 def test_masks_on_all_layers_of_a_narrow_network_are_told_to_cost_accuracy_and_what_to_do():
@@ -61,10 +61,21 @@ def test_between_two_widths_points_are_on_a_line_of_logarithms():
     assert _between(((16, 8.0), (64, 4.0)), 128) == 4.0
 
 
-def test_nothing_is_said_of_unknown_widths_images_and_other_modes():
+def test_nothing_is_said_of_unknown_widths_and_other_modes():
     assert turnover.plan(mlp(8), at=["1"]).cost is None  # a ReLU does not tell its width
     assert turnover.plan(mlp(8), at=["0"], mode="backward").cost is None
-    assert turnover.plan(nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU()), at=["0"]).cost is None  # images: not measured
+
+
+def test_masks_on_all_convolutions_are_told_to_cost_far_more_than_on_a_late_one():
+    parts = [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 64, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    parts.append(nn.Linear(64, 2))
+    everywhere = turnover.plan(nn.Sequential(*parts), at={"0": "channels", "2": "channels"}).cost
+    late = turnover.plan(nn.Sequential(*parts), at={"2": "channels"}).cost
+    assert (everywhere.family, everywhere.width, late.width) == ("images", 16, 64)
+    assert everywhere.points == dict(MASK_COSTS["images", False])[16] > 10
+    assert late.points == dict(MASK_COSTS["images", True])[64] < everywhere.points / 3
+    assert "convolutional networks with recalibrated BatchNorm" in str(everywhere)
+    assert "Mask later sites only" in str(everywhere)
 
 
 def test_the_network_of_a_run_for_images_has_one_late_site_that_costs_little():
