@@ -242,7 +242,7 @@ def encoder_recipe(
     Masked, adapters in the frozen encoder are trained, with masks of the seed; else all of it is fine-tuned.
     """
     steps = epochs * -(-len(labels) // batch_size)
-    plain = partial(classifier, encoder)
+    plain = partial(_classifier_without_padding, encoder)
     return TrainingRecipe(
         partial(_masked, plain, seed, replicas) if masked else plain,
         inputs,
@@ -252,6 +252,18 @@ def encoder_recipe(
         epochs=epochs,
         batch_size=batch_size,
     )
+
+
+def _classifier_without_padding(encoder: str | os.PathLike[str]) -> nn.Module:
+    """Return a classifier that drops the columns in which every row of a batch is padding: half of them, or more."""
+    model = classifier(encoder)
+    model.register_forward_pre_hook(_drop_padding, with_kwargs=True)
+    return model
+
+
+def _drop_padding(_: nn.Module, given: tuple[Any, ...], named: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:
+    longest = int(named["attention_mask"].sum(1).max())
+    return given, {name: tokens[:, :longest] for name, tokens in named.items()}
 
 
 def _masked(build: Callable[[], nn.Module], seed: int, replicas: int) -> nn.Module:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from experiments.runner import Needs
 
-Estimate = Literal["tod", "replicas", "ridge", "denoised"]
+Estimate = Literal["tod", "replicas", "ridge", "denoised", "recommended"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,11 @@ class Config:
         masked_epochs: the same for trainings with masks.
         batch_size: of every training.
         estimates: "tod": the original estimator, one model; "replicas": several in one training; "ridge": these with
-            ridge regression; "denoised": that with influence functions of the last layer beside it.
+            ridge regression; "denoised": that with influence functions of the last layer beside it; "recommended":
+            `turnover.Influence(model, train=rows)` without options, on the same replicas.
         replicas: how many.
+        scored_blocks: of an encoder with adapters, the top blocks whose masks score, beside those before the output
+            layer; None: all. What lies below runs once per review, not once per review and training row.
         projection: most features of the ridge regression.
         shares: of the rows that are removed.
         shown: the share of the paper.
@@ -47,8 +50,9 @@ class Config:
     epochs: tuple[int, ...] = (3, 6)
     masked_epochs: tuple[int, ...] = (3, 6)
     batch_size: int = 100
-    estimates: tuple[Estimate, ...] = ("tod", "replicas", "ridge", "denoised")
+    estimates: tuple[Estimate, ...] = ("tod", "replicas", "ridge", "denoised", "recommended")
     replicas: int = 8
+    scored_blocks: int | None = None
     projection: int = 512
     shares: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1)
     shown: float = 0.01
@@ -74,11 +78,14 @@ SIZES = {
         seeds=(0, 1),
     ),
     "small": Config(),
-    # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder.
+    # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder. Masks in all blocks would
+    # take a hundred hours to score.
     "medium": Config(
         rows=1_500,
         encoder="minilm",
         longest=64,
+        estimates=("tod", "replicas", "recommended"),
+        scored_blocks=0,
         rates=(1e-4,),
         masked_rates=(2e-3,),
         epochs=(3,),

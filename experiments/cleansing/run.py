@@ -18,6 +18,7 @@ from experiments.timing import one_thread
 from turnover.applications import RetrainingCheck, cleanse
 from turnover.influence import Ridge
 from turnover.training import Checkpoint
+from turnover.wrapping import only_at, replica_models, top_sites
 
 from .config import Config
 from .data import Domains, choose, judge, labeled, load_domains, part, recipe_of
@@ -121,14 +122,17 @@ def _chosen(
         return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
     replicas = 1 if way == "tod" else config.replicas
     recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
-    ridges: dict[str, Any] = {
+    estimators: dict[str, Any] = {
         "ridge": Ridge(scale="query", projection=config.projection),
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
+        "recommended": "auto",
     }
     rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
     # Estimates with as many replicas ask the same model: the first one trains it.
-    model = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
-    influence = turnover.Influence(model, train=rows, estimator=ridges.get(way, "tod"))
+    model: Any = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
+    if config.scored_blocks is not None and way != "recommended":  # which asks the full view, without masks
+        model = [only_at(one, top_sites(one, config.scored_blocks)) for one in replica_models(model)]
+    influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
     worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
     return [row.position for row in worst]

@@ -23,7 +23,7 @@ from experiments.cleansing.plot import gains
 from experiments.cleansing.run import run as measure
 from experiments.datasets.electronics import load_electronics, split_reviews, tokenized
 from experiments.datasets.sst2 import Sentences
-from experiments.encoders import open_encoder
+from experiments.encoders import encoder_inputs, encoder_recipe, open_encoder
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,7 @@ def test_rate_and_epochs_have_the_least_loss_on_dev_rows(toy):
     assert toy.result["chosen"]["masked"]["tried"] == [{"rate": 3e-3, "epochs": 2}]  # nothing to choose from
 
 
+@pytest.mark.filterwarnings("ignore::turnover.errors.CurvatureWarning")  # nothing is learned in so few steps
 def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     del toy  # its fixture skips where data is missing
     encoder = open_encoder(tmp_path, blocks=2)
@@ -106,14 +107,28 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
         reviews=12,
         validation=4,
         encoder=encoder,
-        estimates=("tod",),
+        estimates=("tod", "replicas", "recommended"),
+        scored_blocks=0,
         rates=(1e-3,),
         epochs=(1,),
         shares=(0.1,),
     )
     result = measure(config, tmp_path / "run")
-    assert list(result["seeds"][0]["arms"]) == ["random", "tod"]
+    assert list(result["seeds"][0]["arms"]) == ["random", *config.estimates]
     assert encoder in page(result, tmp_path)
+
+
+def test_columns_of_padding_are_dropped_and_change_no_output(tmp_path):
+    encoder = open_encoder(tmp_path, blocks=2)
+    inputs, labels = encoder_inputs(encoder, ["a fine film", "bad"], longest=32), torch.tensor([1, 0])
+    recipe = encoder_recipe(encoder, inputs, labels, masked=False, rate=1e-3, epochs=1)
+    model = recipe.fit(seed=0).eval()
+    lengths: list[int] = []
+    model.get_submodule("bert.embeddings").register_forward_hook(lambda _, given, out: lengths.append(out.shape[1]))
+    shorter = model(**inputs).logits
+    model._forward_pre_hooks.clear()
+    assert torch.allclose(shorter, model(**inputs).logits, atol=1e-6)
+    assert lengths == [int(inputs["attention_mask"].sum(1).max()), 32]
 
 
 def test_the_page_shows_the_table_and_draws_the_figure(toy):
