@@ -19,6 +19,7 @@ class Network:
         rates: at the start; where there are several, the one with the best validation perplexity is taken.
         trial_epochs: of the trainings that choose the rate.
         decay: what the rate is multiplied by after an epoch that did not improve validation perplexity.
+        bfloat16: train in this precision where autocast takes it: twice as fast on the processors that know it.
     """
 
     context: int = 4
@@ -30,6 +31,7 @@ class Network:
     rates: tuple[float, ...] = (20.0,)
     trial_epochs: int = 2
     decay: float = 0.25
+    bfloat16: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Config:
         tokens: of training text, around the paper's passage; None: all.
         held_out: tokens of validation and of test text; None: all.
         models: with masks, over which self-influence is averaged.
-        shares: of the positions, those of the highest self-influence, that are removed or weighted down.
+        shares: of the positions, those of the highest self-influence, that are removed or weighted down; none: the
+            paper's open question is not asked.
         weight: of these positions where they are weighted down.
         seeds: of the trainings without masks that compare what is removed.
         shown: words of the passage that is colored.
@@ -75,14 +78,10 @@ SIZES = {
         held_out=8_000,
         models=6,
     ),
-    "medium": Config(
-        network=Network(size=192, batch=128, epochs=15, rates=(1.0, 2.0, 4.0), trial_epochs=3),
-        tokens=100_000,
-        held_out=50_000,
-        models=6,
-        shares=(0.1,),
-    ),
+    # All of the text with all of its words, so that perplexity can be compared with the paper's: one model with masks
+    # and one without, of less width and fewer epochs.
+    "medium": Config(network=Network(size=256, epochs=3, rates=(4.0,), bfloat16=True), models=1, shares=(), seeds=(0,)),
     # 25 trainings, by their arithmetic of about a hundred hours each on two cores; a GPU is used where there is one.
     "full": Config(shares=(0.1,)),
 }
-NEEDS = {"medium": Needs(disk=1, memory=6, hours=5), "full": Needs(disk=2, memory=16, hours=2_500)}
+NEEDS = {"medium": Needs(disk=2, memory=6, hours=4), "full": Needs(disk=2, memory=16, hours=2_500)}

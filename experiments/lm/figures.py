@@ -91,9 +91,11 @@ _FEW = 3  # different words below which a mean is not drawn
 
 
 def plot(result: Mapping[str, Any], file: Path) -> None:
-    """Write both panels."""
-    with drawn(file, (10, 4.2)) as figure:
-        left, right = figure.subplots(1, 2)
+    """Write the panel on frequencies and, where positions were removed, the one on perplexity."""
+    removal = result["removal"]
+    panels = 2 if removal["shares"] else 1
+    with drawn(file, (5 * panels, 4.2)) as figure:
+        left, *right = figure.subplots(1, panels, squeeze=False)[0]
         for name, color in _COLORS.items():
             bins = [one for one in result["pattern"]["bins"] if one[name]["words"] >= _FEW]
             left.plot(
@@ -111,8 +113,9 @@ def plot(result: Mapping[str, Any], file: Path) -> None:
             xscale="log",
         )
         left.legend(frameon=False, loc="lower left")
-        _changes(right, result["removal"])
-        for panel in (left, right):
+        for panel in right:
+            _changes(panel, removal)
+        for panel in (left, *right):
             tidy(panel, box=True)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, agreements, graded, minutes_words, paragraphs, spread
+from experiments.findings import Finding, agreements, counted, graded, minutes_words, paragraphs, spread
 from turnover.applications import colored_text
 from turnover.evaluation import markdown_table
 
@@ -106,9 +106,9 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     """Return the page as Markdown and write its figures into `folder`."""
     passage = result["passage"]
     text = colored_text(passage["words"], passage["values"], limits=tuple(passage["limits"]), unit="self-influence")
-    draw_text(text, folder / "lm.svg", title=f"WikiText-2 by self-influence, mean of {passage['models']} models")
+    draw_text(text, folder / "lm.svg", title=f"WikiText-2 by self-influence, {_averaged(passage['models'])}")
     plot(result, folder / "lm-pattern.svg")
-    parts = (_head, _passage, _highest, _pattern, _question, _counted)
+    parts = (_head, _passage, _highest, _pattern, *([_question] if result["removal"]["shares"] else []), _counted)
     return paragraphs(*(part(result) for part in parts))
 
 
@@ -150,13 +150,19 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             "last names have high self-influence",
             graded(colored > 0.6, in_part=colored >= 0.5),
         ),
+        *(_open_question(result["removal"], setting) if result["removal"]["shares"] else []),
+    ]
+
+
+def _open_question(removal: Mapping[str, Any], setting: str) -> list[Finding]:
+    return [
         Finding(
             "does training without rows of high self-influence change perplexity?",
             "– (left open)",
-            _answer_numbers(result["removal"]),
+            _answer_numbers(removal),
             setting,
-            question_verdict(result["removal"]),
-        ),
+            question_verdict(removal),
+        )
     ]
 
 
@@ -166,8 +172,8 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
     yield (
         f"A feed-forward language model ({network['context']} words of context, embedding and hidden layer of "
         f"{network['size']}) on {corpus['positions']:,} positions of WikiText-2, {corpus['vocabulary']:,} words; "
-        f"{network['epochs']} epochs. A position, its context and the next word, is an instance. Self-influence is the "
-        f"mean of {len(result['masked'])} models with masks on the embedding and the hidden layer."
+        f"{network['epochs']} epochs. A position, its context and the next word, is an instance. Self-influence is "
+        f"that of {_averaged(len(result['masked']))}, with masks on the embedding and the hidden layer."
     )
     yield from agreements(findings(result))
     runs = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
@@ -204,8 +210,9 @@ def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
     found = result["pattern"]
     yield "## Rare words and names"
     yield "![self-influence by frequency; perplexity without what scored highest](lm-pattern.svg)"
-    several = f"mean of {len(result['masked'])} models"
-    keys = {several: "frequency", "one model": "frequency_one_model", "null ids": "frequency_null"}
+    # Of one model, the first is the second.
+    keys = {_averaged(len(result["masked"])): "frequency", _averaged(1): "frequency_one_model"}
+    keys["null ids"] = "frequency_null"
     rows = [
         [name, f"{found[key]['spearman']:.2f}", f"{found[key]['low']:.2f} to {found[key]['high']:.2f}"]
         for name, key in keys.items()
@@ -295,8 +302,12 @@ def _setting(result: Mapping[str, Any]) -> str:
     corpus, network = result["corpus"], result["setting"]["network"]
     return (
         f"{corpus['positions']:,} positions, width {network['size']}, {network['epochs']} epochs, "
-        f"{len(result['masked'])} models"
+        f"{counted(len(result['masked']), 'model')}"
     )
+
+
+def _averaged(models: int) -> str:
+    return "one model" if models == 1 else f"the mean of {models} models"
 
 
 def _list(words: Sequence[str]) -> str:

@@ -141,7 +141,11 @@ def trained(
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
     steps = resumable(parts, epochs=network.epochs, draw=draw, order=torch.default_generator)
     for step in tqdm(steps, total=network.epochs * -(-len(rows) // network.batch), desc=title, leave=False):
-        _step(model.train(), optimizer, corpus.train, step.batch, masked, weights)
+        with torch.autocast(device_of(model).type, torch.bfloat16, enabled=network.bfloat16):
+            loss = _loss(model.train(), corpus.train, step.batch, masked, weights)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
         if step.last:
             best.add(perplexity(model, corpus.valid), model)
             schedule.step(best.found[-1])
@@ -189,24 +193,14 @@ def device_of(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def _step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    positions: Positions,
-    ids: Tensor,
-    masked: bool,
-    weights: Tensor | None,
-) -> None:
+def _loss(model: nn.Module, positions: Positions, ids: Tensor, masked: bool, weights: Tensor | None) -> Tensor:
     where = device_of(model)
     with turnover.instances(ids) if masked else nullcontext():
         outputs = model(positions.contexts[ids].to(where))
     losses = functional.cross_entropy(outputs, positions.words[ids].to(where), reduction="none")
     counts = torch.ones_like(losses) if weights is None else weights[ids].to(where)
     # A mean by weight: a step is as long as one without the positions that count less.
-    loss = (losses * counts).sum() / counts.sum()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    return (losses * counts).sum() / counts.sum()
 
 
 def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:

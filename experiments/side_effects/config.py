@@ -98,7 +98,7 @@ SIZES = {
     "medium": Config(
         text=TextConfig(rows=((5_000, 3), (20_000, 1)), epochs=6, trial_rows=1_000, held_out=1_000),
         # All of CIFAR-10 at half the width: three minutes an epoch. One rate, which rises and falls.
-        vgg=VggConfig(images=50_000, held_out=0, test_images=10_000, width=0.5, dropout=0.3, epochs=12, rates=(0.05,),
+        vgg=VggConfig(images=50_000, held_out=0, test_images=10_000, width=0.5, dropout=0.3, epochs=10, rates=(0.05,),
                       batch=128, shift=4, mirror=True, bfloat16=True, seeds=(0,)),
     ),
     # The paper's encoder, rows, epochs and rates; its VGG19 on all of CIFAR-10.

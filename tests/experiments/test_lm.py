@@ -9,8 +9,10 @@ from experiments.lm.config import SIZES
 from experiments.lm.figures import draw_text
 from experiments.lm.page import (
     colored_names,
+    findings,
     frequency_verdict,
     names_verdict,
+    page,
     perplexity_verdict,
     question_verdict,
 )
@@ -74,6 +76,17 @@ def test_the_page_shows_the_numbers_and_draws_the_text(toy):
     drawn = (toy.pages / "lm.svg").read_text(encoding="utf-8")
     for word in ("Worthing", "Moncrieff", "[eos]"):
         assert f">{word}</text>" in drawn
+
+
+def test_a_run_that_removes_nothing_leaves_the_open_question_out(toy, tmp_path):
+    removal = {**toy.result["removal"], "shares": []}
+    one_model = {"masked": toy.result["masked"][:1], "passage": {**toy.result["passage"], "models": 1}}
+    result = {**toy.result, **one_model, "removal": removal}
+    text = page(result, tmp_path)
+    assert "open question" in toy.page
+    assert "open question" not in text
+    assert "that of one model, with masks" in text
+    assert len(findings(result)) == len(findings(toy.result)) - 1
 
 
 def test_drawn_text_escapes_words_breaks_lines_and_underlines_the_strongest(tmp_path):
