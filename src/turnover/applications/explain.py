@@ -224,9 +224,9 @@ def explain(
         >>> net = turnover.wrap(net, at=["1"])
         >>> with turnover.instances(range(40)):
         ...     _ = net(x)  # training goes here
-        >>> found = explain(turnover.Influence(net, train=data, estimator="tod"), torch.randn(3, 4), k=2)
-        >>> len(found), found[0].label, {one.label for one in found[0].supporting} <= {found[0].predicted}
-        (3, None, True)
+        >>> first, *others = explain(turnover.Influence(net, train=data, estimator="tod"), torch.randn(3, 4), k=2)
+        >>> len(others), first.label, {one.label for one in first.supporting} <= {first.predicted}
+        (2, None, True)
     """
     k = checked_count(k, "k")
     if same_label not in (True, False, "supporting"):
@@ -294,8 +294,8 @@ def _explain_numbers(
         )
         for place, name in enumerate(names)
     )
-    found = _explanations(items, top[0], same_label=False, relative=magnitudes is not None, level=level)
-    return replace(found, numeric=True)
+    explained = _explanations(items, top[0], same_label=False, relative=magnitudes is not None, level=level)
+    return replace(explained, numeric=True)
 
 
 def _sides(known: TrainInstances, first: tuple[Top, Marks], last: tuple[Top, Marks]) -> tuple["_Side", "_Side"]:

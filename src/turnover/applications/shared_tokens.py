@@ -61,8 +61,8 @@ def shared_tokens(
         ApplicationError: a tokenizer returned something else, or a weight outside [0, 1].
 
     Example:
-        >>> found = shared_tokens("The plot is thin.", "A thin, thin plot")
-        >>> found.tokens, [(span.start, span.end) for span in found.example]
+        >>> shared = shared_tokens("The plot is thin.", "A thin, thin plot")
+        >>> shared.tokens, [(span.start, span.end) for span in shared.example]
         (('plot', 'thin'), [(2, 6), (8, 12), (13, 17)])
     """
     if not isinstance(query, str) or not isinstance(example, str):
@@ -70,9 +70,9 @@ def shared_tokens(
     if not 0 <= stop_weight <= 1:
         raise ApplicationError(f"stop_weight={stop_weight!r}: give a number from 0 (ignored) to 1 (like other words).")
     stops = {word.casefold() for word in stop_words}
-    found = [_spans(text, tokenizer, stops, stop_weight) for text in (query, example)]
-    common = {span.token for span in found[0]} & {span.token for span in found[1]}
-    ours, theirs = (tuple(span for span in spans if span.token in common) for spans in found)
+    spans_of_both = [_spans(text, tokenizer, stops, stop_weight) for text in (query, example)]
+    common = {span.token for span in spans_of_both[0]} & {span.token for span in spans_of_both[1]}
+    ours, theirs = (tuple(span for span in spans if span.token in common) for spans in spans_of_both)
     return SharedTokens(ours, theirs, tuple(dict.fromkeys(span.token for span in ours)))
 
 

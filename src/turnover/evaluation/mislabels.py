@@ -82,8 +82,8 @@ def mislabel_detection(
         ScoresError: shapes or ids do not fit, or no row or every row is wrong.
 
     Example:
-        >>> found = mislabel_detection([0.9, 0.1, 0.8, 0.2], [True, False, True, False], share=0.5)
-        >>> found.auc, found.found
+        >>> detection = mislabel_detection([0.9, 0.1, 0.8, 0.2], [True, False, True, False], share=0.5)
+        >>> detection.auc, detection.found
         (1.0, 1.0)
     """
     wrong = np.asarray(is_wrong)

@@ -26,22 +26,22 @@ def preferred_device(device: torch.device | str | None = None) -> torch.device:
         return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     there = "Give auto, cpu, cuda, cuda:1 or mps."
     try:
-        found = torch.device(given)
+        chosen = torch.device(given)
     except (RuntimeError, TypeError) as error:
         raise DeviceError(f"device {given!r} is unknown. {there}") from error
-    if found.type == "cpu":
-        return found
+    if chosen.type == "cpu":
+        return chosen
     accelerator = torch.accelerator.current_accelerator(check_available=True)
-    if accelerator is None or accelerator.type != found.type:
+    if accelerator is None or accelerator.type != chosen.type:
         usable = "auto or cpu" if accelerator is None else f"auto, cpu or {accelerator.type}"
         have = "no accelerator" if accelerator is None else f"{accelerator.type} only"
         raise DeviceError(f"device {given!r} is not there: PyTorch sees {have} on this machine. Give {usable}.")
-    if found.index is not None and found.index >= torch.accelerator.device_count():
+    if chosen.index is not None and chosen.index >= torch.accelerator.device_count():
         raise DeviceError(
-            f"device {given!r} is not there: this machine has {found.type}:0 to "
-            f"{found.type}:{torch.accelerator.device_count() - 1}. {there}"
+            f"device {given!r} is not there: this machine has {chosen.type}:0 to "
+            f"{chosen.type}:{torch.accelerator.device_count() - 1}. {there}"
         )
-    return found
+    return chosen
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -240,23 +240,23 @@ class LabeledRows:
         """Return accuracy and loss, and the accuracy of the most frequent class; of numbers RMSE, MAE, R² and scale."""
         if self.scale is not None:
             return self._results_of_numbers(models[0], self.scale)
-        found: dict[str, float] = {}
+        results: dict[str, float] = {}
         for number, split in enumerate(SPLITS):
             places = np.flatnonzero(self.splits == number)
             if split != "train" and len(places):
                 loss, accuracy = loss_and_accuracy(models[0], self.x[places], self.y[places])
-                found |= {f"{split}_accuracy": accuracy, f"{split}_loss": loss}
+                results |= {f"{split}_accuracy": accuracy, f"{split}_loss": loss}
         train = self.y[self._is_train]
-        found["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
-        return found
+        results["most_frequent_share"] = float(torch.bincount(train).max() / len(train))
+        return results
 
     def _results_of_numbers(self, model: nn.Module, scale: NumberScale) -> dict[str, float]:
-        found = {"label_mean": scale.mean, "label_deviation": scale.deviation}
+        results = {"label_mean": scale.mean, "label_deviation": scale.deviation}
         for number, split in enumerate(SPLITS):
             places = np.flatnonzero(self.splits == number)
             if split != "train" and len(places):
                 predicted = scale.restored(predicted_numbers(model, self.x[places]).numpy())
                 fit = NumberFit.of(predicted, self.rows.labels[places], baseline=scale.mean)
                 known = {name: value for name, value in fit.as_dict().items() if name != "rows" and value is not None}
-                found |= {f"{split}_{name}": value for name, value in known.items()}
-        return found
+                results |= {f"{split}_{name}": value for name, value in known.items()}
+        return results

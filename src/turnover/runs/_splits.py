@@ -101,13 +101,13 @@ def _targets(labels: np.ndarray, classes: int, shares: list[float], seed: int) -
     counts = np.bincount(labels, minlength=classes)
     rng = np.random.default_rng([seed, 1])
     few = min(int((counts > 0).sum()), len(labels) // 5)
-    left, found = counts.copy(), []
+    left, parts = counts.copy(), []
     for share in shares:
         total = max(round(share * len(labels)), few, 1)
         part = np.minimum(_in_proportion(counts, total, rng, least=0, spare=1), np.maximum(left - 1, 0))
-        found.append(part)
+        parts.append(part)
         left = left - part
-    return np.stack([left, *found])
+    return np.stack([left, *parts])
 
 
 def _in_proportion(counts: np.ndarray, total: int, rng: np.random.Generator, *, least: int, spare: int) -> np.ndarray:
@@ -117,16 +117,16 @@ def _in_proportion(counts: np.ndarray, total: int, rng: np.random.Generator, *, 
     """
     most = np.maximum(counts - spare, 0)
     exact = counts * (total / max(counts.sum(), 1))
-    found = np.clip(np.floor(exact).astype(np.int64), np.minimum(least, most), most)
-    while found.sum() != total:
-        step = 1 if found.sum() < total else -1
-        open_ = found < most if step > 0 else found > np.minimum(least, most)
+    shares = np.clip(np.floor(exact).astype(np.int64), np.minimum(least, most), most)
+    while shares.sum() != total:
+        step = 1 if shares.sum() < total else -1
+        open_ = shares < most if step > 0 else shares > np.minimum(least, most)
         if not open_.any():
             break
-        order = np.lexsort((rng.random(len(counts)), -step * (exact - found)))
-        order = order[open_[order]][: abs(total - int(found.sum()))]
-        found[order] += step
-    return found
+        order = np.lexsort((rng.random(len(counts)), -step * (exact - shares)))
+        order = order[open_[order]][: abs(total - int(shares.sum()))]
+        shares[order] += step
+    return shares
 
 
 def _assigned(labels: np.ndarray, pieces: np.ndarray, targets: np.ndarray, seed: int) -> np.ndarray:
@@ -135,21 +135,21 @@ def _assigned(labels: np.ndarray, pieces: np.ndarray, targets: np.ndarray, seed:
     sizes = np.bincount(pieces, minlength=len(numbers))
     members = _members(labels, pieces) if (sizes > 1).any() else []
     tie = np.random.default_rng([seed, 2]).permutation(len(numbers))
-    wanted, scale = targets.astype(float), np.maximum(targets, 1)
+    missing, scale = targets.astype(float), np.maximum(targets, 1)
     chosen = np.zeros(len(numbers), np.int64)
     order = np.lexsort((tie, -sizes))
     for piece in order[sizes[order] > 1]:
         kinds, counts = np.unique(members[piece], return_counts=True)
         # How much nearer a split comes to what it should have: squared distances, relative to the target.
-        gains = (counts * (2 * wanted[:, kinds] - counts) / scale[:, kinds]).sum(1)
+        gains = (counts * (2 * missing[:, kinds] - counts) / scale[:, kinds]).sum(1)
         chosen[piece] = gains.argmax()
-        wanted[chosen[piece], kinds] -= counts
+        missing[chosen[piece], kinds] -= counts
     single = np.flatnonzero(sizes[pieces] == 1)
     single = single[np.argsort(tie[pieces[single]])]
     for label in range(targets.shape[1]):
         rows = single[labels[single] == label]
         for split in range(1, len(targets)):
-            taken, rows = np.split(rows, [min(max(int(wanted[split, label]), 0), len(rows))])
+            taken, rows = np.split(rows, [min(max(int(missing[split, label]), 0), len(rows))])
             chosen[pieces[taken]] = split
     _repair(chosen, pieces, labels, targets)
     return chosen[pieces]

@@ -98,7 +98,7 @@ def run_cleansing(run: Run, *, drop: str = "1%", level: float = 0.05) -> Cleansi
     )
 
 
-def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = False) -> RetrainingCheck:
+def check_cleansing(run: Run, cleansing: Cleansing, *, seeds: int, progress: bool = False) -> RetrainingCheck:
     """Return whether the plain network is better without the dropped rows, on the test rows of the run.
 
     Finished trainings are kept in the folder of the run.
@@ -106,18 +106,18 @@ def check_cleansing(run: Run, found: Cleansing, *, seeds: int, progress: bool = 
     test = run.data("test")
     if not len(test[1]):
         raise ApplicationError(_NO_TEST_ROWS)
-    dropped = np.isin(run.train_data[2].numpy(), found.dropped_ids)
-    name = f"check-rows-{len(found.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
+    dropped = np.isin(run.train_data[2].numpy(), cleansing.dropped_ids)
+    name = f"check-rows-{len(cleansing.dropped)}-{fingerprint_of([dropped, seeds])[:12]}"
     cache = run.folder.path / "evaluation" / name
     return check_by_retraining(run_recipe(run), dropped, test, seeds=seeds, cache=cache, progress=progress)
 
 
-def removed_rows(run: Run, found: Cleansing) -> list[RemovedRow]:
+def removed_rows(run: Run, cleansing: Cleansing) -> list[RemovedRow]:
     """Return the rows of the data that go, the most harmful first; a group goes with all its training rows."""
     places = run.places("train")
     ids = run.ids[places]
     result: list[RemovedRow] = []
-    for harmful in found.dropped:
+    for harmful in cleansing.dropped:
         for row in places[ids == harmful.id].tolist():
             result.append(RemovedRow(row, run.rows.names[int(row)], run.rows.label(row), harmful))
     return result

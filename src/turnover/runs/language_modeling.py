@@ -191,17 +191,17 @@ class LanguageModeling:
         """Return perplexities, and the rank correlation of self-influence with the frequency of words."""
         from scipy.stats import rankdata
 
-        found: dict[str, float] = {}
+        results: dict[str, float] = {}
         for number, split in enumerate(SPLITS):
             places = np.flatnonzero(self.splits == number)
             if split != "train" and len(places):
                 losses = [loss_and_accuracy(model, self.x[places], self.y[places])[0] for model in models]
-                found[f"{split}_perplexity"] = float(np.exp(np.mean(losses)))
-        found["positive_share"] = float((self_influence.values > 0).mean())
-        found["frequency_correlation"] = float(
+                results[f"{split}_perplexity"] = float(np.exp(np.mean(losses)))
+        results["positive_share"] = float((self_influence.values > 0).mean())
+        results["frequency_correlation"] = float(
             np.corrcoef(rankdata(self_influence.values), rankdata(self.frequency))[0, 1]
         )
-        return found
+        return results
 
     @cached_property
     def frequency(self) -> np.ndarray:

@@ -80,10 +80,10 @@ class ObjectFolder:
         """Return the names directly in the folder."""
         with self._open() as (files, path):
             try:
-                found = files.ls(path, detail=False)
+                names = files.ls(path, detail=False)
             except FileNotFoundError:
                 return []
-        return sorted(name.rstrip("/").rpartition("/")[2] for name in found if name.rstrip("/") != path)
+        return sorted(name.rstrip("/").rpartition("/")[2] for name in names if name.rstrip("/") != path)
 
     def read(self, name: str) -> bytes | None:
         """Return an object's content, or None where it is missing."""
@@ -125,8 +125,8 @@ class ObjectFolder:
     def sizes(self, name: str) -> dict[str, int]:
         """Return the bytes of all objects below a name."""
         with self._open() as (files, path):
-            found = files.find(f"{path}/{name}", detail=True)
-            return {key[len(path) + 1 :]: int(info["size"]) for key, info in found.items()}
+            objects = files.find(f"{path}/{name}", detail=True)
+            return {key[len(path) + 1 :]: int(info["size"]) for key, info in objects.items()}
 
     def append(self, name: str, data: bytes) -> None:
         """Add to a list of lines, as an object of its own; later ones have later names."""
@@ -136,9 +136,9 @@ class ObjectFolder:
         """Return a list of lines."""
         whole = self.read(name) or b""
         with self._open() as (files, path):
-            found = sorted(files.find(f"{path}/{name}.d"))
-            added = cast("dict[str, bytes]", files.cat(found)) if found else {}
-        return whole + b"".join(added[key] for key in found)
+            keys = sorted(files.find(f"{path}/{name}.d"))
+            added = cast("dict[str, bytes]", files.cat(keys)) if keys else {}
+        return whole + b"".join(added[key] for key in keys)
 
     def rewrite(self, name: str, data: bytes) -> None:
         """Make these the only lines of a list."""
@@ -152,9 +152,9 @@ class ObjectFolder:
 
     def _remove_added(self, name: str) -> None:
         with self._open() as (files, path):
-            found = files.find(f"{path}/{name}.d")
-            if found:
-                files.rm(found)
+            keys = files.find(f"{path}/{name}.d")
+            if keys:
+                files.rm(keys)
 
     def remove_parts(self) -> None:
         """Remove what a check of the folder left behind where it was killed."""

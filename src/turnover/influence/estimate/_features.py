@@ -70,7 +70,7 @@ def _features_of(forward: Forward, ridge: RidgeOptions, batch: Batch, layers: Se
     if ridge.features is not None:
         return [_given(forward, ridge.features, batch)]
     runs, gradients = _run(forward, ridge, batch, layers)
-    found = {module: ([], []) for module in layers}
+    by_layer = {module: ([], []) for module in layers}
     for (module, hidden, _), gradient in zip(runs, gradients, strict=True):
         if gradient is None or hidden.shape[0] != batch.rows or gradient.shape[0] != batch.rows:
             shape = list(hidden.shape)
@@ -80,20 +80,20 @@ def _features_of(forward: Forward, ridge: RidgeOptions, batch: Batch, layers: Se
                 if gradient is not None
                 else f"the loss does not depend on a Linear layer whose input has shape {shape}. {_OR_FEATURES}"
             )
-        found[module][0].append(hidden.float().reshape(batch.rows, -1, hidden.shape[-1]).cpu())
-        found[module][1].append(-gradient.float().reshape(batch.rows, -1, gradient.shape[-1]).cpu())
-    if any(not hidden for hidden, _ in found.values()):
+        by_layer[module][0].append(hidden.float().reshape(batch.rows, -1, hidden.shape[-1]).cpu())
+        by_layer[module][1].append(-gradient.float().reshape(batch.rows, -1, gradient.shape[-1]).cpu())
+    if any(not hidden for hidden, _ in by_layer.values()):
         raise InfluenceError(f"a layer of layers={ridge.layers!r} did not run. Leave it out. {_OR_FEATURES}")
-    return [Outer(torch.cat(hidden, 1), torch.cat(error, 1)) for hidden, error in found.values()]
+    return [Outer(torch.cat(hidden, 1), torch.cat(error, 1)) for hidden, error in by_layer.values()]
 
 
 def _given(forward: Forward, function: Callable[..., Any], batch: Batch) -> Outer:
     inputs = batch.kwargs or (batch.args[0] if len(batch.args) == 1 else batch.args)
-    found = function(forward.member.model, inputs, batch.target)
-    if not isinstance(found, Tensor) or found.dim() != 2 or len(found) != batch.rows:
-        shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    features = function(forward.member.model, inputs, batch.target)
+    if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != batch.rows:
+        shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise InfluenceError(f"Ridge(features=...) returned {shape} for {batch.rows} rows. Return a tensor [rows, d].")
-    return Outer(found.detach().float().cpu()[:, None], torch.ones(batch.rows, 1, 1))
+    return Outer(features.detach().float().cpu()[:, None], torch.ones(batch.rows, 1, 1))
 
 
 def _run(
@@ -234,8 +234,8 @@ class FeatureStream:
         """Yield the places of some rows and their features, for each model and layer."""
         streamed = isinstance(self._executor, LocalExecutor)
         segments = self._train.segments(_ROWS_AT_ONCE, _ROWS_AT_ONCE, streamed=streamed)
-        for found in self._executor.map(self._features, segments):
-            yield from found
+        for batches in self._executor.map(self._features, segments):
+            yield from batches
 
     def of_queries(self, queries: Sequence[Batch]) -> list[Outer]:
         """Return the gradients of queries in full view, scaled to length one, for each model and layer.
@@ -243,15 +243,15 @@ class FeatureStream:
         Positions that only other queries have are zero.
         """
         full = replace(self._ridge, view="full")
-        found: list[list[Outer]] = []
+        by_query: list[list[Outer]] = []
         for query in queries:
             asked = replace(query, ids=torch.zeros(query.rows, dtype=torch.int64))
             by_model = [
                 _scaled(_features_of(forward, full, _moved(forward, asked), layers))
                 for forward, layers in zip(self._forwards, self._layers, strict=True)
             ]
-            found.append([outer for outers in by_model for outer in outers])
-        return [_padded(slot) for slot in zip(*found, strict=True)]
+            by_query.append([outer for outers in by_model for outer in outers])
+        return [_padded(slot) for slot in zip(*by_query, strict=True)]
 
 
 def _moved(forward: Forward, batch: Batch) -> Batch:

@@ -113,19 +113,19 @@ def _column(name: str, values: Any) -> Column:
 def _numbers(column: Column, table: "pd.DataFrame") -> np.ndarray:
     import pandas as pd
 
-    found = np.zeros((len(table), column.width), np.float32)
+    encoded = np.zeros((len(table), column.width), np.float32)
     if column.name not in table.columns:
-        found[:, -1] = 1
-        return found
+        encoded[:, -1] = 1
+        return encoded
     values = table[column.name]
     if column.categories is None:
         found_numbers: Any = pd.to_numeric(values, errors="coerce")
         numbers = found_numbers.to_numpy(np.float64, na_value=np.nan)
         known = np.isfinite(numbers)
-        found[known, 0] = (numbers[known] - column.mean) / column.spread
-        found[~known, 1] = 1
-        return found
+        encoded[known, 0] = (numbers[known] - column.mean) / column.spread
+        encoded[~known, 1] = 1
+        return encoded
     places = {category: place for place, category in enumerate(column.categories)}
     chosen = [places.get(str(value), -1) for value in values]
-    found[np.arange(len(table)), chosen] = 1
-    return found
+    encoded[np.arange(len(table)), chosen] = 1
+    return encoded

@@ -119,10 +119,10 @@ def check_column(table: Table, name: str, *, option: str) -> None:
 
 def check_cells(table: Table, name: str, *, option: str) -> None:
     """Raise where a column that is learned from holds lists or objects, which are neither numbers nor texts."""
-    found = _kinds_of(column_of(table.frame, name)) - {_BYTES}
-    if found:
+    kinds = _kinds_of(column_of(table.frame, name)) - {_BYTES}
+    if kinds:
         raise DataFileError(
-            f"column {name!r} of {table.source!r} holds {' and '.join(sorted(found))}. A run learns from one number or "
+            f"column {name!r} of {table.source!r} holds {' and '.join(sorted(kinds))}. A run learns from one number or "
             f"text per cell: write it so, or name another column: {option} NAME."
         )
 
@@ -147,17 +147,17 @@ def _kinds_of(values: "pd.Series") -> set[str]:
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """Return the name that was probably meant, if any."""
     by_lower = {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     within = [other for lower, other in by_lower.items() if name and (name.lower() in lower or lower in name.lower())]
-    return by_lower[found[0]] if found else next(iter(within), None)
+    return by_lower[close[0]] if close else next(iter(within), None)
 
 
 def looks_like_text(values: "pd.Series", *, words: float = 3.0) -> bool:
     """Tell whether a column holds sentences, of so many words on average, rather than categories or numbers."""
-    some = values.dropna().head(_GUESSED_ROWS)
-    if not len(some) or not all(isinstance(value, str) for value in some) or all(map(_is_number, some)):
+    sample = values.dropna().head(_GUESSED_ROWS)
+    if not len(sample) or not all(isinstance(value, str) for value in sample) or all(map(_is_number, sample)):
         return False
-    return sum(len(value.split()) for value in some) >= words * len(some) and some.nunique() > 0.3 * len(some)
+    return sum(len(value.split()) for value in sample) >= words * len(sample) and sample.nunique() > 0.3 * len(sample)
 
 
 def label_text(value: Any) -> str:
@@ -218,10 +218,10 @@ def read_labels(values: Iterable[Any], task: Kind | None, *, column: str) -> Lab
     cells = np.array([numbers.get(name, np.nan) for name in names] + [np.nan])[classes]
     infinite = np.isinf(cells)
     is_word = np.isin(classes, [names.index(word) for word in words])
-    some = ", ".join(map(repr, words[:3]))
+    examples = ", ".join(map(repr, words[:3]))
     problems = [
         (infinite, f"with an infinite label in column {column!r}"),
-        (is_word, f"with a label that is not a number in column {column!r}, {some},"),
+        (is_word, f"with a label that is not a number in column {column!r}, {examples},"),
     ]
     note = (
         ""
@@ -229,8 +229,8 @@ def read_labels(values: Iterable[Any], task: Kind | None, *, column: str) -> Lab
         else f"Labels of column {column!r} are taken as numbers ({len(numbers):,} different ones): a regression. To "
         "learn each of them as a class: --task classification."
     )
-    found = tuple((rows, problem) for rows, problem in problems if rows.any())
-    return Labels(np.where(infinite, np.nan, cells), (), found, note)
+    present = tuple((rows, problem) for rows, problem in problems if rows.any())
+    return Labels(np.where(infinite, np.nan, cells), (), present, note)
 
 
 def _are_measured(numbers: Mapping[str, float], classes: np.ndarray, names: Sequence[str]) -> bool:

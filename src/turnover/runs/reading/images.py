@@ -121,7 +121,7 @@ def need_pillow() -> Any:
 
 @dataclass(frozen=True)
 class Images:
-    """Images that were found, before any is opened."""
+    """Images of a folder or archive, before any is opened."""
 
     files: list[Path | BinaryIO]
     names: list[str]
@@ -139,36 +139,36 @@ class Images:
 def rows_of_folder(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
     """Return the images of a folder as rows."""
     need_pillow()
-    found = _find(Path(config.data), config)
+    images = _find(Path(config.data), config)
     for split, folder in ((1, config.validation_data), (2, config.test_data)):
         if folder is not None:
             more = _find(Path(folder), config)
-            found = _joined(found, more, split, Path(folder).name)
-    return rows_of_images(found, config, name=Path(config.data).resolve().name, watch=watch)
+            images = _joined(images, more, split, Path(folder).name)
+    return rows_of_images(images, config, name=Path(config.data).resolve().name, watch=watch)
 
 
-def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch) -> Rows:
+def rows_of_images(images: Images, config: RunConfig, *, name: str, watch: Watch) -> Rows:
     """Return images as rows; those without a label are skipped or rejected, only those that are drawn are opened."""
     import pandas as pd
 
-    numbers, label_names = number_labels(found.labels)
-    splits = np.array(found.splits, np.int8)
+    numbers, label_names = number_labels(images.labels)
+    splits = np.array(images.splits, np.int8)
     labeled = numbers >= 0
     trained = (splits < 1) & labeled
-    check_labels(numbers[trained], label_names, column=found.label_column, source=config.data)
-    places, notes = np.flatnonzero(labeled), list(found.notes)
+    check_labels(numbers[trained], label_names, column=images.label_column, source=config.data)
+    places, notes = np.flatnonzero(labeled), list(images.notes)
     bad = BadRows(repr(config.data), config.skip_bad, "image")
-    bad.add([found.names[place] for place in np.flatnonzero(~labeled)], "without a label")
+    bad.add([images.names[place] for place in np.flatnonzero(~labeled)], "without a label")
     notes += bad.notes()
     if config.max_rows is not None and trained.sum() > config.max_rows:
         drawn = np.flatnonzero(trained)[draw_rows(numbers[trained], config.max_rows, seed=config.seed)]
         notes.append(f"{config.max_rows:,} of {int(trained.sum()):,} images drawn at random, classes in proportion.")
         places = np.sort(np.concatenate([drawn, np.flatnonzero((splits >= 1) & labeled)]))
-    names = [found.names[place] for place in places]
-    pixels, depths, whole = _open_images([found.files[place] for place in places], names, config, notes, watch)
+    names = [images.names[place] for place in places]
+    pixels, depths, whole = _open_images([images.files[place] for place in places], names, config, notes, watch)
     places = places[whole]
-    labels, label_names = number_labels(found.labels[place] for place in places)
-    columns = found.columns or {"file": found.names, found.label_column: found.labels}
+    labels, label_names = number_labels(images.labels[place] for place in places)
+    columns = images.columns or {"file": images.names, images.label_column: images.labels}
     frame = pd.DataFrame({column: [values[place] for place in places] for column, values in columns.items()})
     return Rows(
         "image",
@@ -176,12 +176,12 @@ def rows_of_images(found: Images, config: RunConfig, *, name: str, watch: Watch)
         pixels,
         labels,
         label_names,
-        found.label_column,
+        images.label_column,
         name,
-        tuple(found.names[place] for place in places),
-        tuple(found.origins[place] for place in places),
+        tuple(images.names[place] for place in places),
+        tuple(images.origins[place] for place in places),
         splits[places],
-        groups=tuple(found.groups[place] for place in places) if found.groups else (),
+        groups=tuple(images.groups[place] for place in places) if images.groups else (),
         notes=tuple(notes),
         depths=depths if depths.any() else None,
     )

@@ -141,41 +141,41 @@ def _take_back(run: Run[Any], labels: Path, out: Path, terminal: Terminal) -> No
         raise DataFileError(
             f"{str(labels)!r} cannot be read as JSON ({error}). Give the export of the tool."
         ) from error
-    found = read_annotations(exported, source=run.data_digest)
+    answers = read_annotations(exported, source=run.data_digest)
     rows, names = run.rows, run.label_names
-    wrong = {row: label for row, label in found.labels.items() if not 0 <= row < len(rows) or label not in names}
+    wrong = {row: label for row, label in answers.labels.items() if not 0 <= row < len(rows) or label not in names}
     if wrong:
         row, label = next(iter(wrong.items()))
         raise DataFileError(
             f"{count(len(wrong), 'answer')} cannot be taken, such as {label!r} for row {row}: the run has {len(rows)} "
             f"rows and the labels {', '.join(names)}."
         )
-    changed = {row: label for row, label in found.labels.items() if label != names[rows.labels[row]]}
+    changed = {row: label for row, label in answers.labels.items() if label != names[rows.labels[row]]}
     book = MarkBook(run)
     ending = Path(corrected_file(rows, run.config.data, book.all, digest=run.data_digest).name).suffix
     if out.suffix.lower() != ending.lower():
         raise ApplicationError(
             f"corrected data are written as they were read. Give a file that ends in {ending}: --out FILE{ending}."
         )
-    book.put_all(changed, taken_back=found.labels.keys() - changed.keys())
+    book.put_all(changed, taken_back=answers.labels.keys() - changed.keys())
     corrected = corrected_file(rows, run.config.data, book.all, digest=run.data_digest)
     _write(out, corrected.content)
     figures = {
-        "answered": len(found.labels),
+        "answered": len(answers.labels),
         "changed": len(changed),
-        "undecided": list(found.undecided),
-        "unanswered": len(found.unanswered),
+        "undecided": list(answers.undecided),
+        "unanswered": len(answers.unanswered),
         "marks": len(book),
         "file": str(out),
     }
     if terminal.as_json:
         terminal.result(figures | {"note": corrected.note})
         return
-    confirmed = len(found.labels) - len(changed)
+    confirmed = len(answers.labels) - len(changed)
     terminal.words.print(
         plain(
-            f"{count(len(changed), 'label')} changed, {confirmed:,} confirmed, {len(found.undecided):,} undecided, "
-            f"{len(found.unanswered):,} without an answer. Corrected data, by {count(len(book), 'mark')}: {out}"
+            f"{count(len(changed), 'label')} changed, {confirmed:,} confirmed, {len(answers.undecided):,} undecided, "
+            f"{len(answers.unanswered):,} without an answer. Corrected data, by {count(len(book), 'mark')}: {out}"
         )
     )
     if corrected.note:

@@ -60,12 +60,12 @@ class FittedMember:
 
     def applied(self, queries: Sequence[Batch]) -> list[AtLayers]:
         """Return queries with the inverse applied, a batch after the other."""
-        found = []
+        batches = []
         for rotated in self._rotated(queries):
             factors = _factors(self.inverses, rotated)
             # What a layer was made of goes at once: with positions it is as large as what it is made into.
-            found.append({name: self.inverses[name].applied(rotated.pop(name), factors) for name in list(rotated)})
-        return found
+            batches.append({name: self.inverses[name].applied(rotated.pop(name), factors) for name in list(rotated)})
+        return batches
 
     def applied_to_mean(self, queries: Sequence[Batch]) -> AtLayers:
         """Return the mean of all queries with the inverse applied, at both dampings where there are two."""
@@ -79,11 +79,11 @@ class FittedMember:
                 for name, part in rotated.items():
                     added = part.weighted_sum(factors, self.layers[name].tokens)
                     whole[name] = whole[name] + added if name in whole else added
-        found = {}
+        mean = {}
         for name in sums[0]:
             parts = [how[name].diagonal * part[name] for how, part in zip(means, sums, strict=True)]
-            found[name] = self.layers[name].as_query(torch.stack(parts).sum(0))
-        return found
+            mean[name] = self.layers[name].as_query(torch.stack(parts).sum(0))
+        return mean
 
     def own_scores(self, batch: Batch) -> Tensor:
         """Return the score of every training row on itself, in units of its loss times the number of rows."""

@@ -51,11 +51,11 @@ class Calibration:
 
     def __call__(self, segment: Segment) -> tuple[np.ndarray, list[Tensor | None], int]:
         """Return places, the sums of losses of every network (None: outputs are no classes), the number of classes."""
-        found: list[np.ndarray] = []
+        all_places: list[np.ndarray] = []
         losses: list[Tensor | None] = [torch.zeros((), dtype=torch.float64) for _ in self.networks]
         classes = 0
         for batch, places in self.reader.batches(segment):
-            found.append(places)
+            all_places.append(places)
             for number, network in enumerate(self.networks):
                 moved = batch.to(network.forward.member.device)
                 outputs = network.outputs(moved)
@@ -63,7 +63,7 @@ class Calibration:
                 by_temperature, before = losses_by_temperature(outputs, moved.target), losses[number]
                 known = None if before is None or by_temperature is None else by_temperature.double()
                 losses[number] = None if before is None or known is None else before + known
-        return np.concatenate(found), losses, classes
+        return np.concatenate(all_places), losses, classes
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ def joined(sums: list[dict[str, LayerSums]], others: list[dict[str, LayerSums]])
 
 
 def _both(one: LayerSums | None, other: LayerSums | None) -> LayerSums:
-    found = [part for part in (one, other) if part is not None]
-    return found[0] if len(found) == 1 else found[0] + found[1]
+    sums = [part for part in (one, other) if part is not None]
+    return sums[0] if len(sums) == 1 else sums[0] + sums[1]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class RowScores:
 
     def __call__(self, segment: Segment) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the places of rows and their scores [members, rows, queries], batch after batch."""
-        found = []
+        scored = []
         for batch, at in self.reader.batches(segment):
             inside = self.chosen[at] if len(self.chosen) else np.ones(len(at), bool)
             if not inside.any():
@@ -140,8 +140,8 @@ class RowScores:
                 row_scores(member.gradients(batch), queries)
                 for member, queries in zip(self.members, self.queries, strict=True)
             ]
-            found.append((at, np.stack(scores)))
-        return found
+            scored.append((at, np.stack(scores)))
+        return scored
 
 
 def row_scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:

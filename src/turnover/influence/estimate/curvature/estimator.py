@@ -137,15 +137,15 @@ class CurvatureFit:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what was fitted, for a later run; inputs that the first member saw, too, are not repeated."""
-        found = {"temperatures": np.array(self.temperatures), "rows": self._rows_of}
+        arrays = {"temperatures": np.array(self.temperatures), "rows": self._rows_of}
         first = self._members[0].layers
         for number, member in enumerate(self._members):
             for name, layer in member.layers.items():
                 parts = {"sigma": layer.sigma, "left": layer.left}
                 if number == 0 or layer.alpha is not first[name].alpha:
                     parts |= {"alpha": layer.alpha} | ({} if layer.right is None else {"right": layer.right})
-                found |= {f"{number}/{name}/{part}": value.cpu().numpy() for part, value in parts.items()}
-        return found
+                arrays |= {f"{number}/{name}/{part}": value.cpu().numpy() for part, value in parts.items()}
+        return arrays
 
     def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
         """Return None: only replicas tell."""
@@ -279,8 +279,8 @@ class CurvatureFit:
         sums = [part for part in losses if part is not None and part.dim() > 0]
         if len(sums) < len(networks):
             return [1.0] * len(networks), rows_of
-        found = [best_temperature(part, classes) for part in sums]
-        if any(value is None for value in found):
+        temperatures = [best_temperature(part, classes) for part in sums]
+        if any(value is None for value in temperatures):
             warnings.warn(
                 CurvatureWarning(
                     "outputs cannot be calibrated: the best temperature on the training rows lies outside "
@@ -290,7 +290,7 @@ class CurvatureFit:
                 ),
                 stacklevel=7,
             )
-        return [1.0 if value is None else value for value in found], rows_of
+        return [1.0 if value is None else value for value in temperatures], rows_of
 
     def _factorize(
         self, networks: Sequence[Network], objectives: Sequence[Objectives], executor: Executor
@@ -347,9 +347,9 @@ def _kept_layers(kept: Mapping[str, np.ndarray], number: int, network: Network) 
         value = kept.get(f"{number}/{name}/{what}", kept.get(f"0/{name}/{what}"))
         return None if value is None else torch.from_numpy(value)
 
-    found = {}
+    layers = {}
     for name in network.layers:
         sigma, alpha, left, right = (part(name, what) for what in ("sigma", "alpha", "left", "right"))
         if sigma is not None and alpha is not None and left is not None:
-            found[name] = LayerCurvature(sigma, alpha, left.to(device), None if right is None else right.to(device))
-    return found
+            layers[name] = LayerCurvature(sigma, alpha, left.to(device), None if right is None else right.to(device))
+    return layers
