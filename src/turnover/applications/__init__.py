@@ -79,7 +79,7 @@ from .near_duplicates import (
     find_near_duplicates,
     near_duplicates,
 )
-from .predictions import Predictions, prediction, predictions
+from .predictions import Predictions, chance_p_value, prediction, predictions
 from .relative import row_magnitudes
 from .residuals import LIKELY_ERROR, NumberFit, NumberScale, Residuals
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
@@ -142,6 +142,7 @@ __all__ = [
     "Trust",
     "WithoutGroup",
     "WrongLabels",
+    "chance_p_value",
     "check_by_retraining",
     "cleanse",
     "colored_text",

@@ -17,6 +17,7 @@ from turnover.layers import Instances, as_ids, device_of, replicas_of
 from turnover.wrapping import wrapped_root
 
 _AT_ONCE = 256
+_SHUFFLES = 199
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,31 @@ def predictions(influence: Influence, rows: Any) -> Predictions:
         (3, 2)
     """
     return predictions_in_view(influence, rows)
+
+
+def chance_p_value(predicted: NDArray[np.floating], labels: NDArray[Any]) -> float:
+    """Return how often predictions fit shuffled labels as well as the given ones: 1 where nothing was learned.
+
+    Not by accuracy: where one class is rare, a network that predicts the other for every row may still know in which
+    rows it is likelier.
+
+    Args:
+        predicted: probabilities [rows, classes], or numbers [rows].
+        labels: classes or numbers [rows].
+
+    Example:
+        >>> labels = np.arange(40) % 2
+        >>> chance_p_value(np.eye(2)[labels], labels), chance_p_value(np.full((40, 2), 0.5), labels)
+        (0.005, 1.0)
+    """
+    predicted, rows, rng = predicted.astype(np.float64), np.arange(len(labels)), np.random.default_rng(0)
+
+    def fit(given: NDArray[Any]) -> float:
+        return float((predicted[rows, given] if predicted.ndim == 2 else -np.square(predicted - given)).mean())
+
+    to_beat = fit(labels)
+    to_beat -= 1e-9 * abs(to_beat)  # the same numbers in another order have another sum
+    return (1 + sum(fit(rng.permutation(labels)) >= to_beat for _ in range(_SHUFFLES))) / (1 + _SHUFFLES)
 
 
 def prediction(outputs: Tensor, targets: Tensor) -> Tensor:

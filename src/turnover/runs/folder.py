@@ -53,6 +53,7 @@ _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error),
 )
 _WAIT = 10.0
+_CHANCE = 0.05
 State = Literal["begun", "trained", "complete"]
 
 
@@ -75,6 +76,11 @@ class About:
         """Return what is known of a run when it begins."""
         versions = {"torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
         return cls(versions={"turnover": __version__, **versions})
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Tell whether validation and test rows are predicted no better than by chance, at 5 %."""
+        return self.results.get("chance_p_value", 0.0) > _CHANCE
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -18,6 +18,7 @@ from turnover.applications import (
     RowRecord,
     TrainingText,
     WrongLabels,
+    chance_p_value,
     prediction,
     wrong_labels,
 )
@@ -315,9 +316,18 @@ class Run(Generic[_TaskT]):
             self.about.notes.append(
                 "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
             )
-        self.about.results = self.task.results(self.models, self.self_influence)
+        self.about.results = {**self.task.results(self.models, self.self_influence), **self._chance()}
         self.about.state = "complete"
         self.folder.write_about(self.about)
+
+    def _chance(self) -> dict[str, float]:
+        """Return how probably validation and test rows are predicted as well by chance, where there are any."""
+        places = np.concatenate([self.places("validation"), self.places("test")])
+        if self.task.name == "lm" or not len(places):
+            return {}
+        x, labels = self.x[places], self.rows.labels[places]
+        predicted = self.probabilities(x) if self.task.scale is None else self.numbers(x)
+        return {"chance_p_value": chance_p_value(predicted, labels)}
 
     def _computed(self, name: str) -> Any:
         if name == "self_influence":

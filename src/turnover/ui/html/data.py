@@ -14,6 +14,7 @@ from turnover.runs import SPLITS, Curves, Rows, Run
 from turnover.ui.words import count, digits, label_words, percent
 
 from .headlines import Headline, headlines_of_rows, language_headlines
+from .sentences import nothing_learned
 from .shown_rows import ShownRow, shown_row
 
 _FORMAT = 2
@@ -85,7 +86,9 @@ def _collect_labeled_rows(run: Run[Any]) -> ReportData:
     rows = tuple(shown_row(run.examples, row) for row in findings.named_rows)
     return ReportData(
         overview=_overview(run, run.rows.name, run.label_names, _facts_of_rows(run)),
-        headlines=headlines_of_rows(findings, rows, hashed=run.preparation.kind == "ngrams"),
+        headlines=headlines_of_rows(
+            findings, rows, hashed=run.preparation.kind == "ngrams", nothing_learned=nothing_learned(run)
+        ),
         making=_making(run),
         findings=findings,
         curves=run.curves,

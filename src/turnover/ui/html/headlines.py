@@ -1,7 +1,7 @@
 """The headlines of a report: a figure, a sentence about it, and where to read more."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnover.applications import (
@@ -40,11 +40,16 @@ class Headline:
     tone: Literal["plain", "good", "look"] = "plain"
 
 
-def headlines_of_rows(findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False) -> tuple[Headline, ...]:
+def headlines_of_rows(
+    findings: Findings, rows: Sequence[ShownRow], *, hashed: bool = False, nothing_learned: str = ""
+) -> tuple[Headline, ...]:
     """Return the headlines about a classifier, or about a network that predicts numbers."""
     named = {row.row: row for row in rows}
+    fit = _accuracy(findings) if findings.fit is None else _fit(findings.fit)
+    if nothing_learned and fit is not None:
+        fit = replace(fit, sentence=f"{fit.sentence} {nothing_learned}", tone="look")
     headlines = [
-        _accuracy(findings) if findings.fit is None else _fit(findings.fit),
+        fit,
         label_errors_headline(findings.likely_label_errors, named),
         _groups(findings) if findings.groups.items else _harmful(findings, named),
         memorized_headline(findings.memorized, hashed=hashed),

@@ -1,7 +1,7 @@
 """Findings as sentences, shared by the report and the terminal: the same quantity has the same words everywhere."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from turnover.applications import (
     Cleansing,
@@ -15,6 +15,7 @@ from turnover.applications import (
     SpanExplanation,
     Trust,
 )
+from turnover.runs import Run
 from turnover.scores import Scores
 from turnover.ui.words import count, digits, percent
 
@@ -27,6 +28,19 @@ SINGLE_WORD_SCORES = (
     "first few places only, and mind their standard errors."
 )
 """How much single scores of a language model say."""
+
+
+def nothing_learned(run: Run[Any]) -> str:
+    """Return what to know before any list of a run is read; "": its network has learned something."""
+    if not run.about.learned_nothing:
+        return ""
+    rows = count(sum(len(run.places(split)) for split in ("validation", "test")), "validation and test row")
+    return (
+        f"As far as {rows} can tell, the network has learned nothing: its predictions fit their labels no better than "
+        f"shuffled labels (p-value {run.about.results['chance_p_value']:.2g}). So its lists of training rows mean "
+        "nothing. Train longer (--epochs) or with more units (--hidden), and check that the inputs say something about "
+        "the labels."
+    )
 
 
 class ScoredList(Protocol):

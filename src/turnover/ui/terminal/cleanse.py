@@ -27,7 +27,7 @@ from turnover.runs import (
     training_seconds,
     write_cleansing,
 )
-from turnover.ui.html import METHODS, significantly_harmful, unit_sentence
+from turnover.ui.html import METHODS, nothing_learned, significantly_harmful, unit_sentence
 from turnover.ui.words import count, duration, label_words, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
@@ -99,7 +99,7 @@ def cleanse(
     written = write_cleansing(run, removed, file, raw=raw)
     check = _check(run, cleansing, seeds or _SEEDS, terminal) if retrain else None
     if as_json:
-        terminal.result(_as_data(cleansing, removed, written, check))
+        terminal.result({**_as_data(cleansing, removed, written, check), "warning": nothing_learned(run)})
     else:
         _print(run, cleansing, removed, written, check, terminal)
 
@@ -157,6 +157,7 @@ def _print(
     terminal: Terminal,
 ) -> None:
     words, examples = terminal.words, run.examples
+    terminal.warn(nothing_learned(run))
     if removed:
         draw = _groups if examples.groups else _gallery if run.kind == "image" else _table
         words.print(draw(cleansing.dropped[:_SHOWN], examples, terminal))

@@ -25,7 +25,7 @@ from turnover.applications import (
 )
 from turnover.errors import ApplicationError
 from turnover.runs import Run, open_run
-from turnover.ui.html import METHODS, explanation_words, shown_row
+from turnover.ui.html import METHODS, explanation_words, nothing_learned, shown_row
 from turnover.ui.words import count, label_words, percent, power_of, unit
 
 from .drawing import draw_gallery, draw_value, ranking, score_text, visible
@@ -127,7 +127,7 @@ def explain(
             explained = explain_examples(run.influence, queries, run.examples, **options)
             values = queries.values
     if as_json:
-        terminal.result(_as_data(explained, values, note, run.examples))
+        terminal.result({**_as_data(explained, values, note, run.examples), "warning": nothing_learned(run)})
     else:
         _print(explained, values, note, run, terminal)
 
@@ -172,6 +172,7 @@ def _as_data(explained: Explanations, values: Sequence[Any], note: str, examples
 def _print(explained: Explanations, values: Sequence[Any], note: str, run: Run[Any], terminal: Terminal) -> None:
     """Print explanations one after the other, and how to read them."""
     words, examples = terminal.words, run.examples
+    terminal.warn(nothing_learned(run))
     if note:
         words.print(plain_text(note))
     for one, value in zip(explained, values, strict=True):

@@ -84,6 +84,8 @@ def print_next(run: Run[Any], terminal: Terminal) -> None:
 
 
 def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> dict[str, Any]:
+    from turnover.ui.html import nothing_learned
+
     return {
         "run": str(run.folder.path),
         "report": str(page),
@@ -94,6 +96,7 @@ def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> d
         "results": run.about.results,
         "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
+        "warning": nothing_learned(run),
         "headlines": data.as_dict()["headlines"],
         "next": [command for command, _ in next_commands(run)],
     }

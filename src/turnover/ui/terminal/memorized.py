@@ -21,7 +21,14 @@ from turnover.applications import (
     find_near_duplicates,
 )
 from turnover.runs import open_run
-from turnover.ui.html import Headline, duplicates_headline, label_errors_headline, memorized_headline, shown_row
+from turnover.ui.html import (
+    Headline,
+    duplicates_headline,
+    label_errors_headline,
+    memorized_headline,
+    nothing_learned,
+    shown_row,
+)
 from turnover.ui.words import count, label_words, percent, power_of, score, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, visible
@@ -71,9 +78,11 @@ def memorized(
             "likely_label_errors": _first(find_label_errors(run, own), most),
             "near_duplicates": find_near_duplicates(run.examples, duplicates),
         }
+    warning = nothing_learned(run)
     if as_json:
-        terminal.result({name: finding.as_dict() for name, finding in findings.items()})
+        terminal.result({name: finding.as_dict() for name, finding in findings.items()} | {"warning": warning})
         return
+    terminal.warn(warning)
     bars = own.histogram(_BINS)
     if bars is not None:
         terminal.words.print(_histogram(bars))

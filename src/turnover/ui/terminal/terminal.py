@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from turnover.applications import plain
 
@@ -23,6 +24,12 @@ class Terminal:
     def bars(self, *, advice: str = "") -> Bars:
         """Return a bar for a function that takes a watch; it shows only while someone looks."""
         return Bars(self.aside, advice=advice)
+
+    def warn(self, sentence: str) -> None:
+        """Print what to know before the rest is read; nothing for an empty sentence."""
+        if sentence:
+            self.words.print(Text(sentence, style="bold yellow"))
+            self.words.print()
 
     def result(self, data: Mapping[str, Any]) -> None:
         """Print the result as JSON."""

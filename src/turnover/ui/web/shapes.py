@@ -180,6 +180,7 @@ class About(Shape):
     columns: list[str] = Field(description="feature columns of a table")
     groups: int = Field(description="annotators, sources or users trained as one instance each; 0: rows were")
     results: dict[str, float] = Field(description="accuracy and the like")
+    warning: str = Field(description="what to know before any list is read; empty: nothing")
     versions: dict[str, str]
     state: State
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from turnover.runs import Run
-from turnover.ui.html import rows_by_split
+from turnover.ui.html import nothing_learned, rows_by_split
 
 from .answering import Answering
 from .browsing import Browsing
@@ -60,6 +60,7 @@ class Site:
             columns=list(self.browsing.columns),
             groups=len(set(run.rows.groups)),
             results=run.about.results,
+            warning=nothing_learned(run),
             versions=run.about.versions,
             state=self.state,
         )
