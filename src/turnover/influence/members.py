@@ -1,5 +1,6 @@
 """The models of an ensemble, checked, and switched to eval mode while they are used."""
 
+import os
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -174,7 +175,11 @@ def open_members(model: nn.Module | Sequence[nn.Module], device: torch.device | 
     """Return the models of an ensemble, moved to `device`, or raise where they do not fit together."""
     models: list[Any] = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
     if wrong := [one for one in models if not isinstance(one, nn.Module)]:
-        raise InfluenceError(f"a model must be a torch.nn.Module, got {wrong[0]!r}. Load it first, and give it.")
+        given = repr(wrong[0]) if isinstance(wrong[0], str | os.PathLike) else f"an object of {type(wrong[0])}"
+        raise InfluenceError(
+            f"a model must be a torch.nn.Module, got {given}. Load each checkpoint into a copy of the model, and give "
+            "the copies: one = copy.deepcopy(model); one.load_state_dict(torch.load(file))."
+        )
     device = None if device is None else preferred_device(device)
     if not models:
         raise InfluenceError(

@@ -569,6 +569,7 @@ def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot
         ({"estimator": "tod"}, "needs masks"),
         ({"estimator": "ridge"}, "needs masks"),
         ({"estimator": "kfac"}, "estimator='kfac' is unknown"),
+        ({"estimator": Curvature}, r"got the class Curvature. Call it: Curvature\(\)"),
         ({"denoise": "ridge"}, r"denoise= is now estimator=.*estimator='ridge'"),
         ({"estimator": "curvature", "against": "full"}, "against='full' say how masks are compared"),
         ({"estimator": "curvature", "control": "linear"}, "estimator='tod' or 'ridge'"),
@@ -600,6 +601,20 @@ def test_values_that_are_not_finite_are_named():
     inf = turnover.Influence(built("mlp"), train=(x, y), estimator=Curvature(temperature=1.0))
     with pytest.raises(InfluenceError, match="not finite"):
         inf.pairwise(_data("mlp", 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda: [built("mlp").state_dict()] * 2, "got an object of <class 'collections.OrderedDict'>. Load each"),
+        (lambda: ["epoch-1.pt", "epoch-2.pt"], r"got 'epoch-1.pt'.*one.load_state_dict\(torch.load\(file\)\)"),
+    ],
+    ids=["state dicts", "files"],
+)
+def test_checkpoints_that_are_no_models_are_rejected_without_their_weights(given, said):
+    with pytest.raises(InfluenceError, match=said) as raised:
+        turnover.Influence(given(), train=_data("mlp", ROWS, 1))
+    assert len(str(raised.value)) < 300
 
 
 def test_unknown_options_are_no_silent_ones():

@@ -288,6 +288,8 @@ def test_a_folder_of_another_denoising_or_training_set_is_refused(tmp_path):
         ({"estimator": Ridge(layers=("9",))}, "must be Linear layers of this model, got '9'"),
         ({"estimator": Ridge(features=lambda model, inputs, targets: inputs[0])}, r"Return a tensor \[rows, d\]"),
         ({"estimator": "ridge", "loss": lambda o, t: o.detach()[:, 0]}, "gradient"),
+        ({"estimator": "ridge", "loss": lambda o, t: 0 * o.sum(1)}, r"Give estimator='tod', or .*: estimator=turnover"),
+        ({"estimator": "ridge", "train": (X, torch.arange(ROWS))}, r"Or give .*: estimator=turnover.influence.Ridge"),
     ],
 )
 def test_what_cannot_be_denoised_is_said(options, said):

@@ -190,7 +190,7 @@ def _feature_rows(stream: FeatureStream, projection: _Projection, memory: int) -
                 raise InfluenceError(
                     "rows of one instance are spread over the training data, so that their features must be added up "
                     f"in memory, which takes {needed:,} bytes. Give Influence(memory={needed}), or fewer features: "
-                    "denoise=turnover.influence.Ridge(projection=512)."
+                    "estimator=turnover.influence.Ridge(projection=512)."
                 )
             start += len(places)
             yield projection(outers).numpy()
@@ -295,7 +295,7 @@ def _eigen(matrix: Tensor) -> tuple[np.ndarray, np.ndarray]:
     if not values[-1] > 0:
         raise InfluenceError(
             "the features of all training rows are zero, so nothing can be fitted on them: their loss has no gradient "
-            "at the last layer. Give denoise=None, or features of your own: denoise=turnover.influence.Ridge("
+            "at the last layer. Give estimator='tod', or features of your own: estimator=turnover.influence.Ridge("
             "features=lambda model, inputs, targets: ...)."
         )
     kept = values > _NEGLIGIBLE * values[-1]

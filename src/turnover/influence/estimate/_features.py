@@ -25,7 +25,7 @@ from ._ridge_options import RidgeOptions
 
 _ROWS_AT_ONCE = 64
 _OR_FEATURES = (
-    "Or give features of your own, [rows, d]: denoise=turnover.influence.Ridge(features=lambda model, inputs, "
+    "Or give features of your own, [rows, d]: estimator=turnover.influence.Ridge(features=lambda model, inputs, "
     "targets: ...)."
 )
 

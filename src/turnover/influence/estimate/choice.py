@@ -25,6 +25,10 @@ def as_estimator(given: Any, *, has_train: bool, has_masks: bool, of_masks: Sequ
         given = RECOMMENDED if has_train and not of_masks else "tod"
     if isinstance(given, str) and given in _NAMED:
         given = _NAMED[given]()
+    if isinstance(given, type):
+        raise InfluenceError(
+            f"estimator= must be an object, got the class {given.__name__}. Call it: {given.__name__}()."
+        )
     if isinstance(given, str) or not all(hasattr(given, name) for name in ("fit", "needs_train", "as_data")):
         raise InfluenceError(
             f"estimator={given!r} is unknown. Give 'auto', 'tod', 'ridge', 'curvature', or one with options of its "

@@ -25,7 +25,10 @@ from ._attention import Projection, projections_of, running_as_modules
 _COUNTED_ROWS = 8
 _WIDEST = 1024  # of a block of inputs or outputs: eigenvectors of more would take minutes and gigabytes
 _PLANE = 2
-_NOT_FINITE = "{} are not finite on some rows. Look for NaN in the data; estimator='tod' scores all other rows."
+_NOT_FINITE = (
+    "{} are not finite on some rows. Look for NaN and infinite values in the data and in the weights; of a model with "
+    "masks, estimator='tod' scores all other rows."
+)
 Objective = Callable[[Tensor, Any], Tensor]
 """Maps the outputs and targets of rows to one value per row, which is differentiated."""
 
