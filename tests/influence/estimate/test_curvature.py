@@ -574,6 +574,10 @@ def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot
         ({"estimator": "curvature", "against": "full"}, "against='full' say how masks are compared"),
         ({"estimator": "curvature", "control": "linear"}, "estimator='tod' or 'ridge'"),
         ({"loss": lambda outputs, targets: outputs.detach()[:, 0]}, "no gradient with respect to the outputs"),
+        (
+            {"measure": lambda outputs, targets: (outputs.argmax(1) == targets).float()},
+            "or the measure, has no gradient",
+        ),
         ({"train": torch.randn(8, 6)}, "labels of the training rows"),
     ],
 )

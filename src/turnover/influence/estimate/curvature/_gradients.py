@@ -230,8 +230,9 @@ def _checked(objective: Objective, outputs: Tensor, batch: Batch) -> Tensor:
     values = objective(outputs, batch.target)
     if not isinstance(values, Tensor) or not values.requires_grad:
         raise InfluenceError(
-            "the loss has no gradient with respect to the outputs, which curvature needs. Give a loss made of torch "
-            "operations, loss=lambda outputs, targets: ..., without .detach() or .item()."
+            "the loss, or the measure, has no gradient with respect to the outputs, which curvature needs. Give one "
+            "made of torch operations, loss=lambda outputs, targets: ... or measure=lambda outputs, targets: ..., "
+            "without .detach(), .item(), argmax or comparisons."
         )
     return values
 
