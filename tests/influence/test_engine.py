@@ -20,7 +20,7 @@ from turnover.errors import (
     TurnOverWarning,
     WeakSignalWarning,
 )
-from turnover.influence import _self_influence
+from turnover.influence import ProcessExecutor, _self_influence
 
 
 def queries(count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -352,6 +352,9 @@ def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
         ({"sites": ["9"]}, "must be sites of this model, got '9'. Its sites: '1', '3'"),
         ({"memory": 0}, "memory must be a number of bytes >= 1, got 0"),
         ({"dtype": torch.int8}, "dtype=torch.int8 is not supported"),
+        ({"executor": "auto"}, "executor= must be an object that computes tiles, got 'auto'. Give .*RayExecutor"),
+        ({"executor": ProcessExecutor}, "executor= must be an object .*, got <class .*ProcessExecutor"),
+        ({"executor": []}, r"executor= must be an object that computes tiles, got \[\]"),
     ],
     ids=str,
 )

@@ -137,9 +137,17 @@ def test_an_address_without_a_cluster_is_named(address, message):
         RayExecutor(address)
 
 
-def test_a_number_of_threads_is_an_integer():
-    with pytest.raises(InfluenceError, match=r"RayExecutor\(threads=\) must be an integer >= 1, got 0"):
-        RayExecutor(threads=0)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, r"RayExecutor\(threads=\) must be an integer >= 1, got 0"),
+        ({"address": 6379}, r"RayExecutor\(address=\) must be a string, got 6379\. Give 'host:6379'"),
+    ],
+    ids=str,
+)
+def test_wrong_options_are_named_before_anything_connects(options, message):
+    with pytest.raises(InfluenceError, match=message):
+        RayExecutor(**options)
 
 
 def test_a_range_of_ids_travels_without_all_others():

@@ -26,7 +26,7 @@ from ._setup import Options, Setup
 from ._views import RowViews
 from .blocks import NULL_IDS
 from .estimate import EstimatorOption, TokenScores, as_estimator, check_renamed
-from .execution import Executor, LocalExecutor
+from .execution import Executor, as_executor
 from .measures import Measure, MeasureOption
 from .members import open_members
 
@@ -126,7 +126,7 @@ class Influence:
             nulls=nulls,
         )
         self._instances = Instances(train, names, targets=targets, numbered=not members.have_masks)
-        self._setup = Setup(members, Measure(measure, loss), options, self._instances, executor or LocalExecutor())
+        self._setup = Setup(members, Measure(measure, loss), options, self._instances, as_executor(executor))
 
     def __repr__(self) -> str:
         """Return model, estimator and training data in one line."""

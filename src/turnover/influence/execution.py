@@ -62,6 +62,19 @@ class LocalExecutor:
         return map(task, items)
 
 
+def as_executor(executor: Executor | None) -> Executor:
+    """Return the executor, or this process where none is given; raise where it is none."""
+    if executor is None:
+        return LocalExecutor()
+    if isinstance(executor, type) or not callable(getattr(executor, "map", None)):
+        raise InfluenceError(
+            f"executor= must be an object that computes tiles, got {executor!r}. Give "
+            "turnover.influence.ProcessExecutor(workers=2), turnover.integrations.RayExecutor(address='host:6379'), or "
+            "None for this process."
+        )
+    return executor
+
+
 def is_remote(executor: Executor) -> TypeGuard[RemoteExecutor]:
     """Tell whether tasks run in other processes."""
     # The protocol is looked at last: of a small job that would be a part of the time.

@@ -57,6 +57,11 @@ class RayExecutor:
         """Connect to the cluster."""
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise InfluenceError(f"RayExecutor(threads=) must be an integer >= 1, got {threads!r}.")
+        if not isinstance(address, str | None):
+            raise InfluenceError(
+                f"RayExecutor(address=) must be a string, got {address!r}. Give 'host:6379', 'ray://host:10001' or "
+                "'auto'."
+            )
         self._threads = threads
         _connect(address)
         self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()  # by key: in the object store, bytes
