@@ -12,6 +12,7 @@ pytest.importorskip("typer", reason="needs typer: pip install 'turnover[cli]'")
 import numpy as np
 import ray
 from ray import cloudpickle
+from ray.cluster_utils import Cluster
 from typer.testing import CliRunner
 
 import turnover
@@ -125,6 +126,22 @@ def test_a_command_names_an_address_without_a_cluster(tmp_path):
     answer = CliRunner().invoke(make_app(), ["explain", str(tmp_path), "--errors", "--ray", "127.0.0.1:1"])
     assert answer.exit_code != 0
     assert "cannot connect to a Ray cluster at 127.0.0.1:1" in " ".join(f"{answer.output}{answer.exception}".split())
+
+
+def test_a_cluster_that_is_connected_is_found_again_by_the_address_it_was_given_by():
+    ray.shutdown()
+    options = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    started = Cluster(initialize_head=True, head_node_args=options)
+    address = f"localhost:{started.address.rpartition(':')[2]}"
+    try:
+        RayExecutor(address)
+        RayExecutor(address)  # a cell of a notebook that runs again
+        RayExecutor(started.address)
+        with pytest.raises(InfluenceError, match=r"is connected to the Ray cluster at .*, not to localhost:1"):
+            RayExecutor("localhost:1")
+    finally:
+        ray.shutdown()
+        started.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ _MOST_RETRIES = 10
 _KEPT = 4
 _OF_A_PROCESS = 400 * 2**20  # Python with torch
 _Node = dict[str, Any]
+_given: dict[str, str | None] = {}
+"""By the address that Ray has for a cluster: the one that it was reached by, which may name the host otherwise."""
 
 
 class RayExecutor:
@@ -45,8 +47,8 @@ class RayExecutor:
     Scores are the same, to the byte, as those of one process with as many threads as a task has.
 
     Args:
-        address: of the cluster, "host:6379", "ray://host:10001" or "auto"; None: the one that this process has
-            connected to, else Ray's own default, which starts Ray on this machine.
+        address: of the cluster, "host:6379", "ray://host:10001" (needs ray[client]) or "auto"; None: the one that this
+            process has connected to, else Ray's own default, which starts Ray on this machine.
         threads: threads of torch in each task; a node runs as many tasks as it has CPUs for.
 
     Raises:
@@ -228,7 +230,7 @@ def _connect(address: str | None) -> None:
     """Connect this process to a cluster, unless it is."""
     if ray.is_initialized():
         known = ray.get_runtime_context().gcs_address
-        if address not in (None, "auto", known):
+        if address not in (None, "auto", known, _given.get(known)):
             raise InfluenceError(
                 f"this process is connected to the Ray cluster at {known}, not to {address}. Call ray.shutdown() first."
             )
@@ -241,6 +243,7 @@ def _connect(address: str | None) -> None:
             f"cannot connect to a Ray cluster at {address or 'the default address'} ({error}). Start one: ray start "
             "--head on this machine, then ray start --address=HOST:6379 on the others; and give its address."
         ) from error
+    _given[ray.get_runtime_context().gcs_address] = address
 
 
 def _check_reachable(address: str | None) -> None:
