@@ -105,6 +105,21 @@ def test_of_many_rows_hashing_finds_the_pairs_that_all_comparisons_find(width, m
     assert set(hashed.groups) == set(compared.groups)
 
 
+@pytest.mark.parametrize(("threshold", "share"), [(0.99, 0.99), (0.9, 0.97)])
+def test_pairs_just_above_the_threshold_are_found_among_many_rows(threshold, share, monkeypatch):
+    monkeypatch.setattr(_similarity, "ALL_PAIRS", 100)
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(8000, 64))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    beside = draw.normal(size=(1000, 64))
+    beside -= (beside * x[:1000]).sum(1, keepdims=True) * x[:1000]
+    beside /= np.linalg.norm(beside, axis=1, keepdims=True)
+    cosine = threshold + 0.001
+    x[1000:2000] = cosine * x[:1000] + np.sqrt(1 - cosine**2) * beside
+    pairs = {(row, row + 1000) for row in range(1000)}
+    assert len(pairs & set(near_duplicates(features=x, threshold=threshold).groups)) >= share * len(pairs)
+
+
 def test_rows_of_zeros_are_like_nothing_but_each_other():
     assert near_duplicates(features=np.array([[0.0, 0], [1, 0], [-0.0, 0], [0, 1]]), threshold=0.1).groups == ((0, 2),)
 

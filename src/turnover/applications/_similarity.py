@@ -3,9 +3,11 @@
 Two texts agree in one minimum of hashed n-grams with the probability of their Jaccard similarity. Texts that agree in
 all four minima of one of 24 bands are candidates, each checked by its true similarity, so that work grows with the rows
 and not with their pairs. Features of up to 20,000 rows are compared pair by pair, a block at a time. Of more,
-candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands. There are as many of these
-as a pair at the threshold agrees in half of the time: two rows at an angle agree in one with the probability
-1 − angle / π (Charikar 2002).
+candidates are rows that lie on the same side of all random hyperplanes of one of 24 bands or more. A band has as many
+hyperplanes as a pair at the threshold agrees in half of the time: two rows at an angle agree in one with the
+probability 1 − angle / π (Charikar 2002). It has more where these would leave many rows together, each of them compared
+with two others only; then there are more bands, so that a pair at the threshold agrees in one of them in 99 of 100
+cases.
 """
 
 import re
@@ -23,6 +25,7 @@ ALL_PAIRS = 20_000
 """Of more rows than this, features are not compared pair by pair."""
 
 _MOST_PLANES = 62
+_MOST_MISSED, _MOST_BANDS = 0.01, 256
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -97,9 +100,11 @@ def join_near_features(rows: NDArray[np.float32], threshold: float, components: 
 def _join_by_hyperplanes(unit: torch.Tensor, threshold: float, components: Components) -> None:
     """Join rows of length 1 whose cosine is at least the threshold, among candidates by random hyperplanes."""
     agreeing = 1 - np.arccos(threshold) / np.pi
-    planes = int(np.clip(np.log(0.5) / np.log(agreeing), 1, _MOST_PLANES))
+    fewest = np.log2(len(unit)) + 1  # so that rows which are not alike seldom lie together
+    planes = int(np.clip(max(np.log(0.5) / np.log(agreeing), fewest), 1, _MOST_PLANES))
     powers = 2 ** torch.arange(planes)
-    for band in range(_BANDS):
+    bands = np.log(_MOST_MISSED) / np.log1p(-(agreeing**planes))
+    for band in range(int(np.clip(bands, _BANDS, _MOST_BANDS))):
         normals = torch.randn(unit.shape[1], planes, generator=torch.Generator().manual_seed(band))
         sides = [((part @ normals > 0) * powers).sum(1) for part in unit.split(_AT_ONCE)]
         one, other = _candidates(torch.cat(sides).numpy().astype(np.uint64))
