@@ -85,7 +85,7 @@ from .residuals import LIKELY_ERROR, NumberFit, NumberScale, Residuals
 from .retraining_check import ARMS, RetrainingCheck, check_by_retraining
 from .shared_tokens import SharedTokens, Span, Tokenizer, shared_tokens
 from .training_record import RowRecord, TrainingRecord, ridge_heads
-from .trust import Histogram, ScoreNoise, Trust
+from .trust import Histogram, ScoreNoise, Trust, leak_audit
 from .wrong_labels import FEWEST_VALIDATION, WrongLabels, wrong_labels
 
 __all__ = [
@@ -163,6 +163,7 @@ __all__ = [
     "groups",
     "label_error_order",
     "label_margins",
+    "leak_audit",
     "memorized",
     "near_duplicates",
     "plain",

@@ -111,7 +111,7 @@ def expected_of(rows: int, width: int | None, replicas: int) -> ExpectedSignal |
 
 
 def leak_audit(model: nn.Module, train: tuple[Tensor, Tensor, Tensor]) -> AuditReport:
-    """Return the leak audit of a model on some of its training rows: inputs, labels and ids."""
+    """Return the leak audit of a model on a few of its training rows (inputs, labels, ids), spread over all of them."""
     places = np.linspace(0, len(train[1]) - 1, min(MOST_ROWS, len(train[1]))).astype(int)
     x, y, ids = (part[places] for part in train)
     return audit(model, (x, y, ids))

@@ -1,5 +1,9 @@
 """`turnover audit`: the verdict in words and as data."""
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 
@@ -19,3 +23,9 @@ def test_what_leaks_is_listed_with_its_cure(turnover_, runs):
     said = turnover_("audit", runs["image"])
     assert "Leaks" in said.words
     assert "what to change" in said.words
+
+
+def test_the_report_has_the_same_audit(turnover_, runs, tmp_path):
+    shutil.copytree(runs["image"], tmp_path / "RUN")
+    written = json.loads(Path(turnover_("report", "RUN", "--json").data["data"]).read_text(encoding="utf-8"))
+    assert turnover_("audit", "RUN", "--json").data == written["leaks"]

@@ -3,17 +3,14 @@
 from rich.panel import Panel
 from rich.table import Table
 
+from turnover.applications import leak_audit
 from turnover.runs import open_run
 from turnover.ui.words import count, percent
 from turnover.wrapping import AuditReport
-from turnover.wrapping import audit as audit_model
 
 from .drawing import numbers, plain
 from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
-
-# Each row takes two backward passes.
-_ROWS = 8
 
 
 def audit(folder: RunPath, as_json: AsJson = False, device: OnDevice = None, debug: Debug = False) -> None:
@@ -25,7 +22,7 @@ def audit(folder: RunPath, as_json: AsJson = False, device: OnDevice = None, deb
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder)
-    report = audit_model(run.model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
+    report = leak_audit(run.model, run.train_data)
     if as_json:
         terminal.result(report.to_dict())
     else:

@@ -4,12 +4,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from turnover.applications import examine_memorized, example_duplicates, find_label_errors
+from turnover.applications import examine_memorized, example_duplicates, find_label_errors, leak_audit
 from turnover.integrations import TrackerName, check_tracker, open_tracker
 from turnover.runs import Run
-from turnover.wrapping import audit
-
-_ROWS = 8
 
 Track = Annotated[
     list[str] | None,
@@ -52,5 +49,5 @@ def _found(run: Run[Any]) -> dict[str, float]:
     if run.task.name != "lm":
         errors = find_label_errors(run, examine_memorized(run, example_duplicates(run.examples, run.x)))
         figures["likely_label_errors"] = errors.count / errors.rows
-    report = audit(run.model, tuple(part[:_ROWS] for part in run.train_data), rows=_ROWS)
+    report = leak_audit(run.model, run.train_data)
     return figures | {"audit_share": report.share, "audit_gradient_share": report.gradient_share}
