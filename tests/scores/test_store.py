@@ -230,3 +230,11 @@ def test_folders_of_other_things_are_rejected(tmp_path):
             store.finish(attributes)
         with pytest.raises(StoreError, match=message):
             Scores.open(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", [3, None, b"scores", ["scores"], "", "a\0b", "a\0.npz", "\ud800"], ids=repr)
+def test_what_is_no_path_is_rejected_with_what_to_type(path):
+    predictions = OutOfSample([[0.5, 0.5]], ids=[1])
+    for call in (Scores([1.0], ids=[7]).save, Scores.open, predictions.save, OutOfSample.open):
+        with pytest.raises(StoreError, match="must be given by its path, got"):
+            call(path)

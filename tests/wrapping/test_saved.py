@@ -1,7 +1,10 @@
 """save and load: the same model in another process, or a clear rejection."""
 
+import hashlib
 import json
 import os
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +12,10 @@ from torch import nn
 
 import turnover
 from turnover.errors import NotWrappedError, RecipeMismatchError, SavedModelError
+from turnover.layers import RECIPE_KEY
+from turnover.layers.recipe import to_tensor
 from turnover.layers.root import masking_of
+from turnover.wrapping import write_tensors
 
 
 def base(width: int = 32) -> nn.Sequential:
@@ -81,12 +87,66 @@ def test_a_damaged_or_half_written_folder_is_rejected(tmp_path):
         turnover.load(tmp_path, model=base())
 
 
-@pytest.mark.parametrize("folder", [None, b"folder", 3, ["folder"], "", "a\0b"], ids=repr)
+@pytest.mark.parametrize("folder", [None, b"folder", 3, ["folder"], "", "a\0b", "\ud800"], ids=repr)
 def test_what_is_no_path_is_rejected_with_what_to_type(folder):
     with pytest.raises(SavedModelError, match=r"folder must be a path, got .*turnover\.load\('folder', model=model\)"):
         turnover.load(folder, model=base())
     with pytest.raises(SavedModelError, match=r"folder must be a path, got .*turnover\.save\(model, 'folder'\)"):
         turnover.save(turnover.wrap(base(), at=["1"]), folder)
+
+
+def test_a_name_that_no_folder_can_have_is_rejected(tmp_path):
+    for call in (partial(turnover.save, turnover.wrap(base(), at=["1"])), partial(turnover.load, model=base())):
+        with pytest.raises(SavedModelError, match="cannot be opened: File name too long"):
+            call(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("model", [None, 3, "model.pt", base().state_dict(), nn.Linear], ids=lambda m: str(m)[:12])
+def test_what_is_no_model_is_rejected(tmp_path, model):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    with pytest.raises(SavedModelError, match=r"model must be a torch\.nn\.Module, got"):
+        turnover.load(tmp_path, model=model)
+
+
+def test_lazy_modules_must_have_run_before_weights_are_loaded(tmp_path):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    lazy = nn.Sequential(nn.LazyLinear(32), nn.ReLU(), nn.Dropout(0.2), nn.LazyLinear(3))
+    with pytest.raises(SavedModelError, match=r"'0', '3': lazy modules.*model\(x\)"):
+        turnover.load(tmp_path, model=lazy)
+    lazy(torch.zeros(1, 6))
+    turnover.load(tmp_path, model=lazy)
+
+
+def _rewrite(folder, weights=None, **recipe):
+    manifest = json.loads((folder / "turnover.json").read_text())
+    if weights is not None:
+        torch.save(weights, folder / "weights.pt")
+        manifest["weights_sha256"] = hashlib.sha256((folder / "weights.pt").read_bytes()).hexdigest()
+    manifest["recipe"].update(recipe)
+    (folder / "turnover.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("weights", [[1, 2], 3, {"0.weight": "x"}], ids=str)
+def test_a_file_that_holds_no_tensors_by_name_is_no_saved_model(tmp_path, weights):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    _rewrite(tmp_path, weights)
+    with pytest.raises(SavedModelError, match="cannot be read as weights"):
+        turnover.load(tmp_path, model=base())
+
+
+def test_replicas_that_a_folder_only_declares_take_no_memory(tmp_path):
+    turnover.save(turnover.wrap(base(), at=["1"]), tmp_path)
+    _rewrite(tmp_path, replicas=10**9)
+    with pytest.raises(SavedModelError, match=r"declares more weights than 'weights\.pt' has"):
+        turnover.load(tmp_path, model=base())
+
+
+def test_replicas_that_a_folder_of_hugging_face_only_declares_take_no_memory(tmp_path):
+    model = turnover.wrap(base(), at=["1"])
+    recipe = to_tensor(replace(masking_of(model).recipe, replicas=10**9), masking_of(model).learned)
+    write_tensors(tmp_path / "model.safetensors", {**model.state_dict(), RECIPE_KEY: recipe})
+    with pytest.raises(SavedModelError, match=r"declares more weights than 'model\.safetensors' has"):
+        turnover.load(tmp_path, model=base())
 
 
 def test_weights_of_others_are_not_overwritten_and_those_of_an_interrupted_save_are(tmp_path):

@@ -31,6 +31,7 @@ from turnover.storage import (
     TileStore,
     arrays_in,
     atomic_file,
+    is_path,
     open_arrays,
     open_folder,
 )
@@ -179,7 +180,7 @@ _STANDARDIZED = "the usual "
 
 
 def _is_file(place: _Place) -> bool:
-    return Path(place).suffix == ".npz"
+    return is_path(place) and Path(place).suffix == ".npz"
 
 
 def _attributes(scores: Content) -> dict[str, Any]:

@@ -59,7 +59,7 @@ zarr is in the extra `store`, fsspec in `s3` and `gs`; both are imported on use.
 """
 
 from .arrays import ArraySpec
-from .files import atomic_file, digest_of, holds, is_full, readable, sha256_of, write_atomically
+from .files import atomic_file, digest_of, holds, is_full, is_path, readable, sha256_of, write_atomically
 from .folders import Folder, open_folder
 from .json_values import Json, from_record, plain, to_record, wrong_types
 from .kept_arrays import KeptArrays
@@ -90,6 +90,7 @@ __all__ = [
     "from_record",
     "holds",
     "is_full",
+    "is_path",
     "open_arrays",
     "open_folder",
     "plain",

@@ -7,12 +7,22 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from turnover.errors import StoreError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def is_path(place: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Tell whether a value can be the path of a file or folder: no empty text, and none that no file can have."""
+    text: Any = os.fspath(place) if isinstance(place, str | os.PathLike) else None  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(text, str) or not text or "\0" in text:
+        return False
+    with suppress(UnicodeEncodeError):  # lone surrogates
+        return bool(os.fsencode(text))
+    return False
 
 
 @contextmanager

@@ -12,7 +12,16 @@ from turnover.errors import StoreError
 
 from ._objects import ObjectFolder
 from .arrays import verified
-from .files import append_file, atomic_file, make_folder, read_bytes, remove_file, remove_parts, write_atomically
+from .files import (
+    append_file,
+    atomic_file,
+    is_path,
+    make_folder,
+    read_bytes,
+    remove_file,
+    remove_parts,
+    write_atomically,
+)
 from .lock import FolderLock
 
 
@@ -198,6 +207,8 @@ class LocalFolder:
 
 def open_folder(folder: str | os.PathLike[str]) -> Folder:
     """Return the folder at a path or, where a URL is given, in an object store: "s3://bucket/folder"."""
+    if not is_path(folder):
+        raise StoreError(f"a folder or file must be given by its path, got {folder!r}. Give a path: 'scores'.")
     if isinstance(folder, str) and "://" in folder:
         scheme, _, rest = folder.partition("://")
         return LocalFolder(rest) if scheme in ("file", "local") else ObjectFolder(folder)

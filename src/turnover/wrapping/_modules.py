@@ -102,6 +102,20 @@ def compiled_in(model: nn.Module) -> list[str]:
     ]
 
 
+UNINITIALIZED = (
+    "lazy modules whose weights have no shape yet. Run the model once on a batch, model(x), and give it then."
+)
+
+
+def lazy_in(model: nn.Module) -> list[str]:
+    """Return the paths of all modules (nn.LazyLinear, …) whose parameters or statistics get their shapes by running."""
+    return [
+        path or "(the model)"
+        for path, module in model.named_modules()
+        if any(is_lazy(own) for own in (*module._parameters.values(), *module._buffers.values()) if own is not None)
+    ]
+
+
 def quantized_in(model: nn.Module) -> list[str]:
     """Return the paths of all modules whose weights are packed into a few bits."""
     packed = [path for path, module in model.named_modules() if _is_quantized(module)]

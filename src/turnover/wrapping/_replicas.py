@@ -68,7 +68,7 @@ def plan_replicas(
         return ReplicaPlan(None, (), sites)
     modules = dict(model.named_modules())
     order = _Order(model, [site.path for site in sites])
-    if split is not None and split not in modules:
+    if split is not None and (not isinstance(split, str) or split not in modules):  # pyright: ignore[reportUnnecessaryIsInstance]
         problem = f"`split` must be the path of a module of this model, got {split!r}. {_where(order)}"
         return ReplicaPlan(None, (), sites, (problem,))
     start = order.first() if split is None else split

@@ -36,9 +36,9 @@ from turnover.layers import (
     whole_model,
     whole_tensor,
 )
-from turnover.storage import atomic_file, check_stored, write_atomically
+from turnover.storage import atomic_file, check_stored, is_path, write_atomically
 
-from ._modules import is_norm, listed
+from ._modules import UNINITIALIZED, is_norm, lazy_in, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
 from .build import Model, build, copy_of, wrapped_root
 from .model_card import write_card
@@ -142,6 +142,7 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
             weights that were frozen.
     """
     source = _path(folder, cure="Give the folder that turnover.save wrote: turnover.load('folder', model=model).")
+    _check_model(model)
     if not (source / _MANIFEST).is_file() and (source / _PEFT).is_file():
         return _load_peft(source, model)
     if not (source / _MANIFEST).is_file() and _weight_files(source):
@@ -241,6 +242,7 @@ def _load_pretrained(source: Path, model: Model) -> Model:
             f"the folder {str(source)!r} holds a model with other masks.\n"
             f"  saved: {recipe}\n  model: {masking_of(root).recipe}\nGive the plain model."
         )
+    _check_declared(recipe, model, *_weight_files(source))
     result = _with_recipe(model, recipe) if root is None else cast("Model", copy_of(root))
     try:
         names = result.load_state_dict(state, strict=False)
@@ -280,26 +282,42 @@ def _load_peft(source: Path, model: Model) -> Model:
     return result
 
 
-def _check_declared(recipe: Recipe, model: nn.Module, weights: Path) -> None:
-    """Raise where replicas and adapters would be more weights than the file has bytes, before any is made."""
+def _check_declared(recipe: Recipe, model: nn.Module, *weights: Path) -> None:
+    """Raise where replicas and adapters would be more weights than the files have bytes, before any is made."""
     own = sum(
         parameter.numel()
         for name, parameter in model.named_parameters(remove_duplicate=False)
         if name.startswith(tuple(f"{path}." for path in recipe.replicated))
     )
     adapters = 0 if recipe.adapters is None else recipe.adapters.size * len(recipe.adapters.after)
-    if (recipe.replicas - 1) * own + adapters > weights.stat().st_size:
+    # A replica without weights of its own takes memory, too.
+    if (recipe.replicas - 1) * max(1, own) + adapters > sum(file.stat().st_size for file in weights):
         raise SavedModelError(
-            f"{_MANIFEST} in {str(weights.parent)!r} declares more weights than {weights.name} has",
+            f"the mask recipe in {str(weights[0].parent)!r} declares more weights than "
+            f"{listed([file.name for file in weights])} has",
             cure="Save the model again.",
         )
 
 
 def _path(folder: Any, *, cure: str) -> Path:
     """Return the path of a folder; raise where none can have it."""
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder) or "\0" in str(folder):
+    if not is_path(folder):
         raise SavedModelError(f"folder must be a path, got {folder!r}", cure=cure)
+    try:
+        Path(folder).exists()
+    except OSError as error:  # a name that is too long, a folder that is closed to this user
+        raise SavedModelError(f"{str(folder)!r} cannot be opened: {error.strerror}", cure=cure) from error
     return Path(folder)
+
+
+def _check_model(model: Any) -> None:
+    """Raise where weights cannot be loaded into what was given."""
+    if not isinstance(model, nn.Module):
+        raise SavedModelError(
+            f"model must be a torch.nn.Module, got {model!r}", cure="Give the architecture that was saved."
+        )
+    if lazy := lazy_in(model):
+        raise SavedModelError(f"{listed(lazy)}: {UNINITIALIZED}")
 
 
 def _check_own(target: Path) -> None:
@@ -427,7 +445,10 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file that torch wrote, without running anything in it or unpacking more than it holds."""
     try:
         check_stored(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+            raise ValueError("it holds no tensors by name")
+        return weights
     except (OSError, ValueError, RuntimeError, EOFError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise SavedModelError(
             f"{str(path)!r} cannot be read as weights ({type(error).__name__}: {error})", cure="Save the model again."

@@ -249,3 +249,26 @@ def test_a_language_model_with_tied_embeddings_is_told_so():
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
     plan = turnover.plan(model, at=["transformer.h.*.mlp.act", "transformer.ln_f"])
     assert "'transformer.wte.weight' is tied to 'lm_head.weight'" in str(plan)
+
+
+@pytest.mark.parametrize("lazy", [nn.LazyLinear, nn.LazyBatchNorm1d])
+@pytest.mark.parametrize("options", [{"at": ["1"]}, {"at": ["1"], "replicas": 2}, {"adapters": 4}], ids=str)
+def test_lazy_modules_must_have_run_before(lazy, options):
+    model = nn.Sequential(lazy(8) if lazy is nn.LazyLinear else lazy(affine=False), nn.ReLU(), nn.Linear(8, 2))
+    for call in (turnover.plan, turnover.wrap):
+        with pytest.raises(PlanError, match=r"'0': lazy modules whose weights have no shape yet.*model\(x\)"):
+            call(model, **options)
+    model(torch.zeros(2, 8))
+    turnover.plan(model, at=["1"])
+
+
+def test_replicas_that_do_not_fit_into_memory_are_a_problem_of_the_plan():
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    planned = turnover.plan(model, at=["1"], replicas=10**9)
+    assert "1,000,000,000 replicas take 1.8 TB" in planned.problems[0]
+
+
+@pytest.mark.parametrize("split", [3, ["0"], nn.ReLU(), "2.weight"], ids=lambda split: type(split).__name__)
+def test_a_split_that_is_no_path_of_a_module_is_a_problem(split):
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+    assert "`split` must be the path" in turnover.plan(model, at=["1"], replicas=2, split=split).problems[0]

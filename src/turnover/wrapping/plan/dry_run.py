@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from turnover.errors import AlreadyWrappedError, MaskError, PlanError
+from turnover.errors import AlreadyWrappedError, MaskError, PlanError, TooLargeError
 from turnover.layers import Mode, Recipe, find_root, is_sharded
 from turnover.masks import MaskSource, check_keep, source_named
+from turnover.storage import check_memory
 from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
 from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
-from turnover.wrapping._modules import compiled_in, listed, quantized_in
+from turnover.wrapping._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
 from turnover.wrapping._replicas import plan_replicas
 from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
@@ -79,6 +80,8 @@ def plan(
         problems.append(f"{listed(compiled)}: compiled already. Wrap the model first, then torch.compile(model).")
     parts = plan_replicas(placed, choice.sites, replicas, split, with_adapters.recipe)
     problems += parts.problems
+    if not parts.problems:
+        problems += _too_large(placed, parts.replicated, replicas)
     sites = parts.sites
     recipe = Recipe("counter", 0, sites)
     if source is not None and not parts.problems:
@@ -166,8 +169,24 @@ def _check_model(model: Any) -> None:
             raise PlanError([f"the model is a {type(model).__name__}: {cure}."])
     if hasattr(model, "_orig_mod"):
         raise PlanError(["the model is compiled. Wrap it first, then torch.compile(model)."])
+    if lazy := lazy_in(model):
+        raise PlanError([f"{listed(lazy)}: {UNINITIALIZED}"])
     if is_sharded(model):
         raise PlanError(["the model is sharded over processes. Wrap it first, then fully_shard(model)."])
+
+
+def _too_large(model: nn.Module, replicated: Sequence[str], replicas: int) -> Iterator[str]:
+    """Yield that the weights of further replicas do not fit into memory, where they do not."""
+    own = sum(
+        parameter.numel() * parameter.element_size()
+        for path in replicated
+        for parameter in model.get_submodule(path).parameters()
+        if not parameter.is_meta
+    )
+    try:
+        check_memory((replicas - 1) * own, f"{replicas:,} replicas take", cure="Give fewer: replicas=8.")
+    except TooLargeError as error:
+        yield str(error)
 
 
 def _expected_path(model: nn.Module, sites: Sequence[SitePlan]) -> str:
