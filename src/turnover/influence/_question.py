@@ -117,7 +117,7 @@ class Question:
         """Return what scores say of themselves, when all of them are computed."""
         scaled = self.estimate.standardized
         return {
-            "unit": f"the usual {self.unit} of each query" if scaled else self.unit,
+            "unit": f"the usual effect on the {self.unit} of each query" if scaled else self.unit,
             "path": "; ".join(part for part in (self.path, self.estimate.result) if part),
             "replicas": len(self.forwards),
             "provenance": self.provenance,

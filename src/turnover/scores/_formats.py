@@ -267,8 +267,7 @@ def _null_text(scores: Content) -> str:
 
 def unit_text(result: Any) -> str:
     """Return the unit of a Scores or a Top and what its sign means."""
-    standardized = ", standardized per query" if result.standardized else ""
-    return f"units of {result.unit}{standardized} ({SIGN})"
+    return f"units of {result.unit} ({SIGN})"
 
 
 def number_range(values: Floats) -> str:

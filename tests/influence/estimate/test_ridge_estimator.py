@@ -107,7 +107,8 @@ def test_scaling_by_query_divides_everything_by_the_root_mean_square_of_the_fit(
     assert np.allclose(found.stderr, plain.stderr / size, rtol=1e-3, atol=1e-3)
     assert np.allclose(found.null, plain.null / size, rtol=1e-3, atol=1e-3)
     assert np.allclose(found.offset, plain.offset / size, rtol=1e-3, atol=1e-3)
-    assert found.unit == "the usual loss of each query"
+    assert found.unit == "the usual effect on the loss of each query"
+    assert "in units of the usual effect on the loss of each query (positive:" in str(found)
     assert np.allclose(scaled.mean(asked()).values, found.values.mean(1), atol=1e-5)
 
 
