@@ -287,7 +287,7 @@ def _checkpoint_answers(folder: Path) -> Answers:
 KEPT: Mapping[str, Kept] = {
     **{f"{kind} run": _run(kind) for kind in ("table", "text", "group", "image", "lm", "encoder", "adapter")},
     "unfinished run": Kept(_unfinished, _finished),
-    "marks of the page": Kept(_marked, _marks, files="marks.json", alone=True),
+    "marks of the live page": Kept(_marked, _marks, files="marks.json", alone=True),
     "retraining check": Kept(_with_retraining, _retrained, files="evaluation/**/*"),
     "saved model": Kept(_save_model, _model_answers),
     "score folder": Kept(_pairwise, _scores_answers, _rebuild_scores),

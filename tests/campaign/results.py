@@ -97,30 +97,31 @@ def page(results: Mapping[str, Any]) -> str:
     failures = ", ".join(f"*{outcome.value.capitalize()}*" for outcome in FAILURES)
     # The trials of the page differ in what they try; all others are one kind of trial on several things.
     judges = {
-        trial["name"] if trial["name"].startswith("page") else trial["name"].partition(":")[0]: trial
+        trial["name"] if trial["name"].startswith("live page") else trial["name"].partition(":")[0]: trial
         for trial in results["trials"]
     }
     lines = [
         "# Reliability",
         "",
         "What happens to your data and results when something goes wrong: bad input, a killed process, a full disk, a",
-        "damaged file, a flood of requests. `make campaign` tries all of these for at most half an hour on two cores;",
-        "`make test` runs a sample. Inputs are generated from a seed, and each answer is compared with the right one,",
-        "which is known by other means than the code under test.",
+        "damaged file, a flood of requests. `make campaign` tries all of these, in at most half an hour on two cores;",
+        "`make test` runs a sample. Inputs are generated from a seed. Each answer is compared with a reference that",
+        "does not come from the code under test.",
         "",
         f"The last campaign: {results['date']}, seed {results['seed']}, {results['jobs']} trials at a time, load "
         f"average {results['load_average']}; {versions}.",
         "",
         table(results).rstrip(),
         "",
-        "*Right*: the expected answer. *Rejected*: an error of turnover that says what to do (on the live page: a",
-        "status from 400 to 499, or 503 where too many wait). *Repaired*: the same call made it again, with the same",
-        "answers.",
+        "*Correct*: the expected answer. *Rejected*: an error message that says what to do (on the live page, a",
+        "status from 400 to 499, or 503 where too many requests wait). *Recovered*: the same command, given again,",
+        "completes with the same answers.",
         f"{failures} must be 0: `make campaign` fails otherwise.",
         "",
         markdown_table(
-            ["trials", "what is tried", "judge"],
+            ["trial", "what is tried", "reference"],
             [[name, trial["what"], trial["judge"]] for name, trial in judges.items()],
+            padded=False,
         ).rstrip(),
         "",
     ]

@@ -19,30 +19,54 @@ from tests.campaign.misuse import try_misuse
 from tests.campaign.trial import Budget, Outcome, Tally, Trial
 
 _MEMORY = "/dev/shm"
-_WRITTEN, _BEFORE = "what was written, or what another library reads", "the answers before the damage, to the last bit"
-_UNDISTURBED = "what an undisturbed writer leaves, to the last bit"
+_WRITTEN, _BEFORE = "known content, or what another library reads", "answers from before the damage, bit for bit"
+_UNDISTURBED = "files of an undisturbed process, bit for bit"
 TRIALS: tuple[Trial, ...] = (
-    Trial("misuse of the library", "a table of cases", "right answer, error or warning", try_misuse),
+    Trial("misuse of the library", "wrong arguments and calls", "known answer, error or warning", try_misuse),
     *(
-        Trial(f"kills: {name}", "SIGKILL before a change on the disk", _UNDISTURBED, partial(try_kills, name, most))
+        Trial(
+            f"killed process: {name}",
+            "SIGKILL just before a write to disk",
+            _UNDISTURBED,
+            partial(try_kills, name, most),
+        )
         for name, most in {"table run": 16, "image run": 8, "lm run": 8, "score folder": 20, "saved model": 10}.items()
     ),
     Trial("two writers", "two runs into one folder", _UNDISTURBED, partial(try_two_writers, 8)),
-    Trial("edits", "two servers, one of which is killed", "marks that were acknowledged", partial(try_edits, 8)),
+    Trial("live page: edits", "two servers, one of them killed", "acknowledged marks", partial(try_edits, 8)),
     *(
-        Trial(f"full disks: {name}", "no room left at some size", _UNDISTURBED, partial(try_full_disks, name, 12))
+        Trial(
+            f"full disk: {name}",
+            "disk full after some number of bytes",
+            _UNDISTURBED,
+            partial(try_full_disks, name, 12),
+        )
         for name in JOBS
     ),
     *(
-        Trial(f"damages: {name}", "files that are cut, emptied, deleted, flipped, swapped", _BEFORE, run)
+        Trial(
+            f"damaged files: {name}", "files truncated, emptied, deleted, swapped or with changed bytes", _BEFORE, run
+        )
         for name, run in DAMAGES.items()
     ),
-    Trial("page: 32 clients", "questions and edits", "the library, marks", partial(page.try_crowd, 960)),
-    Trial("page: odd requests", "generated requests", "the OpenAPI schema", partial(page.try_requests, 1000)),
-    Trial("page: schemathesis", "requests by the schema", "the OpenAPI schema", partial(page.try_schema, 400)),
-    Trial("page: markup", "data and questions that look like HTML", "a browser", partial(page.try_markup, 50)),
-    Trial("cleaned and corrected files", "rows taken out, labels changed", _WRITTEN, partial(try_cleaned, 800)),
-    *(Trial(f"readers: {name}", "generated files", _WRITTEN, reader) for name, reader in READERS.items()),
+    Trial(
+        "live page: 32 clients", "questions and edits", "the library, acknowledged marks", partial(page.try_crowd, 960)
+    ),
+    Trial(
+        "live page: odd requests",
+        "random requests, most of them invalid",
+        "the OpenAPI schema",
+        partial(page.try_requests, 1000),
+    ),
+    Trial(
+        "live page: schemathesis",
+        "requests generated from the schema",
+        "the OpenAPI schema",
+        partial(page.try_schema, 400),
+    ),
+    Trial("live page: markup", "data and questions that look like HTML", "a browser", partial(page.try_markup, 50)),
+    Trial("cleaned and corrected files", "rows removed, labels corrected", _WRITTEN, partial(try_cleaned, 800)),
+    *(Trial(f"reading: {name}", "generated files", _WRITTEN, reader) for name, reader in READERS.items()),
 )
 
 

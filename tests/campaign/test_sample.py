@@ -18,7 +18,7 @@ from turnover.errors import RunError
 
 FEW = Budget(seed=11, share=0.004)
 SAMPLE = {
-    **{f"readers: {name}": reader for name, reader in files.READERS.items()},
+    **{f"reading: {name}": reader for name, reader in files.READERS.items()},
     "cleaned files": partial(try_cleaned, 800),
     "damaged model": partial(damages.try_damages, "saved model"),
     "damaged score files": partial(damages.try_damages, "score files"),
@@ -92,7 +92,7 @@ def test_the_table_has_all_trials_and_their_sum():
     tally = Tally()
     tally.add(Outcome.RIGHT, "")
     tally.add(Outcome.LOST, "an edit")
-    results = written({"edits": tally, "two writers": tally}, seed=3, share=1.0)
+    results = written({"live page: edits": tally, "two writers": tally}, seed=3, share=1.0)
     assert "| all" in table(results)
     assert table(results).splitlines()[-1].split("|")[2].strip() == "4"
     assert "seed 3" in page(results)

@@ -20,11 +20,11 @@ _MOST_EXAMPLES = 5
 class Outcome(StrEnum):
     """How one input ended."""
 
-    RIGHT = "right"  # as the oracle says
-    REJECTED = "rejected with a sentence"
-    WARNED = "warned of"
-    REPAIRED = "repaired"
-    DIFFERENT = "silently different"
+    RIGHT = "correct"  # as the oracle says
+    REJECTED = "rejected with a message"
+    WARNED = "warned"
+    REPAIRED = "recovered"
+    DIFFERENT = "silently wrong"
     LOST = "lost"
     TRACEBACK = "traceback"
 

@@ -172,18 +172,22 @@ def agreement(named_scores: Mapping[str, AnyScores], *, k: int = 10, ids: ArrayL
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, padded: bool = True) -> str:
-    """Return a Markdown table, its first column to the left, the others to the right.
+    """Return a Markdown table, its first column to the left, the others, which are numbers, to the right.
 
     Args:
         head: titles of the columns.
         rows: cells.
-        padded: pad all cells of a column to one width; not where cells are sentences.
+        padded: pad all cells of a column to one width. False: cells are sentences, and all columns are to the left.
 
     Example:
         >>> print(markdown_table(["method", "LDS"], [["TracIn", "0.12"]]))
         | method |  LDS |
         |--------|-----:|
         | TracIn | 0.12 |
+        >>> print(markdown_table(["claim", "verdict"], [["rare words are memorized", "holds"]], padded=False))
+        | claim | verdict |
+        |---|---|
+        | rare words are memorized | holds |
     """
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in [head, *rows]]
     widths = [max(3, *(len(row[column]) for row in cells)) if padded else 1 for column in range(len(head))]
@@ -192,7 +196,8 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, padded
         others = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         return "| " + " | ".join([row[0].ljust(widths[0]), *others]) + " |"
 
-    rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
+    end = ":" if padded else "-"
+    rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + end for width in widths[1:]), ""])
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
 
 
