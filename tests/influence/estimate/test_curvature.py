@@ -1,5 +1,7 @@
 """Curvature against loops over parameters and exact curvature where theory has it; coverage, streaming, bad input."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -435,9 +437,17 @@ class Scaled(nn.Module):
 
 def test_parameters_that_are_not_covered_are_named_with_their_share():
     train = _data("mlp", ROWS, 1)
-    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*gain \(\d+%\)"):
+    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*gain \(\d+\.\d%\)"):
         scores = turnover.Influence(Scaled(), train=train, estimator=Curvature(temperature=1.0)).pairwise(train)
     assert "of the squared gradient" in scores.path
+
+
+def test_scores_name_parameters_that_are_not_covered_though_they_are_too_few_for_a_warning():
+    torch.manual_seed(0)
+    x, y = _data("mlp", ROWS, 1)
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    scores = turnover.Influence(model, train=(5 * x, y), estimator=Curvature(temperature=1.0)).pairwise((x[:2], y[:2]))
+    assert re.search(r"\(9\d% of the squared gradient: not that of 1\.(weight|bias) \(\d\.\d%\), 1\.", scores.path)
 
 
 def test_every_weight_of_an_encoder_is_covered_but_those_of_its_norms():

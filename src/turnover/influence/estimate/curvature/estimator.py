@@ -164,7 +164,7 @@ class CurvatureFit:
         layers = len(self._members[0].layers)
         warmth = sorted(self.temperatures)
         span = f"{warmth[0]:.2g}" if warmth[0] == warmth[-1] else f"{warmth[0]:.2g} to {warmth[-1]:.2g}"
-        share = "" if self.covered > 0.995 else f" ({self.covered:.0%} of the squared gradient)"
+        share = "" if self.covered > 0.995 else f" ({self.covered:.0%} of the squared gradient: {self._not_covered})"
         return (
             f"influence functions, K-FAC curvature of {layers} layer{'s' if layers != 1 else ''}{share}, full view, "
             f"temperature {span}"
@@ -314,16 +314,20 @@ class CurvatureFit:
         self.covered, self.uncovered = network.covered_share(moved, objectives.rows)
         if self.covered >= _COVERED_ENOUGH:
             return
-        ordered = sorted(self.uncovered.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{name} ({share:.0%})" for name, share in ordered[:_SHOWN])
-        more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
         warnings.warn(
             CurvatureWarning(
-                f"curvature covers {self.covered:.0%} of the squared gradient: not that of {listed}{more}. Covered are "
+                f"curvature covers {self.covered:.0%} of the squared gradient: {self._not_covered}. Covered are "
                 "Linear, Conv1d, Conv2d, Embedding and MultiheadAttention layers that are called as modules."
             ),
             stacklevel=7,
         )
+
+    @property
+    def _not_covered(self) -> str:
+        """Return the parameters that are left out, those with the largest share of the squared gradient first."""
+        ordered = sorted(self.uncovered.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{name} ({share:.1%})" for name, share in ordered[:_SHOWN])
+        return f"not that of {listed}" + (f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else "")
 
 
 def _one_label_each(row: Batch, places: Tensor) -> Batch:
