@@ -554,6 +554,31 @@ def test_modes_and_gradients_of_the_model_are_left_as_they_were():
     assert all(value.grad is None or bool(value.grad.isfinite().all()) for value in model.parameters())
 
 
+def test_one_output_for_two_classes_ranks_rows_as_two_outputs_do():
+    torch.manual_seed(0)
+    x, queries = torch.randn(200, 6), torch.randn(10, 6)
+    y = (x[:, 0] + torch.randn(200) > 0).long()
+    one = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(one.parameters(), lr=0.5)
+    for _ in range(50):
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(one(x)[:, 0], y.float()).backward()
+        optimizer.step()
+    two = nn.Linear(6, 2)
+    with torch.no_grad():
+        two.weight.copy_(torch.cat([-one.weight, one.weight]) / 2)
+        two.bias.copy_(torch.cat([-one.bias, one.bias]) / 2)
+
+    def loss(outputs, targets):
+        return nn.functional.binary_cross_entropy_with_logits(outputs[:, 0], targets.float(), reduction="none")
+
+    asked = queries, (queries[:, 0] > 0).long()
+    by_one = turnover.Influence(one, train=(x, y), loss=loss).pairwise(asked).values
+    by_two = turnover.Influence(two, train=(x, y), estimator=Curvature(temperature=1.0)).pairwise(asked).values
+    for column, other in zip(by_one.T, by_two.T, strict=True):
+        assert np.corrcoef(column, other)[0, 1] > 0.98
+
+
 @pytest.mark.parametrize("scale", [20.0, -1.0])
 def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot(scale):
     x = torch.randn(30, 6)

@@ -25,8 +25,12 @@ TEMPERATURES = torch.from_numpy(np.geomspace(_LOWEST, _HIGHEST, _STEPS)).float()
 
 
 def is_classification(outputs: Tensor, targets: Any) -> bool:
-    """Tell whether outputs are class scores: integer targets, one for every list of classes."""
-    return isinstance(targets, Tensor) and not targets.is_floating_point() and outputs.dim() == targets.dim() + 1
+    """Tell whether outputs are class scores: integer targets, one for every list of two classes or more.
+
+    One number for two classes is not: what it means, only the given loss knows.
+    """
+    integers = isinstance(targets, Tensor) and not targets.is_floating_point()
+    return integers and outputs.dim() == targets.dim() + 1 and outputs.shape[-1] > 1
 
 
 def losses_by_temperature(outputs: Tensor, targets: Any) -> Tensor | None:
