@@ -1,6 +1,7 @@
 """Executors: the same bytes from worker processes as from this one; what cannot leave a process is named."""
 
 import os
+import pickle
 import signal
 import warnings
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.errors import CurvatureWarning, InfluenceError
-from turnover.influence import Bundles, Curvature, ProcessExecutor, Ridge, Several, in_order
+from turnover.influence import Bundles, Curvature, ProcessExecutor, Ridge, Several, in_order, packed
 from turnover.influence._data import TrainRows
 
 IDS = range(96)
@@ -196,6 +197,28 @@ def test_what_cannot_leave_the_process_is_named(workers):
     inf = turnover.Influence(shared_product(), measure=lambda outputs, targets: outputs[:, 0], executor=workers)
     with pytest.raises(InfluenceError, match=r"cannot be sent to another process: .*lambda"):
         inf.pairwise(rows(), ids=IDS)
+
+
+@pytest.mark.parametrize(
+    ("ids", "most"),
+    [
+        (torch.arange(8192), 500),
+        (torch.arange(2**62, 2**62 + 8192), 500),
+        (torch.arange(10**5)[4096:8192], 500),
+        (torch.arange(8192).flip(0), 9 * 8192),
+        (torch.arange(0, 8192, 3), 3 * 8192),
+        (torch.tensor([2**63 - 2, 2**63 - 1]), 1000),
+        (torch.tensor([7]), 500),
+        (torch.empty(0, dtype=torch.int64), 1000),
+        (torch.arange(8192, dtype=torch.int32), 5 * 8192),
+    ],
+    ids=["from 0", "null ids", "a part", "backwards", "every third", "the last ids", "one", "none", "of another type"],
+)
+def test_ids_in_a_row_travel_as_their_range_and_others_as_they_are(ids, most):
+    data = packed([ids])
+    (back,) = pickle.loads(data)
+    assert (back.dtype, back.tolist()) == (ids.dtype, ids.tolist())
+    assert len(data) < most
 
 
 def test_an_error_in_a_worker_arrives_as_it_is(workers):

@@ -79,10 +79,18 @@ def key_of(data: bytes) -> str:
 
 
 def _reduced(tensor: Tensor) -> Any:
-    """Return what pickle writes of a tensor: of a part of a larger one that part only."""
+    """Return what pickle writes of a tensor: of ids in a row their range, of a part of a larger tensor that part."""
+    if tensor.dtype == torch.int64 and tensor.dim() == 1 and len(tensor) and tensor.device.type == "cpu":
+        start = int(tensor[0])
+        if start + len(tensor) < 2**63 and torch.equal(tensor, _in_a_row(start, len(tensor))):
+            return _in_a_row, (start, len(tensor))
     if tensor.layout == torch.strided and tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size():
         tensor = tensor.detach().clone().requires_grad_(tensor.requires_grad)
     return tensor.__reduce_ex__(5)
+
+
+def _in_a_row(start: int, count: int) -> Tensor:
+    return torch.arange(start, start + count)
 
 
 class Unpacked:
