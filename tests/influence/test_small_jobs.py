@@ -9,10 +9,11 @@ from transformers import BertConfig, BertForSequenceClassification
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.batches import Batch
-from turnover.errors import InfluenceError
+from turnover.errors import InfluenceError, ScoresError
 from turnover.influence import NULL_IDS, Member
 from turnover.influence.blocks import null_count
 from turnover.influence.paths import routes
+from turnover.scores import Top
 from turnover.storage._manifest import read_manifest
 from turnover.storage.folders import open_folder
 
@@ -151,6 +152,18 @@ def test_a_bert_scores_as_the_plain_loop_does_at_every_size(ids):
                     logits = model(tokens["input_ids"][place].expand(3, -1)).logits
                 losses[view] = nn.functional.cross_entropy(logits, tokens["labels"][place].expand(3), reduction="none")
         assert np.allclose(scores.values[rows, place], losses["flip"] - losses["keep"], atol=1e-5)
+
+
+def test_lists_of_ranges_of_other_sizes_are_merged_where_the_number_of_null_ids_is_given():
+    model = trained(mlp(), at=["1", "3"])
+    ranges = [range(2000), range(2000, 2100)]
+    with pytest.raises(ScoresError, match=r"Compute all parts with the same: Influence\(\.\.\., nulls=1024\)"):
+        Top.merge(*(turnover.Influence(model).top(queries(), ids=ids) for ids in ranges))
+    inf = turnover.Influence(model, nulls=64)
+    parts = Top.merge(*(inf.top(queries(), ids=ids) for ids in ranges))
+    whole = inf.top(queries(), ids=range(2100))
+    assert np.array_equal(parts.helpful_ids, whole.helpful_ids)
+    assert np.allclose(parts.helpful_scores, whole.helpful_scores, atol=1e-5)
 
 
 def test_a_folder_without_a_number_of_null_ids_is_resumed_with_all_of_them(tmp_path):

@@ -145,7 +145,11 @@ class Top(Viewed):
             if top.queries != first.queries:
                 raise ScoresError(f"queries of part {place} differ from those of part 0; see Top.concat.")
             if not near(first.null_spread, top.null_spread):
-                raise ScoresError(f"null_spread of part {place} differs from that of part 0: another model or null.")
+                raise ScoresError(
+                    f"null_spread of part {place} differs from that of part 0: another model, or another number of "
+                    "null ids, which follows the size of the job. Compute all parts with the same: Influence(..., "
+                    "nulls=1024)."
+                )
         _check_disjoint(tops)
         lists = merged([top._lists for top in tops], first.k)
         top = cls.of(lists, queries=first.queries, null_spread=first.null_spread, **vars(about))
