@@ -1,6 +1,7 @@
 """The audit: what it says is what a real optimizer step does."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -170,3 +171,36 @@ def test_a_plain_model_or_a_loss_without_gradient_is_rejected():
         turnover.audit(nn.Linear(6, 3), batch())
     with pytest.raises(AuditError, match="has no gradient"):
         turnover.audit(clean_mlp(), batch(), loss=lambda outputs, targets: torch.tensor(1.0))
+
+
+X, Y, IDS = batch()
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ((X, Y, IDS), {"rows": 0}, "rows must be an integer >= 1, got 0"),
+        ((X, Y, IDS), {"rows": -1}, "rows must be an integer >= 1, got -1"),
+        ((X, Y, IDS), {"rows": 1.5}, "rows must be an integer >= 1, got 1.5"),
+        ((X, Y, IDS), {"rows": True}, "rows must be an integer >= 1, got True"),
+        ((X, Y, IDS), {"rows": "all"}, "rows must be an integer >= 1, got 'all'"),
+        ((X, Y, IDS), {"loss": "ce"}, "loss= must be a function, got 'ce'"),
+        ((X, Y, IDS), {"loss": lambda outputs: outputs.sum()}, "the model or the loss fails on the batch"),
+        ((X, Y + 7, IDS), {}, "fails on the batch (IndexError: Target"),
+        ((X[:, :2], Y, IDS), {}, "fails on the batch (RuntimeError: mat1 and mat2"),
+        ((X.long(), Y, IDS), {}, "fails on the batch (RuntimeError: mat1 and mat2"),
+        ((X, Y[:, None], IDS), {}, "fails on the batch"),
+        ({"x": X, "labels": Y, "instance_id": IDS}, {}, "fails on the batch (TypeError"),
+        ((X * torch.nan, Y, IDS), {}, "the gradients of a row are not finite"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_measured_is_rejected_with_a_sentence(given, options, message):
+    with pytest.raises(AuditError, match=re.escape(message)):
+        turnover.audit(clean_mlp(), given, **options)
+
+
+@pytest.mark.parametrize("model", [None, 3, [clean_mlp()], nn.Linear], ids=lambda model: type(model).__name__)
+def test_what_is_no_model_is_rejected(model):
+    with pytest.raises(NotWrappedError, match="has no masks"):
+        turnover.audit(model, batch())

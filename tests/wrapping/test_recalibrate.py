@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.reference.recalibrate_twin import twin_statistics
-from turnover.errors import BatchError, TurnOverWarning
+from turnover.errors import BatchError, NotWrappedError, TurnOverWarning
 from turnover.wrapping import has_batch_statistics, replica_models
 
 IMAGES, LABELS = torch.randn(26, 3, 6, 6), torch.randint(0, 2, (26,))
@@ -138,3 +138,32 @@ def test_statistics_are_as_before_where_a_batch_fails(loader, message):
     with pytest.raises((BatchError, RuntimeError), match=message):
         turnover.recalibrate(model, loader)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("loader", "message"),
+    [
+        ((IMAGES * torch.nan, LABELS), "the statistics of these rows are not finite"),
+        ((IMAGES.index_fill(0, torch.tensor([3]), torch.inf), LABELS), "the statistics of these rows are not finite"),
+        ((IMAGES[:, :2], LABELS), r"the model fails on a batch of the loader \(RuntimeError"),
+        ((IMAGES.long(), LABELS), r"the model fails on a batch of the loader \(RuntimeError"),
+        ({"nope": IMAGES}, r"the model fails on a batch of the loader \(TypeError"),
+        ((IMAGES, LABELS, torch.arange(26)), r"\(TypeError.*a tuple by hand has no ids"),
+        ([(IMAGES, LABELS)] * 2, r"the model fails on a batch of the loader \(RuntimeError"),
+        (nn.Sequential(nn.ReLU()), "rows of type ReLU cannot be put together"),
+        (None, "a NoneType holds no rows"),
+    ],
+    ids=str,
+)
+def test_rows_that_have_no_statistics_are_rejected_and_change_nothing(loader, message):
+    model = trained()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(BatchError, match=message):
+        turnover.recalibrate(model, loader)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("model", [None, 3, [network()], nn.Linear, DATA], ids=lambda model: type(model).__name__)
+def test_what_is_no_model_is_rejected(model):
+    with pytest.raises(NotWrappedError, match=r"`model` must be a torch\.nn\.Module, got"):
+        turnover.recalibrate(model, DATA)

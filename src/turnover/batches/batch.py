@@ -196,7 +196,12 @@ def _collated(rows: list[Any], targets: str | None, with_ids: bool) -> Iterator[
     try:
         parts = [default_collate(rows)]
     except (RuntimeError, TypeError):
-        parts = [default_collate([row]) for row in rows]
+        try:
+            parts = [default_collate([row]) for row in rows]
+        except TypeError as error:
+            raise BatchError(
+                f"rows of type {type(rows[0]).__name__} cannot be put together: {error}. {_GIVE}"
+            ) from error
     for part in parts:
         yield open_batch(part, targets=targets, with_ids=with_ids)
 

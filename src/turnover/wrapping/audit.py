@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from turnover.batches import Loss, default_loss, logits_of, open_batch
-from turnover.errors import AuditError
+from turnover.batches import Loss, default_loss, open_batch
+from turnover.errors import AuditError, TurnOverError
 from turnover.layers import Masking, instances, masking_of, whole_model, widest_float
 from turnover.tables import aligned, html_table
 
@@ -129,8 +129,12 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
         >>> [leak.name for leak in turnover.audit(net, batch).leaks]
         ['2.bias']
     """
+    wrapped_root(model)
+    if loss is not None and not callable(loss):
+        raise AuditError(f"loss= must be a function, got {loss!r}. Give loss(outputs, targets).")
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise AuditError(f"rows must be an integer >= 1, got {rows!r}. Give rows=8, or leave it out.")
     model = whole_model(model)
-    root = wrapped_root(model)
     opened = open_batch(batch)
     if opened.ids is None:
         raise AuditError(
@@ -152,13 +156,17 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
             )
         return value.sum()
 
-    return measure_leaks(
-        root,
-        ids=opened.ids,
-        forward=lambda: logits_of(model(*opened.args, **opened.kwargs)),
-        row_loss=row_loss,
-        rows=rows,
-    )
+    try:
+        return measure_leaks(
+            wrapped_root(model), ids=opened.ids, forward=lambda: opened.logits(model), row_loss=row_loss, rows=rows
+        )
+    except TurnOverError:
+        raise
+    except Exception as error:
+        raise AuditError(
+            f"the model or the loss fails on the batch ({type(error).__name__}: {error}). Give (x, y, ids), or a dict "
+            "of what the model takes with 'labels' and 'instance_id', as in training."
+        ) from error
 
 
 def measure_leaks(
@@ -247,6 +255,11 @@ def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) ->
         if parameters:
             gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
         dense = [g.to_dense() if g is not None and g.is_sparse else g for g in gradients]
+        if not all(bool(g.isfinite().all()) for g in dense if g is not None):
+            raise AuditError(
+                "the gradients of a row are not finite, so what leaks cannot be measured. Look for NaN and infinite "
+                "values in the inputs, the targets and the weights."
+            )
         rows.append(dict(zip(parameters, dense, strict=True)))
     return rows
 

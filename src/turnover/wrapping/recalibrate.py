@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from turnover.batches import Batch, batches_of
-from turnover.errors import BatchError, TurnOverWarning
+from turnover.errors import BatchError, NotWrappedError, TurnOverError, TurnOverWarning
 from turnover.layers import eval_mode, find_root, instances, no_instances
 
 from ._modules import gathers_statistics
@@ -44,6 +44,10 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
         >>> turnover.recalibrate(net, (torch.randn(100, 4), torch.zeros(100)))
         1
     """
+    if not isinstance(model, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise NotWrappedError(
+            f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give turnover.recalibrate(model, loader)."
+        )
     models = _replicas_of(model)
     norms = [_batch_norms(one) for one in models]
     if not norms[0]:
@@ -69,6 +73,11 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
             count += 1
         if not count:
             raise BatchError("the loader has no rows. Give the training rows.")
+        if not all(bool(buffer.isfinite().all()) for norm in every for buffer in norm.buffers()):
+            raise BatchError(
+                "the statistics of these rows are not finite, and those of the model stay as they were. Look for NaN "
+                "and infinite values in the inputs and the weights."
+            )
         for norm in every:
             # Replicas share the statistics of their trunk, which thus counted every batch several times.
             norm.num_batches_tracked.fill_(count)  # pyright: ignore[reportOptionalMemberAccess]
@@ -96,12 +105,17 @@ def _is_wrapped(model: nn.Module) -> bool:
 def _forward(batch: Batch, model: nn.Module) -> None:
     try:
         batch.logits(model)
-    except ValueError as error:  # torch's own, for a last batch of one row
-        if batch.rows > 1:
-            raise
+    except TurnOverError:
+        raise
+    except Exception as error:
+        if isinstance(error, ValueError) and batch.rows == 1:  # torch's own, for a last batch of one row
+            raise BatchError(
+                f"a batch of one row has no variance ({error}). Give batches of two rows or more: DataLoader(..., "
+                "drop_last=True)."
+            ) from error
         raise BatchError(
-            f"a batch of one row has no variance ({error}). Give batches of two rows or more: DataLoader(..., "
-            "drop_last=True)."
+            f"the model fails on a batch of the loader ({type(error).__name__}: {error}). Give a DataLoader, (x, y) "
+            "or a dict of what the model takes; a tuple by hand has no ids."
         ) from error
 
 

@@ -153,6 +153,8 @@ def test_an_example_that_does_not_fit_says_so():
         turnover.plan(cnn(), at={"2": "channels"}, example=torch.zeros(4, 5))
     with pytest.raises(PlanError, match="holds no tensor"):
         turnover.plan(cnn(), at={"2": "channels"}, example="text")
+    with pytest.raises(PlanError, match=r"the example has no rows.*example=x\[:4\]"):
+        turnover.plan(cnn(), at={"2": "channels"}, example=torch.zeros(0, 3, 9, 9))
 
 
 def test_a_parameter_free_module_with_four_dimensions_needs_to_be_told():

@@ -92,7 +92,9 @@ def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """Return the number of rows of the example: that of its first tensor."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.dim() > 0:
-            return value.shape[0]
+            if not len(value):
+                raise PlanError(["the example has no rows. Give a few: example=x[:4]."])
+            return len(value)
     raise PlanError(
         ["the example holds no tensor with rows. Give what the model takes: example=x, (x1, x2) or {name: x}."]
     )
