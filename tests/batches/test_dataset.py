@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
 from tests.batches.rows import ByColumn, Point
@@ -208,6 +209,10 @@ def test_rows_that_have_an_instance_id_already_are_an_error():
         ({"train": [1]}, r"a dict has no numbered rows. Give each of its data sets by itself"),
         ({1, 2}, r"a set has no numbered rows. Its order changes from run to run: give sorted"),
         (3, r"a int holds no rows. Give a data set"),
+        (nn.Sequential(nn.ReLU()), r"a Sequential holds no rows. Give a data set"),
+        (TensorDataset, r"a type holds no rows. Give a data set"),
+        (torch.tensor(3), r"a Tensor holds no rows. Give a data set"),
+        (np.array(3), r"a ndarray holds no rows. Give a data set"),
         ((row for row in [1]), r"a generator can be iterated only once.*Give something that starts anew"),
         (iter([1]), r"a list_iterator can be iterated only once"),
         (map(str, [1]), r"a map can be iterated only once"),

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 import turnover
 from tests.layers.models import run, wrapped_mlp
 from tests.plain_ids import plain_str
-from turnover.errors import BatchSizeError, InstanceIdError, RepeatBeforeForwardError, ReservedIdError, ViewError
+from turnover.errors import (
+    BatchSizeError,
+    InstanceIdError,
+    RepeatBeforeForwardError,
+    ReplicaError,
+    ReservedIdError,
+    ViewError,
+)
 from turnover.layers.root import masking_of
 
 SAME = {
@@ -65,6 +72,13 @@ BAD = {
     "2**64": ([2**64 + 1], f"instance id {2**64 + 1} is beyond 2**63 - 1"),
     "uint64 array": (np.array([1, 2**63], dtype=np.uint64), f"instance id {2**63} is beyond 2**63 - 1"),
     "uint64 tensor": (torch.tensor([1, 2**63], dtype=torch.uint64), f"instance id {2**63} is beyond 2**63 - 1"),
+    "set": ({3, 4, 5}, "in the order of the rows, got a set"),
+    "dict": ({3: "a", 4: "b"}, "in the order of the rows, got a dict"),
+    "bytes": (b"345", "in the order of the rows, got a bytes"),
+    "bool beside integers": ([True, 4, 5], "instance ids must be integers in [0, 2**63), got bool"),
+    "masked array": (np.ma.array([3, 4], mask=[True, False]), "instance ids are missing in a masked array"),
+    "sparse tensor": (torch.arange(3).to_sparse(), "a plain tensor with values, got layout torch.sparse_coo"),
+    "meta tensor": (torch.arange(3, device="meta"), "a plain tensor with values, got a meta tensor"),
 }
 
 
@@ -156,6 +170,24 @@ def test_repeat_gives_targets_back_after_a_forward_pass():
     assert now.repeat(targets) is targets
 
 
+def _repeated(rows):
+    model = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU()), at=["1"], replicas=2)
+    with turnover.instances([1, 2]) as now:
+        model(torch.randn(2, 3))
+        return now.repeat(rows)
+
+
+@pytest.mark.parametrize("rows", [np.array([0, 1]), [0, 1], ("a", "b"), "ab", {"y": [0, 1]}], ids=repr)
+def test_targets_that_repeat_cannot_repeat_are_rejected(rows):
+    with pytest.raises(ReplicaError, match=r"without tensors.*now\.repeat\(torch\.as_tensor\(y\)\)"):
+        _repeated(rows)
+
+
+def test_repeat_leaves_what_has_no_rows_as_it_is():
+    assert _repeated(None) is None
+    assert _repeated({"y": torch.tensor([0, 1]), "weight": torch.tensor(3.0)})["weight"].shape == ()
+
+
 def test_repeat_before_a_forward_pass_raises():
     message = r"before a forward pass.*Call the model first"
     with turnover.instances([1, 2, 3], view="full") as now, pytest.raises(RepeatBeforeForwardError, match=message):
@@ -210,3 +242,8 @@ def test_every_pass_in_one_context_is_counted():
         for _ in range(3):
             model(torch.randn(2, 6))
     assert masking_of(model).learned.passes == 3
+
+
+def test_views_in_a_nested_array_are_rejected():
+    with pytest.raises(ViewError, match="one of them for every id"):
+        turnover.instances([1, 2], view=np.array([["keep"], ["flip"]]))

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, overload
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from turnover.errors import DataSetError, InstanceIdError
@@ -14,9 +14,13 @@ from ._content import OrderGuard, digest, reject_several_workers
 from ._roots import is_hugging_face, is_hugging_face_stream, is_splits, leaves, offsets_of, table_rows
 from .columns import Column, Seen, SplitRow, choose_column
 from .datasets import REMEMBERED_IDS, Carrier, InstanceIdDataset, InstanceIdIterable
-from .forms import INSTANCE_ID, Array, attach
+from .forms import INSTANCE_ID, Array, attach, is_array
 from .loaders import loader_with_ids
 
+_GIVE = (
+    "Give a data set (with __len__ and __getitem__), an iterable that can be read again, a DataLoader or a Hugging "
+    "Face data set."
+)
 _SPLIT_BITS = 40  # streams have no length, so each split gets room for a trillion rows
 
 
@@ -100,14 +104,13 @@ def _kind_of(data: Any) -> type[InstanceIdDataset] | type[InstanceIdIterable]:
         )
     if isinstance(data, str | bytes | Mapping | set | frozenset) or hasattr(data, "iloc"):
         raise DataSetError(f"a {name} has no numbered rows. {_instead_of(data)}")
+    if isinstance(data, type | nn.Module) or is_array(data, dims=0):  # some of which have a length, too
+        raise DataSetError(f"a {name} holds no rows. {_GIVE}")
     if isinstance(data, Dataset) or (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         return InstanceIdDataset
     if isinstance(data, Iterable):
         return InstanceIdIterable
-    raise DataSetError(
-        f"a {name} holds no rows. Give a data set (with __len__ and __getitem__), an iterable that "
-        "can be read again, a DataLoader or a Hugging Face data set."
-    )
+    raise DataSetError(f"a {name} holds no rows. {_GIVE}")
 
 
 def _instead_of(data: Any) -> str:

@@ -4,7 +4,7 @@ The active instances live in a context variable, so threads and asyncio tasks do
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -26,7 +26,7 @@ from turnover.ids import FIRST_RESERVED_ID
 from turnover.masks import WORD_BITS, words_for
 
 from .masking import Masking, Site
-from .tensors import map_tensors
+from .tensors import map_tensors, tensors_in
 from .views import FULL, KEEP, View, factors_by_table, view_codes
 
 _Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -68,6 +68,8 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
 
 def as_ids(ids: Any) -> Tensor:
     """Return ids as an int64 tensor of one dimension, or say what is wrong with them."""
+    if isinstance(ids, Tensor) and (ids.layout is not torch.strided or ids.is_nested or ids.is_meta):
+        raise InstanceIdError(f"instance ids must be a plain tensor with values, got {_kind(ids)}. {_STABLE_IDS}")
     tensor = ids.detach() if isinstance(ids, Tensor) else _from_sequence(ids)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise _wrong_type(tensor.dtype)
@@ -89,8 +91,20 @@ def as_ids(ids: Any) -> Tensor:
     return tensor
 
 
+def _kind(ids: Tensor) -> str:
+    return "a meta tensor" if ids.is_meta else "a nested tensor" if ids.is_nested else f"layout {ids.layout}"
+
+
 def _from_sequence(ids: Any) -> Tensor:
     """Return ids of another type as a tensor, with whatever shape they have."""
+    if isinstance(ids, (set, frozenset, Mapping, bytes, bytearray)):
+        # A set has an order of its own, by which rows would get the ids of others.
+        raise InstanceIdError(
+            f"`ids` must be a sequence with one id per row, in the order of the rows, got a {type(ids).__name__}. "
+            f"{_STABLE_IDS}"
+        )
+    if isinstance(ids, np.ma.MaskedArray) and np.ma.is_masked(ids):
+        raise InstanceIdError(f"instance ids are missing in a masked array. {_STABLE_IDS}")
     if isinstance(ids, range) and len(ids) and max(ids[0], ids[-1]) < 2**63:
         ids = np.arange(ids.start, ids.stop, ids.step, dtype=np.int64)
     if not isinstance(ids, np.ndarray):
@@ -98,6 +112,8 @@ def _from_sequence(ids: Any) -> Tensor:
             ids = list(ids)
         except TypeError as error:
             raise InstanceIdError(f"`ids` must be a sequence of ids, got {ids!r}. {_STABLE_IDS}") from error
+        if any(isinstance(item, (bool, np.bool_)) for item in ids):  # beside integers NumPy makes integers of them
+            raise _wrong_type("bool")
         # NumPy makes floats or objects of a list with numbers beyond 64 bits.
         large = [item for item in ids if isinstance(item, int) and item >= 2**63]
         if large:
@@ -206,7 +222,14 @@ class Instances:
                 f"models with {', '.join(map(str, sorted(counts)))} replicas ran in one context. Give each its own."
             )
         replicas = 1 if self.shared_view == FULL else counts.pop()
-        return rows if replicas == 1 else map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)))
+        if replicas == 1:
+            return rows
+        if hasattr(rows, "__len__") and next(tensors_in(rows), None) is None:
+            raise ReplicaError(
+                f"repeat was given a {type(rows).__name__} without tensors, whose rows it cannot repeat for {replicas} "
+                "replicas. Give tensors: now.repeat(torch.as_tensor(y))."
+            )
+        return map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)) if x.dim() else x)
 
     # For the layers
 

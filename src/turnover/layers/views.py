@@ -32,7 +32,7 @@ def view_codes(view: Any, rows: int) -> int | Tensor:
     if isinstance(view, str) or not isinstance(view, Iterable):
         raise ViewError(f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}.")
     views = list(view)
-    unknown = sorted({repr(v) for v in views if v not in VIEWS})
+    unknown = sorted({repr(v) for v in views if not isinstance(v, str) or v not in VIEWS})
     if unknown or len(views) != rows:
         raise ViewError(
             f"view has {len(views)} entries for {rows} ids"
