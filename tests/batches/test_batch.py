@@ -36,11 +36,12 @@ def test_a_tuple_without_ids_ends_with_its_target():
     [
         (lambda: open_batch((X, Y[:3]), with_ids=False), BatchError, "3 targets, but the inputs have 4 rows"),
         (lambda: open_batch({"x": X}, targets="y"), BatchError, "the batch has no 'y'; it has 'x'"),
+        (lambda: open_batch((X, Y), targets="y"), BatchError, "targets='y' names an entry of dict batches"),
         (lambda: open_batch(("a", "b")), BatchError, "no tensor with rows"),
         (lambda: list(batches_of(3)), BatchError, "a int holds no rows"),
         (lambda: default_loss("cat"), TargetError, "targets are a str"),
     ],
-    ids=["targets", "name", "text", "number", "loss"],
+    ids=["targets", "name", "name of a tuple", "text", "number", "loss"],
 )
 def test_what_cannot_be_taken_apart_is_named(call, error, message):
     with pytest.raises(error, match=message):

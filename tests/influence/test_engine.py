@@ -355,6 +355,9 @@ def test_a_model_that_was_never_trained_with_its_masks_is_warned_of():
         ({"executor": "auto"}, "executor= must be an object that computes tiles, got 'auto'. Give .*RayExecutor"),
         ({"executor": ProcessExecutor}, "executor= must be an object .*, got <class .*ProcessExecutor"),
         ({"executor": []}, r"executor= must be an object that computes tiles, got \[\]"),
+        ({"sites": 3}, "must be sites of this model, got 3. Its sites: '1', '3'"),
+        ({"targets": 3}, "targets must be the name of the target in dict batches, got 3"),
+        ({"targets": ""}, "targets must be the name of the target in dict batches, got ''"),
     ],
     ids=str,
 )

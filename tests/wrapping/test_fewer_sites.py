@@ -78,6 +78,8 @@ def mlp(**options):
         (lambda _: top_sites(mlp(at=["1"]), 1), r"no block .* Name the sites yourself: '1'"),
         (lambda model: only_at(model, ["x"]), r"`sites` must name sites of this model .*got 'x'"),
         (lambda model: only_at(model, []), "no site is given"),
+        (lambda model: only_at(model, 3), r"`sites` must be a list of sites .*got 3"),
+        (lambda model: only_at(model, "1"), r"`sites` must be a list of sites .*got '1'"),
         (lambda _: only_at(mlp(at=["1"], replicas=2), ["1"]), "replicas=1"),
         (lambda _: only_at(mlp(mode="mixout"), ["0"]), "mode='forward'"),
     ],

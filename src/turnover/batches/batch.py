@@ -109,6 +109,11 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
                 f"the batch has no {targets!r}; it has {', '.join(map(repr, kwargs))}. Name its target: targets=..."
             )
         target = kwargs.pop(name) if name else None
+    elif targets is not None:
+        raise BatchError(
+            f"targets={targets!r} names an entry of dict batches, and this batch is a {type(batch).__name__}. Leave "
+            "targets out: the last item of a tuple is the target; or give a dict of what the model takes."
+        )
     elif is_sequence(batch):
         args, target = (tuple(batch[:-1]), batch[-1]) if len(batch) > 1 else (tuple(batch), None)
     else:

@@ -33,6 +33,13 @@ from .members import open_members
 _DEFAULT_MEMORY = 256 * 2**20
 
 
+def _listed(sites: Any) -> tuple[str, ...] | None:
+    """Return sites as a tuple; a single one, or what is none, alone, so that it is named where they are checked."""
+    if sites is None:
+        return None
+    return tuple(sites) if isinstance(sites, Iterable) and not isinstance(sites, str) else (sites,)
+
+
 class Influence:
     """Influence of training instances on predictions; positive means the instance helps.
 
@@ -100,6 +107,8 @@ class Influence:
         check_renamed(renamed)
         if not isinstance(center, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InfluenceError(f"center must be True or False, got {center!r}.")
+        if targets is not None and (not isinstance(targets, str) or not targets):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InfluenceError(f"targets must be the name of the target in dict batches, got {targets!r}.")
         members = open_members(model, device)
         if hint := members.hint:
             warnings.warn(hint, TurnOverWarning, stacklevel=2)
@@ -112,7 +121,7 @@ class Influence:
         options = Options(
             against=against,
             center=center,
-            sites=None if sites is None else (sites,) if isinstance(sites, str) else tuple(sites),
+            sites=_listed(sites),
             dtype=dtype,
             memory=_DEFAULT_MEMORY if memory is None else memory,
             compile=compile,

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -182,6 +182,8 @@ def only_at(model: nn.Module, sites: Sequence[str]) -> nn.Module:
     masking = masking_of(root)
     recipe, learned = masking.recipe, masking.learned
     paths = [site.path for site in recipe.sites]
+    if isinstance(sites, str) or not isinstance(sites, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise PlanError([f"`sites` must be a list of sites of this model ({listed(paths)}), got {sites!r}."])
     unknown = [path for path in sites if path not in paths]
     problems = [f"`sites` must name sites of this model ({listed(paths)}), got {path!r}." for path in unknown]
     if not sites:
