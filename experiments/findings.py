@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import mean, stdev
 from typing import Literal
 
-Verdict = Literal["holds", "holds in part", "does not hold here", "cannot be told here"]
+Verdict = Literal["holds", "holds in part", "does not hold here", "not comparable here"]
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def publish(record: dict[str, Any], folder: Path) -> Path:
 def time_words(record: dict[str, Any]) -> str:
     """Return how long a run took: the processor's time where it is known."""
     seconds = record.get("processor_seconds")
-    told, whose = (record["seconds"], "") if seconds is None else (seconds, " of the processor")
+    told, whose = (record["seconds"], "") if seconds is None else (seconds, " of processor time")
     return (f"{told:.0f} s" if told < _HOUR else f"{told / _HOUR:.1f} h") + whose
 
 

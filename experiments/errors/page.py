@@ -32,13 +32,13 @@ def page(result: dict[str, Any], folder: Path) -> str:
         f"{how['supporting']} training rows of the predicted label that support it most (denoised score ± standard "
         "error, in units of the loss; * significant)" + ("." if images else "; subwords of both texts are marked."),
         f"![errors and their supporting rows]({figure})",
-        "## Are errors repaired without these rows?",
+        "## Are errors corrected without these rows?",
         f"For each of {repair['errors']} errors drawn at random, the {how['share']:.0%} of the training rows "
         f"({repair['removed']}) of the predicted label that support it most are removed, and the network without masks "
         f"is retrained from {counted(len(how['seeds']), 'seed')}; beside it, as many random rows of that label. An "
         f"error counts where a training on all rows makes it too: {repair['tried']} cases. Intervals (95 %) are over "
         "errors.",
-        markdown_table(["removed", "repaired", "share", "more than at random"], _rows(result)),
+        markdown_table(["removed", "corrected", "share", "more than at random"], _rows(result)),
         *agreements(findings(result)),
     ]
     return paragraphs(parts)
@@ -53,11 +53,15 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         first = Finding(
             f"{title}: what an error and its supporting rows share",
             _PAPER[how["data"]],
-            f"{shared['supporting']:.2f} subwords in common, with random rows of that label {shared['random']:.2f}",
+            f"{shared['supporting']:.2f} shared subwords; with random rows of that label {shared['random']:.2f}",
             about,
             f"Supporting rows share {'more' if more else 'no more'} subwords with an error than random rows of that "
             f"label do ({shared['supporting']:.2f} against {shared['random']:.2f}): "
-            + ("what the paper shows in one example holds on average." if more else "the paper's example is one."),
+            + (
+                "what the paper shows in one example holds on average."
+                if more
+                else "the paper's example is not typical."
+            ),
             f"{title}: an error and its supporting rows share subwords",
             graded(more),
         )
@@ -67,19 +71,20 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             _PAPER[how["data"]],
             "figure",
             about,
-            "Whether images resemble their supporting images is for the reader to see; the number is the repair below.",
+            "Whether images resemble their supporting images is for the reader to see; what is counted is how many "
+            "errors are corrected, below.",
         )
     share = {name: _share(repair, name) for name in ("denoised", "random")}
     low, high = _difference(repair, "denoised")
-    verdict = "more often than" if low > 0 else "less often than" if high < 0 else "not clearly more often than"
+    verdict = "corrects it more" if low > 0 else "corrects it less" if high < 0 else "does not clearly correct it more"
     second = Finding(
-        f"{title}: errors repaired by removing {how['share']:.0%}",
+        f"{title}: errors corrected by removing {how['share']:.0%}",
         "–",
-        f"{share['denoised']:.0%}, random rows of that label {share['random']:.0%}",
+        f"{share['denoised']:.0%} corrected; by removing random rows of that label {share['random']:.0%}",
         about,
-        f"Removing the {how['share']:.0%} that support an error most repairs it {verdict} removing random rows of "
-        f"that label (difference {low:+.0%} to {high:+.0%}).",
-        f"{title}: the rows that support an error most are behind it (our test: it is gone without them)",
+        f"Removing the {how['share']:.0%} that support an error most {verdict} often than removing random rows of "
+        f"that label does (difference {low:+.0%} to {high:+.0%}).",
+        f"{title}: an error is due to its most supporting rows (our test: retraining without them corrects it)",
         graded(low > 0, in_part=share["denoised"] > share["random"]),
     )
     return [first, second]

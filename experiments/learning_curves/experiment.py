@@ -259,7 +259,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         Finding(
             what="SST-2 with adapters: area between flipped and test curve over area between kept and test curve",
             paper="no number: flipped loss “close to the test losses”, without overfitting (§4.2, 25,000 rows, BERT)",
-            ours=f"{spread(_values(result, 'ratio'), '.2f')} (1: no nearer than the kept curve)",
+            ours=f"{spread(_values(result, 'ratio'), '.2f')} (1: no closer to it than the kept curve)",
             setting=f"{encoder_words(setting['encoder'], setting['blocks'])}, {setting['rows']:,} rows, "
             f"{setting['epochs']} epochs, {counted(len(setting['seeds']), 'seed')}",
             agreement=agreement(result["areas"]),

@@ -164,9 +164,9 @@ def page(result: dict[str, Any], folder: Any) -> str:
     """Return the page as Markdown."""
     lines = [
         "# What a flipped subnetwork knows of its own row",
-        "A flipped subnetwork is not trained on its row. Is it what the network would be without the row? Two "
-        f"trainings answer that, one with all rows, one without {result['left_out']:.0%} of them: both have the same "
-        "masks, and in both the flipped subnetworks of these rows were not trained on them.",
+        "A flipped subnetwork is not trained on its row. Does it predict the row as if the network had been trained "
+        f"without it? Two trainings answer that, one with all rows, one without {result['left_out']:.0%} of them: both "
+        "have the same masks, and in both the flipped subnetworks of these rows were not trained on them.",
     ]
     for name, task in result["tasks"].items():
         lines += [
@@ -199,16 +199,16 @@ def page(result: dict[str, Any], folder: Any) -> str:
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
-    """Return whether a flipped subnetwork is what the network would be without its row."""
+    """Return whether a flipped subnetwork predicts its row as if the network had been trained without it."""
     return [
         Finding(
             what=f"{_TASKS[name]}: loss of flipped subnetworks on their own rows, trained with these rows and without",
-            paper="taken to be the network without the row (section 3)",
-            ours=f"{_told(task, _TRAINED, 'loss', '.2f')} against {_told(task, _AWAY, 'loss', '.2f')}",
+            paper="assumed to be equal (section 3)",
+            ours=f"loss {_told(task, _TRAINED, 'loss', '.2f')} against {_told(task, _AWAY, 'loss', '.2f')}",
             setting=f"{task['rows']:,} rows, hidden layers of {', '.join(map(str, task['hidden']))}, "
             f"{len(task['seeds'])} seeds",
             agreement=_sentence(name, task),
-            claim=f"a flipped subnetwork is what the network would be without the row ({_TASKS[name]})",
+            claim=f"a flipped subnetwork predicts its row like a network trained without it ({_TASKS[name]})",
             verdict=graded(not _is_worse(task)),
         )
         for name, task in result["tasks"].items()

@@ -413,11 +413,11 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         *found,
         Finding(
             "smallest bias of flipped subnetworks on their own rows among the trainings tried, as a share of the loss",
-            "taken to be none (section 3)",
-            f"{told} ({_title(least)}); as in the paper {base}",
+            "no bias is assumed (section 3)",
+            f"bias {told} ({_title(least)}); trained as in the paper {base}",
             f"{' and '.join(task['title'] for task in tasks.values())}, {seeds}",
             _cure_sentence(tasks, cured, some),
-            "there is a training whose flipped subnetworks are held-out models, at no loss of accuracy",
+            "flipped subnetworks can be trained to predict as held-out models do, at no cost in accuracy",
             graded(bool(cured), in_part=bool(some)),
         ),
     ]

@@ -174,7 +174,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         )
     how = (
         f"width {vgg['width']:g}, {vgg['images']:,} images, {vgg['epochs']} epochs, "
-        f"{'rate chosen on held-out images, ' if vgg['held_out'] else ''}{seeds_words(vgg['seeds'])}"
+        f"{'learning rate chosen on held-out images, ' if vgg['held_out'] else ''}{seeds_words(vgg['seeds'])}"
     )
     networks = {name: _points(one["seeds"]) for name, one in result["vgg"].items()}
     leaked = mean(one["leak"]["early_share"] for one in result["vgg"]["masks"]["seeds"])
@@ -206,7 +206,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{networks['masks']} → {networks['masks and dropout']}",
             f"{how}, dropout {vgg['dropout']:g}",
             on_dropout(accuracy, tested),
-            "ordinary dropout beside the masks brings most of it back",
+            "ordinary dropout in addition to the masks recovers most of this loss",
             graded(clear and gained >= lost / 2, in_part=clear),
         ),
         Finding(
@@ -224,7 +224,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{leaked:.0%} of a row's squared gradient",
             f"{how}, by `turnover.audit`",
             on_leak(leaked),
-            "little of a row leaks through the layers without masks",
+            "little of a row leaks through layers without masks",
             graded(leaked < SMALL_LEAK, in_part=leaked < LARGE_LEAK),
         ),
     ]

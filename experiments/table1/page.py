@@ -169,8 +169,8 @@ def _finding(method: str, exponents: dict[str, Any], about: str) -> Finding:
         f"{order.title} grows as the paper says, within {_NEAR} of the exponents."
         if not off
         else f"{order.title}: {' and '.join(off)} is more than {_NEAR} from the paper's exponent, "
-        "because fixed costs still weigh at this size.",
-        f"costs of {order.title} grow with the data as in Table 1",
+        "because fixed costs still matter at this size.",
+        f"{order.title}: costs grow with the data as in Table 1",
         graded(not off, in_part=len(off) < len(COSTS)),
     )
 

@@ -88,9 +88,9 @@ def _full_network(result: dict[str, Any], about: str) -> Finding:
         "no large improvements (footnote to section 3.2)",
         f"LDS {spread(full)} against {spread(base)}",
         about,
-        f"The full network as the other side: {told}. "
+        f"Comparing with the full network: {told}. "
         + ("That agrees with the paper." if not beyond or gain < 0 else "The paper saw no such gain."),
-        "the full network in place of the kept subnetwork brings little",
+        "comparing with the full network in place of the kept subnetwork brings no large improvement",
         graded(not beyond or bool(gain < 0)),
     )
 
@@ -129,7 +129,7 @@ def _mask_sources(result: dict[str, Any], about: str) -> Finding:
         if not apart
         else f"{' and '.join(VARIANTS[name].title for name in apart)}: LDS differs from plain masks by more than two "
         "standard deviations over seeds.",
-        "hash-composed and volatile masks do as well as stored ones",
+        "hash-composed and volatile masks work as well as stored ones",
         graded(not apart),
     )
 
@@ -146,13 +146,13 @@ def _epochs(result: dict[str, Any], about: str) -> Finding:
         f"{finds[0]:.3f} against {finds[1]:.3f}",
         about,
         f"{how['short']} epochs reach {'the same' if same else 'less'} accuracy here"
-        + (", as in the paper, and " if same else ", for this network starts from nothing, not pretrained, and ")
+        + (", as in the paper, and " if same else ", because this network is not pretrained, and ")
         + (
-            "the longer training estimates better."
+            "the longer training gives better estimates."
             if finds[1] > finds[0]
-            else "the longer training does not estimate better."
+            else "the longer training does not give better estimates."
         ),
-        "3 epochs reach the accuracy of 10, and 10 estimate a little better",
+        "3 epochs reach the accuracy of 10, and 10 give slightly better estimates",
         graded(bool(same and finds[1] > finds[0]), in_part=bool(same or finds[1] > finds[0])),
     )
 

@@ -44,9 +44,9 @@ def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
 @pytest.mark.parametrize(
     ("ours", "chance", "said"),
     [
-        ([1.0] * 8, [0.0] * 8, "repairs it more often than"),
-        ([0.0] * 8, [1.0] * 8, "repairs it less often than"),
-        ([1.0, 0.0] * 4, [0.0, 1.0] * 4, "not clearly more often than"),
+        ([1.0] * 8, [0.0] * 8, "corrects it more often than"),
+        ([0.0] * 8, [1.0] * 8, "corrects it less often than"),
+        ([1.0, 0.0] * 4, [0.0, 1.0] * 4, "does not clearly correct it more often than"),
     ],
 )
 def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):

@@ -137,7 +137,7 @@ def test_the_index_leads_with_the_claims_of_the_paper_by_the_largest_run(doubled
     assert "| many rows | holds | " in text
     assert "[doubled_rows, medium](results/medium/doubled_rows.md) |" in text
     assert row not in text
-    assert "| rows | 10 (Table \\| 1) | 40 | medium (0 s of the processor): doubled |" in text
+    assert "| rows | 10 (Table \\| 1) | 40 | medium (0 s of processor time): doubled |" in text
 
 
 @pytest.mark.parametrize("needs", [Needs(disk=1e9), Needs(memory=1e9)], ids=["disk", "memory"])

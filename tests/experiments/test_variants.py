@@ -39,7 +39,7 @@ def test_the_page_shows_every_variant_and_kind(toy):
         ({"mixout": {"accuracy": 0.1}, "backward": {"accuracy": 0.1}}, "Neither remedy gains accuracy"),
         ({"codebook": {"lds": 0.9}}, "hash-composed masks: LDS differs"),
         ({"codebook": {"lds": 0.3}, "volatile": {"lds": 0.3}}, "estimates of the same quality"),
-        ({"short": {"accuracy": 0.5, "self_auc": 0.4}}, "as in the paper, and the longer training estimates better"),
+        ({"short": {"accuracy": 0.5, "self_auc": 0.4}}, "as in the paper, and the longer training gives better"),
         ({"short": {"accuracy": 0.2, "self_auc": 0.9}}, "reach less accuracy here"),
     ],
 )
