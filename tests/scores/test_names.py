@@ -126,6 +126,8 @@ def _long(**columns):
     ("make", "error", "message"),
     [
         (lambda: Scores([1.0], ids=["doc-1"]).select(ids=["doc-2"]), ScoresError, "Did you mean 'doc-1'"),
+        (lambda: Scores([1.0], ids=["doc-1"]).select(ids="doc-1"), ScoresError, r"got 'doc-1'\. Give ids=\['doc-1'\]"),
+        (lambda: Scores([1.0], ids=[7]).select(ids=7), ScoresError, r"got 7\. Give ids=\[7\]"),
         (lambda: Scores([1.0], ids=["doc-1"])["dog-1"], ScoresError, "Did you mean 'doc-1'"),
         (lambda: Scores([1.0], ids=["doc-1"]).select(ids=[3]), ScoresError, "no scores of instance 3"),
         (lambda: Scores([1.0], ids=[7])["doc-1"], ScoresError, "no instance 'doc-1'"),

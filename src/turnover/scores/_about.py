@@ -163,6 +163,8 @@ def columns_of(names: Sequence[Name], queries: tuple[Name, ...] | None) -> Ints:
 
 def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
     """Return the rows of the chosen instances among mask ids, in that order; all rows where several have one id."""
+    if isinstance(chosen, str | int | np.integer):
+        raise ScoresError(f"ids must be a list of ids, got {chosen!r}. Give ids=[{chosen!r}].")
     chosen_ids = instance_ids(names.mask_ids(chosen, error=UnknownNameError))
     order = np.argsort(ids, kind="stable")
     first = np.searchsorted(ids, chosen_ids, side="left", sorter=order)

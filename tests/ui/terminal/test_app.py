@@ -31,6 +31,15 @@ def test_an_unknown_option_ends_with_code_2_and_a_suggestion(turnover_):
     assert "Traceback" not in said.err
 
 
+@pytest.mark.parametrize("package", ["rich", "typer"])
+def test_without_its_packages_the_command_says_what_to_install(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        SystemExit, match=rf"{package}.*'turnover\[cli\]' \(in a clone of turnover: pip install '\.\[cli\]'"
+    ):
+        main()
+
+
 def test_the_installed_command_starts(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["turnover", "--version"])
     with pytest.raises(SystemExit) as ended:

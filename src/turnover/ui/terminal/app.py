@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+from turnover.errors import MissingExtraError
+
 if TYPE_CHECKING:
     import typer
 
@@ -12,8 +14,8 @@ def main() -> None:
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
-    except ImportError:
-        sys.exit("the command line needs a few more packages: pip install 'turnover[cli]'")
+    except ImportError as error:
+        sys.exit(str(MissingExtraError(f"the command line needs more packages ({error}): pip install 'turnover[cli]'")))
     try:
         make_app()()
     except KeyboardInterrupt:  # while modules were still being loaded
