@@ -1,12 +1,12 @@
 """What the docs show runs: README and docs snippets, examples in docstrings, links between pages."""
 
+import contextlib
 import dataclasses
 import doctest
 import importlib
 import inspect
 import pkgutil
 import re
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ MODULES = [
 ]
 
 
-@contextmanager
+@contextlib.contextmanager
 def missing_extras_skipped():
     """Skip with what to install where a package of an extra is missing; a module of our own never is."""
     try:
@@ -73,6 +73,22 @@ def test_every_public_function_has_an_example():
         is_error = isinstance(thing, type) and issubclass(thing, Exception)
         if callable(thing) and not is_error and name != "load":  # save shows load; sub-packages cannot be called
             assert ">>>" in (thing.__doc__ or ""), name
+
+
+def test_the_api_page_has_every_name_that_pages_import():
+    def thing(path: str) -> object:
+        folder, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(folder), name)
+
+    shown = re.findall(r"^::: (\S+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    imports = re.findall(r"^from (turnover\.[\w.]+) import ([\w, ]+)$", pages, flags=re.MULTILINE)
+    # Of a folder that is shown, all names are.
+    names = {f"{folder}.{name}" for folder, named in imports if folder not in shown for name in named.split(", ")}
+    assert len(names) > 10
+    with missing_extras_skipped():
+        things = [thing(path) for path in shown]
+        assert [name for name in sorted(names) if not any(thing(name) is one for one in things)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -92,7 +92,7 @@ DISAGREE = "replicas disagree"
 
 NONE_SIGNIFICANT = {
     "null_ids": "None is significant: the order is noise.",
-    "replicas": "None is significant: the replicas disagree.",
+    "replicas": "None is significant: the replicas disagree, or are too few.",
 }
 """What stands above a list without significant examples, by what tells noise."""
 

@@ -23,7 +23,10 @@ _USUAL = RunEvaluation()
 def evaluate(
     folder: RunPath,
     metrics: Annotated[
-        str, typer.Option(help="Metrics to compute: lds, brittleness, loo; with --truth also mislabels and self.")
+        str,
+        typer.Option(
+            metavar="METRICS", help="Metrics to compute: lds, brittleness, loo; with --truth also mislabels and self."
+        ),
     ] = ",".join(_USUAL.metrics),
     view: Annotated[
         View, typer.Option(help="Network to retrain: without masks, or with masks and evaluated in full view.")
@@ -39,8 +42,9 @@ def evaluate(
     method: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="METHOD",
             help="Baseline to compare with; give the option once for each. all: every one whose package is installed. "
-            f"Methods: {', '.join(METHODS)}."
+            f"Methods: {', '.join(METHODS)}.",
         ),
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
