@@ -55,5 +55,15 @@ def test_the_live_page_and_its_json_say_it(useless):
         assert client.get("/api/run").json()["warning"] == nothing_learned(useless)
 
 
+def test_nothing_is_said_where_the_rows_are_too_few_to_tell(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{value:.4f},{rng.choice(['yes', 'no'])}" for value in rng.normal(size=40)]
+    (tmp_path / "random.csv").write_text("\n".join(["a,y", *lines]))
+    run = start_run(RunConfig(str(tmp_path / "random.csv"), label="y", **{**SMALL, "hidden": 4}), tmp_path / "run")
+    assert len(run.places("validation")) + len(run.places("test")) < 20
+    assert nothing_learned(run) == ""
+    assert "chance_p_value" not in run.about.results
+
+
 def test_nothing_is_said_of_a_network_that_learned(text_run, number_run):
     assert nothing_learned(text_run) == nothing_learned(number_run) == ""

@@ -39,6 +39,7 @@ from .stages import expected_seconds
 from .training import Curves, predicted_numbers
 
 _MOST_VALIDATION = 500
+_ENOUGH_FOR_CHANCE = 20  # rows; of fewer, good predictions cannot be told from lucky ones
 
 _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
     "self_influence": Scores,
@@ -321,9 +322,9 @@ class Run(Generic[_TaskT]):
         self.folder.write_about(self.about)
 
     def _chance(self) -> dict[str, float]:
-        """Return how probably validation and test rows are predicted as well by chance, where there are any."""
+        """Return how probably validation and test rows are predicted as well by chance, where they can tell."""
         places = np.concatenate([self.places("validation"), self.places("test")])
-        if self.task.name == "lm" or not len(places):
+        if self.task.name == "lm" or len(places) < _ENOUGH_FOR_CHANCE:
             return {}
         x, labels = self.x[places], self.rows.labels[places]
         predicted = self.probabilities(x) if self.task.scale is None else self.numbers(x)
