@@ -501,13 +501,13 @@ def try_case(case: Callable[[], str]) -> tuple[Outcome, str]:
     return outcome, about
 
 
-def try_misuse(budget: Budget, tally: Tally) -> None:
-    """Try all cases, or a share of them."""
+def try_misuse(cases: Mapping[str, Callable[[], str]], budget: Budget, tally: Tally) -> None:
+    """Try all cases of a table, or a share of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _trained()
-    for name in list(CASES)[:: max(1, round(1 / budget.share))]:
+    for name in list(cases)[:: max(1, round(1 / budget.share))]:
         if budget.over:
             return
-        outcome, about = try_case(CASES[name])
+        outcome, about = try_case(cases[name])
         tally.add(outcome, f"{name} -> {about}")

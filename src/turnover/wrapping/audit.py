@@ -182,7 +182,7 @@ def measure_leaks(
     masking = masking_of(root)
     replicas = masking.recipe.replicas
     norms = {path: module for path, module in root.named_modules() if gathers_statistics(module, root)}
-    with _untouched(root, masking):
+    with torch.enable_grad(), _untouched(root, masking):
         events = _events(root, masking, ids, forward)
         learned = _gradients(parameters, _row_values(ids, "keep", forward, row_loss, rows, replicas))
         used = _gradients(parameters, _row_values(ids, "flip", forward, _projected, rows, replicas))
