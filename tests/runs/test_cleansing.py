@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,6 +334,9 @@ def test_force_overwrites_what_a_cleansing_wrote(finished, tmp_path):
     write_cleansing(finished, [], tmp_path / "clean.csv")
     with pytest.raises(ApplicationError, match="would be overwritten"):
         check_overwrite(finished, tmp_path / "clean.csv")
+    for nameless in (".", "/"):
+        with pytest.raises(ApplicationError, match="--out must name a file or a new folder, got"):
+            check_overwrite(finished, Path(nameless), force=True)
     check_overwrite(finished, tmp_path / "clean.csv", force=True)
 
 

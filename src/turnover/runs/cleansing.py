@@ -130,6 +130,8 @@ def cleaned_path(run: Run) -> Path:
 
 def check_overwrite(run: Run, out: Path, *, force: bool = False) -> None:
     """Raise where anything would be overwritten; with `force`, where that is data, a file of the run or of others."""
+    if not out.name:  # ".", "/" or ""
+        raise ApplicationError(f"--out must name a file or a new folder, got {str(out)!r}. Give another: --out FILE.")
     listed = out.with_name(REMOVED)
     check_apart(run, out, listed)
     there = [str(file) for file in (out, listed) if file.exists()]
