@@ -158,7 +158,7 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
             cure="Save the model again.",
         ) from error
     root = find_root(model)
-    _check_declared(recipe, model, weights)
+    _check_declared(recipe, model, weights, declared_in=_MANIFEST)
     if root is None:
         result = _with_recipe(model, recipe)
     elif masking_of(root).recipe != recipe:
@@ -242,7 +242,7 @@ def _load_pretrained(source: Path, model: Model) -> Model:
             f"the folder {str(source)!r} holds a model with other masks.\n"
             f"  saved: {recipe}\n  model: {masking_of(root).recipe}\nGive the plain model."
         )
-    _check_declared(recipe, model, *_weight_files(source))
+    _check_declared(recipe, model, *_weight_files(source), declared_in="the mask recipe")
     result = _with_recipe(model, recipe) if root is None else cast("Model", copy_of(root))
     try:
         names = result.load_state_dict(state, strict=False)
@@ -282,7 +282,7 @@ def _load_peft(source: Path, model: Model) -> Model:
     return result
 
 
-def _check_declared(recipe: Recipe, model: nn.Module, *weights: Path) -> None:
+def _check_declared(recipe: Recipe, model: nn.Module, *weights: Path, declared_in: str) -> None:
     """Raise where replicas and adapters would be more weights than the files have bytes, before any is made."""
     own = sum(
         parameter.numel()
@@ -293,7 +293,7 @@ def _check_declared(recipe: Recipe, model: nn.Module, *weights: Path) -> None:
     # A replica without weights of its own takes memory, too.
     if (recipe.replicas - 1) * max(1, own) + adapters > sum(file.stat().st_size for file in weights):
         raise SavedModelError(
-            f"the mask recipe in {str(weights[0].parent)!r} declares more weights than "
+            f"{declared_in} in {str(weights[0].parent)!r} declares more weights than "
             f"{listed([file.name for file in weights])} has",
             cure="Save the model again.",
         )
