@@ -110,4 +110,4 @@ SIZES = {
     ),
 }  # fmt: skip
 
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=4.5), "full": Needs(disk=1, memory=8, hours=1_500)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=3.0), "full": Needs(disk=1, memory=8, hours=1_500)}
