@@ -29,8 +29,8 @@ def page(result: dict[str, Any], folder: Path) -> str:
         f"{result['train_rows']:,} training rows, {_network(how)}, {result['replicas']} replicas; "
         f"{result['wrong']:,} errors on {result['test_rows']:,} test rows (accuracy {result['accuracy']:.1%}). Shown "
         f"are the first {len(result['shown'])} of the file{'' if images else ' whose texts are short'}, each with the "
-        f"{how['supporting']} training rows of the predicted label that support it most (denoised score ± standard "
-        "error, in units of the loss; * significant)" + ("." if images else "; subwords of both texts are marked."),
+        f"{how['supporting']} training rows of the predicted label that support it most (score ± standard error; * "
+        "significant)" + ("." if images else "; subwords of both texts are marked."),
         f"![errors and their supporting rows]({figure})",
         "## Are errors corrected without these rows?",
         f"For each of {repair['errors']} errors drawn at random, the {how['share']:.0%} of the training rows "
@@ -74,18 +74,18 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             "Whether images resemble their supporting images is for the reader to see; what is counted is how many "
             "errors are corrected, below.",
         )
-    share = {name: _share(repair, name) for name in ("denoised", "random")}
-    low, high = _difference(repair, "denoised")
+    share = {name: _share(repair, name) for name in ("recommended", "random")}
+    low, high = _difference(repair, "recommended")
     verdict = "corrects it more" if low > 0 else "corrects it less" if high < 0 else "does not clearly correct it more"
     second = Finding(
         f"{title}: errors corrected by removing {how['share']:.0%}",
         "–",
-        f"{share['denoised']:.0%} corrected; by removing random rows of that label {share['random']:.0%}",
+        f"{share['recommended']:.0%} corrected; by removing random rows of that label {share['random']:.0%}",
         about,
         f"Removing the {how['share']:.0%} that support an error most {verdict} often than removing random rows of "
         f"that label does (difference {low:+.0%} to {high:+.0%}).",
         f"{title}: an error is due to its most supporting rows (our test: retraining without them corrects it)",
-        graded(low > 0, in_part=share["denoised"] > share["random"]),
+        graded(low > 0, in_part=share["recommended"] > share["random"]),
     )
     return [first, second]
 

@@ -15,6 +15,7 @@ from experiments.datasets.sst2 import load_sst2
 from experiments.datasets.yahoo import TOPICS, load_yahoo
 from experiments.runner import kept
 from experiments.timing import one_thread
+from turnover import Influence
 from turnover.applications import Tokenizer, explain, shared_tokens
 from turnover.evaluation import identity_of, query_predictions
 from turnover.integrations import TextEncoder
@@ -37,7 +38,8 @@ def _measured(config: Config, out: Path) -> dict[str, Any]:
     run = _finished_run(config, out)
     errors = _errors_of(run)
     orders: dict[str, np.ndarray] = {
-        name: _most_supporting(run, errors, denoised=name == "denoised") for name in ESTIMATES
+        name: _most_supporting(run, errors, by=run.raw_influence if name == "tod" else run.influence)
+        for name in ESTIMATES
     }
     return {
         "setting": asdict(config),
@@ -47,7 +49,7 @@ def _measured(config: Config, out: Path) -> dict[str, Any]:
         "wrong": len(errors.rows),
         "accuracy": errors.accuracy,
         "shown": _shown_errors(run, config, errors),
-        "shared": _shared_subwords(run, config, errors, orders["denoised"][:, : config.supporting]),
+        "shared": _shared_subwords(run, config, errors, orders["recommended"][:, : config.supporting]),
         "repair": _repair(run, config, errors, orders, out / "retrained"),
     }
 
@@ -204,18 +206,17 @@ def _subwords(config: Config) -> Tokenizer:
     return subwords
 
 
-# By which scores rows are removed: raw, averaged over the run's replicas, and denoised, as the run explains.
-ESTIMATES = {"tod": "raw scores", "denoised": "denoised scores"}
+# By which scores rows are removed: raw, averaged over the run's replicas, and as the run explains.
+ESTIMATES = {"tod": "the original estimator", "recommended": "the recommended estimator"}
 
 
-def _most_supporting(run: Run, errors: Errors, *, denoised: bool) -> np.ndarray:
+def _most_supporting(run: Run, errors: Errors, *, by: Influence) -> np.ndarray:
     """Return the training rows of the predicted label by how much they support each error [errors, rows].
 
     Rows of other labels come last.
     """
-    engine = run.influence if denoised else run.raw_influence
     queries = run.x[errors.rows], run.y[errors.rows]
-    scores = np.array(engine.pairwise(queries, at_label="predicted", progress=False).values)
+    scores = np.array(by.pairwise(queries, at_label="predicted", progress=False).values)
     labels = run.rows.labels[run.places("train")]
     scores[labels[:, None] != errors.predicted[None]] = -np.inf
     return np.argsort(-scores, axis=0, kind="stable").T

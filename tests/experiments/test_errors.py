@@ -38,7 +38,7 @@ def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
     repair = toy["repair"]
     assert repair["removed"] == max(1, round(0.01 * toy["train_rows"]))
     assert all(0 <= count <= repair["tried"] for count in repair["repaired"].values())
-    assert set(repair["repaired"]) == {"tod", "denoised", "random"}
+    assert set(repair["repaired"]) == {"tod", "recommended", "random"}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
 )
 def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):
     result = copy.deepcopy(toy)
-    result["repair"]["by_error"] |= {"denoised": ours, "random": chance}
+    result["repair"]["by_error"] |= {"recommended": ours, "random": chance}
     assert any(said in one.agreement for one in findings(result))
 
 
