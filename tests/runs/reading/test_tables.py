@@ -194,6 +194,15 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_second_mark_of_byte_order_leaves_the_quotes_of_the_first_name_what_they_are(tmp_path, encoding):
+    file = tmp_path / "joined.csv"
+    file.write_bytes('\ufeff\ufeff"a;b";c\r\n1;2\r\n'.encode(encoding))
+    table = read_table(file)
+    assert list(table.frame.columns) == ["a;b", "c"]
+    assert table.frame.to_numpy().tolist() == [["1", "2"]]
+
+
 def test_a_second_mark_of_utf_8_does_not_belong_to_the_first_name(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf\xef\xbb\xbfx,y\n1,a\n")
     assert list(read_table(tmp_path / "a.csv").frame.columns) == ["x", "y"]

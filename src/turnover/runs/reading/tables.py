@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast
 
 import numpy as np
 
@@ -219,7 +219,7 @@ def _separated(path: Path, watch: Watch) -> Table:
     rows: list[list[str]] = []
     numbers = array("q")
     ragged: list[tuple[int, int]] = []
-    with path.open(encoding=encoding, newline="") as file, _long_fields():
+    with _opened(path, encoding) as file, _long_fields():
         reader, beneath = csv.reader(file, **options), cast(BinaryIO, file.buffer)
         try:
             header = next((row for row in reader if any(cell.strip() for cell in row)), [])
@@ -256,6 +256,17 @@ def _separated(path: Path, watch: Watch) -> Table:
 
 
 @contextmanager
+def _opened(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a text file behind all its marks of byte order: files that were joined have several, which nobody sees."""
+    with path.open(encoding=encoding, newline="") as file:
+        start = file.tell()
+        while file.read(1) == "\ufeff":
+            start = file.tell()
+        file.seek(start)
+        yield file
+
+
+@contextmanager
 def _long_fields() -> Iterator[None]:
     """Let a field be longer than the 128 KB that the csv module allows."""
     limit = csv.field_size_limit(2**31 - 1)
@@ -267,7 +278,7 @@ def _long_fields() -> Iterator[None]:
 
 def separator_of(path: Path, encoding: str) -> str:
     """Return what separates columns: what splits the first lines into as many as the header, and most of them."""
-    with path.open(encoding=encoding, newline="") as file:
+    with _opened(path, encoding) as file:
         sample = [line for _, line in zip(range(_SAMPLE_LINES), file, strict=False) if line.strip()]
     if not sample:  # a mark of UTF-8 or UTF-16, and blank lines
         raise DataFileError(f"{str(path)!r} is empty. Give a file with rows in it.")
@@ -286,7 +297,7 @@ def separator_of(path: Path, encoding: str) -> str:
 def quotes_are_text(path: Path, encoding: str) -> bool:
     """Tell whether quotes in a tab-separated file mean nothing: every line is a row, and some field quotes oddly."""
     odd = False
-    with path.open(encoding=encoding, newline="") as file:
+    with _opened(path, encoding) as file:
         tabs = None
         for line in file:
             line = line.rstrip("\r\n")
@@ -307,7 +318,7 @@ def _is_quoted(field: str) -> bool:
 
 def _column_names(header: list[str], path: Path) -> list[str]:
     """Return names of the columns; unnamed ones get one, repeated ones are rejected."""
-    # Files that were joined have a second mark of UTF-8, which nobody sees.
+    # A mark of byte order within a quoted name is as invisible as one before it.
     names = [cell.lstrip("\ufeff").strip() or f"Unnamed: {place}" for place, cell in enumerate(header)]
     _check_unique(names, path)
     return names
