@@ -12,4 +12,4 @@ SIZES = {
     # The paper's: BERT with adapters on 5,000 sentences.
     "full": Config("sst2", rows=5000, model="bert-base-cased", adapters=64, epochs=10, errors=20, seeds=(0,)),
 }
-NEEDS = {"medium": Needs(disk=0.5, memory=4.0, hours=0.4), "full": Needs(disk=4.0, memory=12.0, hours=120.0)}
+NEEDS = {"medium": Needs(disk=0.5, memory=4.0, hours=0.1), "full": Needs(disk=4.0, memory=12.0, hours=120.0)}

@@ -12,4 +12,4 @@ SIZES = {
     # The paper's: BERT with adapters, as many of its 5,000 questions as the file has beside a test.
     "full": Config("yahoo", rows=4000, model="bert-base-cased", adapters=64, epochs=10, errors=20, seeds=(0,)),
 }
-NEEDS = {"medium": Needs(disk=0.5, memory=4.0, hours=0.7), "full": Needs(disk=4.0, memory=12.0, hours=200.0)}
+NEEDS = {"medium": Needs(disk=0.5, memory=4.0, hours=0.3), "full": Needs(disk=4.0, memory=12.0, hours=200.0)}
