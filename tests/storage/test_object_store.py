@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import threading
+import time
 import warnings
 from importlib.util import find_spec
 
@@ -89,6 +91,23 @@ def test_a_second_writer_is_named_the_first_and_a_dead_one_is_taken_over(bucket,
         assert second.pending() == [1]
         fill(second)
     assert objects(url) == files(make(tmp_path / "local", SHORT))
+
+
+def test_a_renewal_that_is_under_way_does_not_outlive_the_release(bucket, short_lease, monkeypatch):
+    store = open_store(f"{bucket}/released", SHORT)
+    renewing, write = threading.Event(), type(store.folder).write
+
+    def slow(folder, name, data):
+        if threading.current_thread() is store._lock._renewing:
+            renewing.set()
+            time.sleep(0.3)
+        write(folder, name, data)
+
+    monkeypatch.setattr(type(store.folder), "write", slow)
+    assert renewing.wait(10)
+    store.close()
+    time.sleep(0.4)
+    assert "writer.json" not in objects(f"{bucket}/released")
 
 
 def test_a_writer_that_lost_its_lease_stops(bucket, short_lease):

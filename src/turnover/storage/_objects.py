@@ -219,6 +219,7 @@ class Lease:
         if not self.held:
             return
         self._ended.set()
+        self._renewing.join()  # else a renewal that is under way would come after the removal, and keep others waiting
         if _token(self._folder.read(_HOLDER)) == self._token:
             self._folder.remove(_HOLDER)
 
