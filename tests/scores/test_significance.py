@@ -180,10 +180,34 @@ def test_without_correction_every_small_p_value_is_marked():
 
 
 @pytest.mark.parametrize("replicas", [3, 8])
-def test_replicas_alone_give_true_p_values(replicas):
-    p = replicated(replicas).p_values()
-    assert 0.04 < (p < 0.05).mean() < 0.06
+def test_replicas_alone_mark_one_in_twenty_of_pure_noise_without_correction_and_nothing_with_it(replicas):
+    assert 0.04 < replicated(replicas).significant(correct=False).mean() < 0.06
     assert not replicated(replicas).significant().any()
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.3])
+def test_without_null_ids_significant_are_those_whose_interval_excludes_zero(level):
+    scores = replicated(3)
+    low, high = scores.interval(1 - level)
+    assert np.array_equal(scores.significant(level, correct=False), (low > 0) | (high < 0))
+
+
+def test_corrected_marks_of_replicas_are_those_of_the_widened_intervals():
+    rng = np.random.default_rng(0)
+    scores = Scores(rng.normal(size=400) * np.repeat([1, 20], 200), ids=range(400), stderr=np.ones(400), replicas=8)
+    marked = scores.significant()
+    assert 0 < marked.sum() < 400
+    low, high = scores.interval(1 - 0.05 * marked.sum() / 400)
+    assert np.array_equal(marked, (low > 0) | (high < 0))
+
+
+def test_scores_without_null_ids_have_no_p_values():
+    made = {"options": {"estimator": {"name": "curvature"}}}
+    scores = Scores([3.0, 0.1], ids=[7, 8], stderr=[0.1, 0.1], replicas=8, provenance=made)
+    with pytest.raises(ScoresError, match=r"made by 'curvature', have none.*\.interval\(\).*estimator='tod'"):
+        scores.p_values()
+    assert scores.top(1).helpful_p is None
+    assert scores.top(1).distinguishable().tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize("replicas", [3, 8])
@@ -220,14 +244,14 @@ def test_a_level_that_is_no_share_is_rejected(level):
 
 def test_two_replicas_are_too_few_for_a_standard_error():
     scores = Scores([1.0], ids=[7], stderr=[0.5], replicas=2)
-    for ask in (scores.p_values, scores.interval):
+    for ask in (scores.significant, scores.interval):
         with pytest.raises(ScoresError, match=r"2 replicas are too few.*replicas=3.*null"):
             ask()
 
 
 def test_scores_without_any_noise_to_compare_with_say_what_is_missing():
     scores = Scores([1.0], ids=[7])
-    for ask in (scores.p_values, scores.significant, scores.interval):
+    for ask in (scores.significant, scores.interval):
         with pytest.raises(ScoresError, match=r"there is nothing to tell.*turnover\.Influence"):
             ask()
     with pytest.raises(ScoresError, match="noise of these scores is not known"):
@@ -238,6 +262,8 @@ def test_a_spread_without_its_tails_gives_intervals_and_no_p_values():
     scores = Scores([1.0], ids=[7], null_spread=0.5)
     assert np.concatenate(scores.interval()).tolist() == pytest.approx([1 - 0.98, 1 + 0.98], abs=1e-3)
     with pytest.raises(ScoresError, match="only the standard deviation of null ids"):
+        scores.significant()
+    with pytest.raises(ScoresError, match="p-values need the scores of null ids"):
         scores.p_values()
 
 

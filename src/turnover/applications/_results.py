@@ -112,4 +112,4 @@ def significance(scores: Scores, level: float) -> tuple[NDArray[np.bool_], NDArr
     try:
         return scores.significant(level), None if scores.null is None else scores.p_values()
     except ScoresError:  # one or two replicas, and no null ids
-        return np.zeros(len(scores), bool), None
+        return np.zeros(scores.shape, bool), None

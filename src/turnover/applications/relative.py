@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnover.errors import ApplicationError
 from turnover.influence import Influence
-from turnover.scores import Scores, Top, checked_level, discoveries
+from turnover.scores import Scores, Top
 
-from ._results import noise_from
+from ._results import significance
 from .examples import TrainInstances
 
 Marks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
@@ -67,21 +67,17 @@ def checked_magnitudes(influence: Influence, given: ArrayLike | None, count: int
 
 
 def relative_top(scores: Scores, scale: NDArray[np.float32], k: int, level: float) -> tuple[Top, Marks]:
-    """Return the lists by relative scores, with p-values and marks of the scores as they were."""
-    level = checked_level(level)
-    known = noise_from(scores)
-    p = np.full(scores.shape, np.nan, np.float32) if known is None else scores.p_values()
-    marked = discoveries(p, level)
+    """Return the lists by relative scores, with marks and p-values of the scores as they were."""
+    marked, p = significance(scores, level)
     own = np.broadcast_to(scale[:, None], scores.shape)
     top = with_values(scores, scores.values / own, own).top(k)
     rows = TrainInstances(scores.mask_ids, None)
     queries = np.arange(len(top.counts))[:, None]
     places = [rows.positions(ids) for ids in (top.helpful_mask_ids, top.harmful_mask_ids)]
-    helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
     helpful, harmful = ((place >= 0) & marked[place, queries] for place in places)
     top = replace(top, path=f"{scores.path}; relative to each row's magnitude")
-    # P-values are probabilities of null ids; marks by replicas come without.
-    if known == "null_ids":
+    if p is not None:
+        helpful_p, harmful_p = (np.where(place < 0, np.nan, p[place, queries]) for place in places)
         top = replace(top, helpful_p=helpful_p, harmful_p=harmful_p)
     return top, (helpful, harmful)
 

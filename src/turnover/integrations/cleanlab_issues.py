@@ -9,7 +9,9 @@ from cleanlab.datalab.internal.issue_manager import IssueManager
 from cleanlab.datalab.internal.issue_manager_factory import register
 
 from turnover.errors import ScoresError
-from turnover.scores import OutOfSample, Scores
+from turnover.scores import OutOfSample, Scores, student_tail
+
+_TINY = 1e-30
 
 
 class _Issues(IssueManager):
@@ -71,8 +73,8 @@ class LikelyLabelErrorIssues(_Issues):
 class HarmfulIssues(_Issues):
     """Rows that significantly raise the mean loss of a validation set: "harmful" of a Datalab.
 
-    The score is the one-sided p-value of the row's mean influence being below 0: near 0 for harmful rows, near 1 for
-    helpful ones.
+    The score is near 0 for harmful rows and near 1 for helpful ones: the one-sided p-value of the row's mean influence
+    being below 0 where there are null ids, else the share above 0 of Student's distribution that its replicas give it.
 
     Args:
         datalab: given by cleanlab.
@@ -98,7 +100,11 @@ class HarmfulIssues(_Issues):
 
     def find_issues(self, **_: Any) -> None:
         """Mark the rows whose mean influence is significantly below 0."""
-        values, two_sided = self._scores.values, self._scores.p_values()
+        scores, values = self._scores, self._scores.values
+        harmful = scores.significant(self._level) & (values < 0)
+        if scores.null is None:
+            two_sided = student_tail(values / np.maximum(scores.stderr, _TINY), scores.replicas - 1)
+        else:
+            two_sided = scores.p_values()
         one_sided = np.where(values < 0, two_sided / 2, 1 - two_sided / 2)
-        harmful = self._scores.significant(self._level) & (values < 0)
         self._keep(harmful, one_sided, {"mean_influence": values})

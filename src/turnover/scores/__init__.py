@@ -8,7 +8,7 @@ statistics that findings are judged by. Must not know: models, masks, how a scor
 | --- | --- |
 | `scores.py`, `top.py`, `out_of_sample.py` | the three results |
 | `tokens.py` | self-influence token by token |
-| `significance.py` | p-values from null ids and standard errors; significance (FDR); how much is noise |
+| `significance.py` | p-values from null ids; intervals from replicas; significance (FDR); how much is noise |
 | `_content.py`, `_judged.py` | what scores hold, without what they can do; several as one; judged by noise |
 | `_about.py`, `_arrays.py` | what results say about themselves; arrays: checked, read-only, read in blocks |
 | `_ranking.py` | the order of scores; its head and tail as lists that can be merged |

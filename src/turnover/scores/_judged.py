@@ -4,6 +4,7 @@ import numpy as np
 
 from turnover.errors import ScoresError
 
+from ._about import method_of
 from ._arrays import Floats, closed
 from ._content import Content
 from .significance import (
@@ -12,7 +13,7 @@ from .significance import (
     Noise,
     checked_level,
     discoveries,
-    error_p_values,
+    interval_tails,
     noise_of,
     normal_limit,
     null_p_values,
@@ -35,11 +36,11 @@ class JudgedContent(Content):
         (`null`), the p-value is the share of them that lie as far from their mean, in either direction; beyond the
         furthest tenth it follows a tail fitted to that tenth, as their bell curve would be far too narrow. With fewer
         than 100 null ids p-values are plain ranks, at least 1 / (j + 1): the fewer there are, the less is significant.
-        Where `null` is not kept, the score is measured against its standard error by Student's distribution with
-        replicas − 1 degrees of freedom, which is valid too but sees far less. The p-value of a failed pair is NaN.
+        The p-value of a failed pair is NaN.
 
         Raises:
-            ScoresError: there are neither null ids nor standard errors of 3 replicas or more.
+            ScoresError: the scores of null ids are not kept; those of influence functions have none. Replicas tell
+                what is significant there, by `significant` and `interval`.
 
         Example:
             >>> from turnover.scores import Scores
@@ -48,23 +49,32 @@ class JudgedContent(Content):
             array([0.88, 0.04, 0.  ], dtype=float32)
         """
         if self._null is None:
-            stderr, df = self._errors("p-values", null_spread=False)
-            return error_p_values(self.values, stderr, df)
+            method = method_of(self.provenance)
+            made = f", made by {method!r}," if method else ""
+            raise ScoresError(
+                f"p-values need the scores of null ids, and these{made} have none. With 3 replicas or more "
+                ".interval() and .significant() tell what is beyond noise; p-values come with "
+                "turnover.Influence(model, estimator='tod') of a model with masks."
+            )
         values = self.values
         if values.ndim == 2:
             return null_p_values(values, self._null)
         return null_p_values(values[:, None], self._null[:, None])[:, 0]
 
     def significant(self, level: float = 0.05, *, correct: bool = True) -> Bools:
-        """Tell which scores are significant, in the shape of values; `p_values` says how noise is known.
+        """Tell which scores are significant, in the shape of values.
+
+        By their p-values where the scores of null ids are kept. Else by replicas, which see far less: significant is
+        what has a confidence interval (`interval`) that excludes 0.
 
         Among thousands of rows some lie far out by chance. With the correction of Benjamini and Hochberg, over the
         rows of each query, at most the share `level` of what is marked is expected to be noise; if all of a query is
-        noise, anything at all is marked with probability `level` at most.
+        noise, anything at all is marked with probability `level` at most. Intervals are widened by the same rule.
 
         Args:
             level: that share.
-            correct: False marks every p-value up to `level`, and so that share of all noise.
+            correct: False marks every p-value up to `level`, or every interval of level 1 − `level` that excludes 0,
+                and so that share of all noise.
 
         Raises:
             ScoresError: level is not between 0 and 1, or noise is not known.
@@ -76,10 +86,13 @@ class JudgedContent(Content):
             array([False, False,  True])
         """
         level = checked_level(level)
-        p = self.p_values()
+        if self._null is None:
+            tails = interval_tails(self.values, *self._errors("marks of significance", null_spread=False))
+        else:
+            tails = self.p_values()
         if not correct:
-            return p <= level
-        return discoveries(p.reshape(len(p), -1), level).reshape(p.shape)
+            return tails <= level
+        return discoveries(tails.reshape(len(tails), -1), level).reshape(tails.shape)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of confidence intervals, each in the shape of values.

@@ -1,4 +1,4 @@
-"""Significance and noise of scores: p-values from null ids or standard errors, false discovery rate, noise ratio.
+"""Significance and noise of scores: p-values from null ids, intervals from replicas, false discovery rate, noise ratio.
 
 **P-values from null ids.** Among j null ids the rank of a score gives no p-value below 1 / (j + 1), too much to be
 significant among thousands of rows. And no bell curve serves: scores of null ids have heavy tails, heavier for some
@@ -117,8 +117,13 @@ def _not_zero(x: _Doubles) -> _Doubles:
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
-def error_p_values(values: Floats, stderr: Floats, df: int | None) -> Floats:
-    """Return two-sided p-values, by Student's distribution with `df` degrees of freedom; None: the normal one."""
+def interval_tails(values: Floats, stderr: Floats, df: int | None) -> Floats:
+    """Return 1 − the level of the widest confidence interval of each value that excludes 0.
+
+    By Student's distribution with `df` degrees of freedom; None: the normal one. Corrected like p-values
+    (`discoveries`) they mark the values whose intervals, at a level that the others' allow for, exclude 0: the
+    false-coverage-rate intervals of Benjamini and Yekutieli (2005).
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.divide(values, stderr, dtype=np.float64)
     t[(values == 0) & (stderr == 0)] = 0  # all replicas agree that nothing happens

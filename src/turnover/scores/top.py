@@ -17,7 +17,7 @@ from ._plots import plot_lists
 from ._ranking import Entries, Lists, merged
 from ._shown_lists import Entry, ShownLists, SideOfTop
 from ._views import Viewed
-from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, error_p_values, null_p_values
+from .significance import FEWEST_REPLICAS, Bools, checked_level, discoveries, interval_tails, null_p_values
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -51,8 +51,8 @@ class Top(Viewed):
         harmful_ids: those of the most harmful, the most harmful first.
         harmful_scores: their scores [m, k]; NaN where there are fewer than k.
         harmful_stderr: their standard errors [m, k]; None: not known.
-        helpful_p: their p-values [m, k], see `Scores.p_values`; None: not known.
-        harmful_p: those of the harmful; None: not known.
+        helpful_p: their p-values [m, k], see `Scores.p_values`; None: there are no null ids.
+        harmful_p: those of the harmful; None: there are no null ids.
         counts: how many scores each query's lists were chosen from [m]; failed pairs do not count.
         null_spread: standard deviation of the scores of null ids, for each query [m]; None: not known.
         queries: names of the queries; None: the one list is not about a query, as for a mean or self-influence.
@@ -235,8 +235,8 @@ class Top(Viewed):
         Benjamini and Hochberg's correction is made for all instances that the lists were chosen from, not only for
         those listed; see `Scores.significant`. As the others' p-values are not kept, each list counts as if all the
         others were noise: an entry that is marked is marked by `Scores.significant` too, and where hundreds of
-        instances are, lists of a few may mark fewer than they could. P-values are those of `against`; without, those
-        of standard errors from 3 replicas or more.
+        instances are, lists of a few may mark fewer than they could. P-values are those of `against`; without, the
+        confidence intervals of 3 replicas or more decide.
 
         Args:
             level: share of the marked that may be noise.
@@ -399,7 +399,7 @@ class Top(Viewed):
 
     @property
     def _p(self) -> tuple[Floats, Floats] | None:
-        """Return the p-values of both lists, if they can be known."""
+        """Return p-values of both lists, or the tails of intervals by replicas, if either can be known."""
         if self.helpful_p is not None and self.harmful_p is not None:
             return self.helpful_p, self.harmful_p
         if self.helpful_stderr is None or self.harmful_stderr is None or self.replicas < FEWEST_REPLICAS:
@@ -409,8 +409,8 @@ class Top(Viewed):
             return None
         df = self.replicas - 1
         return (
-            error_p_values(self.helpful_scores, self.helpful_stderr, df),
-            error_p_values(self.harmful_scores, self.harmful_stderr, df),
+            interval_tails(self.helpful_scores, self.helpful_stderr, df),
+            interval_tails(self.harmful_scores, self.harmful_stderr, df),
         )
 
     @property
