@@ -16,6 +16,7 @@ from turnover.storage import ArraySpec, TileStore, TileWriter
 
 from ._question import Question
 from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
+from .estimate import KeepsRows
 from .execution import is_remote, threads_of
 from .paths import FORMER_PATHS, with_predicted_target
 
@@ -80,7 +81,9 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
                 question.executor.check_folder(str(store.folder))
             if question.kept is not None and question.options.estimator.keeps_fit:
                 question.kept.write(question.estimate.arrays())
-            ends, failed = _fill(store, question, bar)
+            pending = _pending(store)
+            question = _with_rows(question, blocks=len(pending))
+            ends, failed = _fill(store, question, pending, bar)
             if failed[0]:
                 shown = question.instance_names.shown(question.ids.numpy())
                 _warn_of_failed(*failed, shown, question.names, question.pairs)
@@ -97,22 +100,37 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
                 offset=np.concatenate(offsets) if question.is_centered else None,
                 **question.about,
             )
+            if isinstance(question.estimate, KeepsRows):
+                question.estimate.remove_rows()
     scores = Scores.open(folder)
     # Folders of version 0.1.0 have no names.
     return scores if scores.names else scores.named(question.instance_names)
 
 
+def _pending(store: TileStore) -> dict[int, list[tuple[int, slice]]]:
+    """Return the tiles that are not done, their numbers and rows, by the first column of their block of queries."""
+    pending: dict[int, list[tuple[int, slice]]] = {}
+    for number in store.pending():
+        rows, columns = store.region("values", number)
+        pending.setdefault(columns.start, []).append((number, rows))
+    return pending
+
+
+def _with_rows(question: Question, *, blocks: int) -> Question:
+    """Return a question that keeps what it needs of rows where several blocks need it, and takes what is kept."""
+    estimate = question.estimate
+    if question.kept is None or not isinstance(estimate, KeepsRows):
+        return question
+    return replace(question, estimate=estimate.with_rows(question.kept, writes=blocks > 1))
+
+
 def _fill(
-    store: TileStore, question: Question, bar: Any
+    store: TileStore, question: Question, pending: dict[int, list[tuple[int, slice]]], bar: Any
 ) -> tuple[dict[int, tuple[np.ndarray | None, np.ndarray]], tuple[int, list[tuple[int, int]]]]:
     """Compute all pending tiles, one block of queries after the other.
 
     Return null and offset by a block's start; and how many scores are not finite, with the places of the first.
     """
-    pending: dict[int, list[tuple[int, slice]]] = {}
-    for number in store.pending():
-        rows, columns = store.region("values", number)
-        pending.setdefault(columns.start, []).append((number, rows))
     ends, count = {}, 0
     places: list[tuple[int, int]] = []
     for start, tiles in sorted(pending.items()):

@@ -1,6 +1,7 @@
 """Curvature against loops over parameters and exact curvature where theory has it; coverage, streaming, bad input."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -380,6 +381,73 @@ def test_an_interrupted_folder_resumes_from_its_factors_to_the_same_bytes(factor
     else:
         kept.unlink()
     assert scored("stopped") == expected
+
+
+@pytest.fixture
+def in_blocks(monkeypatch, tmp_path):
+    """Stored scores of an ensemble by blocks of two queries, and a switch that ends the process after some tiles."""
+    from turnover.storage import TileStore
+
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_QUERIES", 2)
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_ROWS", 16)
+    monkeypatch.setattr("turnover.influence._answers._IDS_PER_STORED_TILE", 16)
+    rows, queries = _data("mlp", ROWS, 1), _data("mlp", QUERIES, 2)
+    members = [built("mlp", seed) for seed in range(3)]
+    mark = TileStore.mark
+
+    def scored(name: str, *, tiles: int | None = None) -> dict[str, bytes]:
+        def stopping(store: TileStore, tile: int, sums: Any) -> None:
+            if tiles is not None and len(store.pending()) <= store.tiles - tiles:
+                raise _StopError
+            mark(store, tile, sums)
+
+        monkeypatch.setattr(TileStore, "mark", stopping)
+        folder = tmp_path / name
+        turnover.Influence(members, train=rows).pairwise(queries, out=folder)
+        return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+    return scored
+
+
+def _arrays(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: content for name, content in files.items() if name.startswith("arrays")}
+
+
+@pytest.mark.parametrize("rows", ["whole", "damaged", "missing", "of another batch"])
+def test_an_interrupted_folder_resumes_from_the_gradients_of_its_rows_to_the_same_bytes(
+    rows, in_blocks, tmp_path, monkeypatch
+):
+    from turnover.influence.estimate.curvature._members import RowGradients
+
+    expected = in_blocks("straight")
+    assert not [name for name in expected if name.startswith("rows-")], "they are removed when all is done"
+    with pytest.raises(_StopError):
+        in_blocks("stopped", tiles=-(-ROWS // 16))  # the first block of queries is done, and all rows were seen
+    kept = sorted((tmp_path / "stopped").glob("rows-*.npz"))
+    assert len(kept) > 1
+    if rows == "whole":
+        monkeypatch.setattr(RowGradients, "gradients", lambda *_: pytest.fail("a row ran through the network again"))
+    elif rows == "damaged":
+        kept[1].write_bytes(kept[1].read_bytes()[:-200])
+    elif rows == "missing":
+        kept[1].unlink()
+    else:
+        kept[1].write_bytes(kept[0].read_bytes())
+    assert _arrays(in_blocks("stopped")) == _arrays(expected)
+
+
+def test_scores_from_kept_gradients_are_those_of_computed_ones(in_blocks, monkeypatch):
+    kept = in_blocks("kept")
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._FEW_QUERIES", 1)
+    assert _arrays(in_blocks("computed")) == _arrays(kept)
+
+
+@pytest.mark.parametrize("limit", ["MOST_BYTES", "SHARE_OF_ROOM"])
+def test_gradients_that_would_take_too_much_room_are_not_kept(limit, in_blocks, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"turnover.influence.estimate.curvature.estimator.{limit}", 1e-12)
+    with pytest.raises(_StopError):
+        in_blocks("stopped", tiles=1)
+    assert not list((tmp_path / "stopped").glob("rows-*.npz"))
 
 
 def test_factors_of_other_rows_or_weights_are_not_taken(tmp_path):

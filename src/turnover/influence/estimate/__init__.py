@@ -22,7 +22,7 @@ from .choice import EstimatorOption, as_estimator, check_renamed
 from .control import LinearControl
 from .curvature import Curvature
 from .mask_bias import MaskBias, check_references
-from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, Original, OwnScores, TokenScores
+from .original import QUERIES_PER_BLOCK, Estimate, Estimator, Fit, KeepsRows, Original, OwnScores, TokenScores
 from .ridge import Ridge
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Estimator",
     "EstimatorOption",
     "Fit",
+    "KeepsRows",
     "LinearControl",
     "MaskBias",
     "Original",

@@ -11,6 +11,7 @@ from turnover.batches import Batch
 from turnover.influence.blocks import RawBlock, ScoreBlock
 from turnover.influence.execution import Executor
 from turnover.influence.paths import Forward
+from turnover.storage import KeptArrays
 
 QUERIES_PER_BLOCK = 128
 """How many queries are scored together; a part of the format of score folders."""
@@ -80,6 +81,19 @@ class TokenScores(Protocol):
 
     def token_scores(self, row: Batch, queries: Sequence[Batch]) -> np.ndarray:
         """Return what each token of one training row adds to its scores, [tokens, queries]; NaN: it does not count."""
+        ...
+
+
+@runtime_checkable
+class KeepsRows(Protocol):
+    """An estimator at work that can keep in a folder what it needs of training rows, for further blocks of queries."""
+
+    def with_rows(self, kept: KeptArrays, *, writes: bool) -> Estimate:
+        """Return the same with what is kept of rows beside the fit; with `writes`, what is missing there is added."""
+        ...
+
+    def remove_rows(self) -> None:
+        """Remove what was kept of rows."""
         ...
 
 

@@ -12,19 +12,23 @@ from turnover.influence._data import Segment
 from turnover.influence.blocks import Finish, Part, Tile
 from turnover.influence.execution import Executor, is_remote
 
-from ._members import AtLayers, RowGradients
-from ._passes import Reader, RowScores
+from ._members import AtLayers
+from ._passes import Reader, Rows, RowScores
 
 _ROWS_AT_A_TIME = 1024  # of a task that scores rows: some megabytes of scores come back
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The training instances: how to read their rows and gradients, and how many rows each has."""
+    """The training instances: the gradients of their rows, and how many rows each has."""
 
-    reader: Reader
-    members: Sequence[RowGradients]
+    rows: Rows
     rows_of: np.ndarray
+
+    @property
+    def reader(self) -> Reader:
+        """Return what reads the rows."""
+        return self.rows.reader
 
     def is_whole(self, places: np.ndarray) -> bool:
         """Tell whether instances are neighboring rows, one each, that begin and end where batches do."""
@@ -57,10 +61,10 @@ class Block:
         Where tasks run in other processes and a part is a range of rows, the part is a task. Else tasks are ranges of
         rows, and their scores are added up here.
         """
-        reader, train = self._instances.reader, self._instances.reader.train
+        train = self._instances.reader.train
         places = [train.positions(part.ids) for part in parts]
         if is_remote(executor) and all(self._instances.is_whole(at) for at in places):
-            score = RowScores(reader, self._instances.members, self._queries, np.empty(0, bool))
+            score = RowScores(self._instances.rows, self._queries, np.empty(0, bool))
             return executor.map(
                 _FinishedRows(score, finish),
                 [
@@ -71,13 +75,12 @@ class Block:
         return self._added_up(parts, executor, finish)
 
     def _added_up(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
-        reader = self._instances.reader
         shape = len(self._queries), len(self.offset)
         waiting = [_Waiting(self._instances, part.ids, *shape) for part in parts]
         chosen = np.zeros(len(self._instances.rows_of), bool)
         chosen[np.concatenate([tile.places for tile in waiting])] = True
-        task = RowScores(reader, self._instances.members, self._queries, chosen)
-        segments = reader.segments(_ROWS_AT_A_TIME, executor)
+        task = RowScores(self._instances.rows, self._queries, chosen)
+        segments = self._instances.rows.segments(_ROWS_AT_A_TIME, executor)
         owners = _Owners([tile.places for tile in waiting])
         done = 0
         for at, scores in (batch for found in executor.map(task, segments) for batch in found):

@@ -55,6 +55,11 @@ class LayerRun:
         tokens = self.inputs.dim() == _PLANE
         return LayerRun(self.inputs[start:stop] if tokens else self.inputs[:, start:stop], self.gradient[:, start:stop])
 
+    def rows(self, chosen: Tensor) -> "LayerRun":
+        """Return the same of the rows at some places."""
+        tokens = self.inputs.dim() == _PLANE
+        return LayerRun(self.inputs.index_select(0 if tokens else 1, chosen), self.gradient.index_select(1, chosen))
+
     def with_gradient(self) -> "LayerRun":
         """Return the same without the positions at which no row has a gradient.
 

@@ -1,6 +1,6 @@
 """Passes over the training rows, a segment at a time: what each of them adds, as tasks that any process can run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from turnover.layers import map_tensors
 
 from ._calibration import FisherPart, Objectives, losses_by_temperature
 from ._gradients import LayerRun, Network
+from ._kept_rows import KeptRows, Runs
 from ._kronecker import BatchSums, LayerSums
 from ._members import AtLayers, RowGradients
 
@@ -119,29 +120,72 @@ def _both(one: LayerSums | None, other: LayerSums | None) -> LayerSums:
 
 
 @dataclass(frozen=True)
-class RowScores:
-    """The scores of training rows on queries with the inverse curvature applied."""
+class Rows:
+    """The gradients of training rows at the layers of every member: computed, or as a folder keeps them."""
 
     reader: Reader
     members: Sequence[RowGradients]
+    kept: KeptRows | None = None
+
+    def segments(self, rows: int, executor: Executor) -> Iterator[Segment]:
+        """Yield all rows in segments of about so many."""
+        if self.kept is not None:  # rows that are kept need not be read
+            return self.reader.train.segments(self.reader.rows_at_once, rows, streamed=False)
+        return self.reader.segments(rows, executor)
+
+    def runs(self, segment: Segment, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, Iterable[Runs]]]:
+        """Yield the places of rows and the runs of every member, batch after batch.
+
+        `chosen` says of every place whether it counts; all of them where it is empty.
+        """
+        if self.kept is None:
+            for batch, at in self.reader.batches(segment):
+                yield from self._computed(batch, at, chosen)
+            return
+        for first in range(segment.first, segment.last, self.kept.rows_at_once):
+            found = self.kept.read(first)
+            if found is not None:
+                at, runs = found
+                inside = _inside(at, chosen)
+                if inside.all():
+                    yield at, runs
+                elif inside.any():
+                    yield at[inside], [_cut(one, inside) for one in runs]
+                continue
+            last = min(first + self.kept.rows_at_once, segment.last)
+            for batch, at in self.reader.batches(Segment(segment.number, first, last)):
+                if self.kept.writes and _inside(at, chosen).all():
+                    runs = [member.gradients(batch) for member in self.members]
+                    self.kept.write(first, at, runs)
+                    yield at, runs
+                else:
+                    yield from self._computed(batch, at, chosen)
+
+    def _computed(
+        self, batch: Batch, at: np.ndarray, chosen: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Iterable[Runs]]]:
+        inside = _inside(at, chosen)
+        if not inside.any():
+            return
+        if not inside.all() and batch.can_be_split:
+            batch, at = _rows_of(batch, inside), at[inside]
+        yield at, (member.gradients(batch) for member in self.members)
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """The scores of training rows on queries with the inverse curvature applied."""
+
+    rows: Rows
     queries: Sequence[Sequence[AtLayers]]  # of every member, a batch after the other
     chosen: np.ndarray  # which instances count, by their place; all of them where it is empty
 
     def __call__(self, segment: Segment) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the places of rows and their scores [members, rows, queries], batch after batch."""
-        scored = []
-        for batch, at in self.reader.batches(segment):
-            inside = self.chosen[at] if len(self.chosen) else np.ones(len(at), bool)
-            if not inside.any():
-                continue
-            if not inside.all() and batch.can_be_split:
-                batch, at = _rows_of(batch, inside), at[inside]
-            scores = [
-                row_scores(member.gradients(batch), queries)
-                for member, queries in zip(self.members, self.queries, strict=True)
-            ]
-            scored.append((at, np.stack(scores)))
-        return scored
+        return [
+            (at, np.stack([row_scores(one, queries) for one, queries in zip(runs, self.queries, strict=True)]))
+            for at, runs in self.rows.runs(segment, self.chosen)
+        ]
 
 
 def row_scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.ndarray:
@@ -155,6 +199,16 @@ def row_scores(runs: dict[str, LayerRun], queries: Sequence[AtLayers]) -> np.nda
 
 def _vocabulary(module: nn.Module) -> int | None:
     return module.num_embeddings if isinstance(module, nn.Embedding) else None
+
+
+def _inside(at: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return chosen[at] if len(chosen) else np.ones(len(at), bool)
+
+
+def _cut(runs: Runs, inside: np.ndarray) -> Runs:
+    """Return what layers saw of some rows of a batch."""
+    places = torch.from_numpy(np.flatnonzero(inside))
+    return {name: run.rows(places.to(run.gradient.device)) for name, run in runs.items()}
 
 
 def _rows_of(batch: Batch, inside: np.ndarray) -> Batch:

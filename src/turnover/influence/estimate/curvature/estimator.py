@@ -2,9 +2,10 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,16 +17,19 @@ from turnover.influence._data import TrainRows
 from turnover.influence.execution import Executor, LocalExecutor
 from turnover.influence.paths import Forward
 from turnover.layers import map_tensors
+from turnover.storage import KeptArrays
 
 from ._blocks import Block, Instances
 from ._calibration import TEMPERATURES, FisherPart, Objectives, best_temperature
 from ._gradients import Network
+from ._kept_rows import MOST_BYTES, SHARE_OF_ROOM, KeptRows
 from ._kronecker import LayerCurvature
 from ._members import FittedMember
-from ._passes import Calibration, Factors, Reader, joined, row_scores
+from ._passes import Calibration, Factors, Reader, Rows, joined, row_scores
 
 _MOST_ROWS, _FEWEST_ROWS = 256, 8  # more rows take more memory and save no time
 _MOST_QUERIES = 512
+_FEW_QUERIES = 64  # of a block: with more, their products take far longer than the network's passes over the rows
 _ROWS_PER_SEGMENT = 4096  # of what is added up: sums are made by segment, whoever makes them
 _EXAMPLE_ROWS = 2
 _ENOUGH_MEMBERS = 4  # for one backward pass each: fewer make two, of the Fisher matrix in two parts
@@ -114,6 +118,7 @@ class CurvatureFit:
     ) -> None:
         """Read the training rows twice, for temperatures, then for the curvature, unless that was kept."""
         self.options, self._train, self._memory = options, train, memory
+        self._kept_rows: KeptRows | None = None
         example = self._example()
         networks = [Network(forward, example.part(0, _EXAMPLE_ROWS).to(forward.member.device)) for forward in forwards]
         self._rows_at_once = self._rows_that_fit(networks[0], example)
@@ -146,6 +151,30 @@ class CurvatureFit:
                     parts |= {"alpha": layer.alpha} | ({} if layer.right is None else {"right": layer.right})
                 arrays |= {f"{number}/{name}/{part}": value.cpu().numpy() for part, value in parts.items()}
         return arrays
+
+    def with_rows(self, kept: KeptArrays, *, writes: bool) -> Self:
+        """Return the same with the gradients of rows kept beside the fit, where that saves time and there is room.
+
+        Args:
+            kept: where the fit is kept.
+            writes: whether gradients that are not there yet are written; else they are computed as ever.
+        """
+        train, at_once = self._train, self._rows_at_once
+        per_row = 4 * self._values_per_row * len(self._members)
+        most = min(MOST_BYTES, np.inf if kept.room is None else SHARE_OF_ROOM * kept.room)
+        fit_in = at_once * per_row <= self._memory and (train.length or np.inf) * per_row <= most
+        pays = self.queries_per_block <= _FEW_QUERIES and fit_in
+        if not train.can_be_cut(at_once) or (writes and not pays):
+            return self
+        with_rows = copy(self)
+        devices = tuple(member.device for member in self._members)
+        with_rows._kept_rows = KeptRows(kept, at_once, devices, writes)
+        return with_rows
+
+    def remove_rows(self) -> None:
+        """Remove the gradients of rows that were kept: all blocks that needed them are done."""
+        if self._kept_rows is not None:
+            self._kept_rows.remove(self._train.length or 0)
 
     def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
         """Return None: only replicas tell."""
@@ -231,7 +260,8 @@ class CurvatureFit:
 
     @property
     def _instances(self) -> Instances:
-        return Instances(self._reader(), [member.rows for member in self._members], self._rows_of)
+        rows = Rows(self._reader(), [member.rows for member in self._members], self._kept_rows)
+        return Instances(rows, self._rows_of)
 
     def _example(self) -> Batch:
         first = next(iter(self._train.batches(_FEWEST_ROWS)), None)
@@ -251,6 +281,7 @@ class CurvatureFit:
         device = network.forward.member.device
         rows = min(example.rows, _EXAMPLE_ROWS)
         runs = network.gradients(example.part(0, rows).to(device), Objectives(network.forward.measure).rows)
+        self._values_per_row = sum(run.inputs.numel() + run.gradient.numel() for run in runs.values()) / rows
         per_row = 4 * sum(run.inputs.numel() + 2 * run.gradient.numel() for run in runs.values()) / rows
         # What lies between the layers is kept for the gradient, too, about as much again, and all of it twice for a
         # moment; queries need their part.
