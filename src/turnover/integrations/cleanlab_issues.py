@@ -9,7 +9,7 @@ from cleanlab.datalab.internal.issue_manager import IssueManager
 from cleanlab.datalab.internal.issue_manager_factory import register
 
 from turnover.errors import ScoresError
-from turnover.scores import OutOfSample, Scores, student_tail
+from turnover.scores import OutOfSample, Scores, normal_tail
 
 _TINY = 1e-30
 
@@ -74,7 +74,7 @@ class HarmfulIssues(_Issues):
     """Rows that significantly raise the mean loss of a validation set: "harmful" of a Datalab.
 
     The score is near 0 for harmful rows and near 1 for helpful ones: the one-sided p-value of the row's mean influence
-    being below 0 where there are null ids, else the share above 0 of Student's distribution that its replicas give it.
+    being below 0 where there are null ids, else the share above 0 of a normal distribution with its standard error.
 
     Args:
         datalab: given by cleanlab.
@@ -102,8 +102,8 @@ class HarmfulIssues(_Issues):
         """Mark the rows whose mean influence is significantly below 0."""
         scores, values = self._scores, self._scores.values
         harmful = scores.significant(self._level) & (values < 0)
-        if scores.null is None:
-            two_sided = student_tail(values / np.maximum(scores.stderr, _TINY), scores.replicas - 1)
+        if scores.null is None and scores.stderr is not None:
+            two_sided = normal_tail(values / np.maximum(scores.stderr, _TINY))
         else:
             two_sided = scores.p_values()
         one_sided = np.where(values < 0, two_sided / 2, 1 - two_sided / 2)

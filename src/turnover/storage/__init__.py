@@ -53,7 +53,7 @@ no lock.
 | `done.jsonl` | a line with the checksums of each tile that is done | until complete |
 | `complete.json` | attributes, whole arrays, all checksums | when complete |
 | `factors.npz` | what an estimator fitted (`KeptArrays`), for a resume | where it has to fit much |
-| `rows-N.npz` | gradients of training rows from row N on (`KeptArrays`) | until complete, where several blocks need them |
+| `rows-N.npz` | gradients of training rows from row N on (`KeptArrays`) | while several blocks need them |
 | `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
 zarr is in the extra `store`, fsspec in `s3` and `gs`; both are imported on use.
