@@ -110,8 +110,12 @@ def test_segments_that_are_read_apart_have_the_batches_of_one_pass(form):
 
 
 @pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("queries_per_block", [4, 2], ids=["one block", "gradients kept for a second block"])
 @pytest.mark.parametrize("form", ["tensors", "a loader", "groups"])
-def test_passes_over_training_rows_give_the_bytes_of_one_process(form, workers, tmp_path, monkeypatch):
+def test_passes_over_training_rows_give_the_bytes_of_one_process(
+    form, queries_per_block, workers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_QUERIES", queries_per_block)
     monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._MOST_ROWS", 16)
     monkeypatch.setattr("turnover.influence.estimate.curvature.estimator._ROWS_PER_SEGMENT", 32)
     model, found = shared_product(), []
