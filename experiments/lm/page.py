@@ -173,7 +173,8 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
         f"A feed-forward language model ({network['context']} words of context, embedding and hidden layer of "
         f"{network['size']}) on {corpus['positions']:,} positions of WikiText-2, {corpus['vocabulary']:,} words; "
         f"{network['epochs']} epochs. A position, its context and the next word, is an instance. Self-influence is "
-        f"that of {_averaged(len(result['masked']))}, with masks on the embedding and the hidden layer."
+        f"{'that of' if len(result['masked']) == 1 else 'the'} {_averaged(len(result['masked']))} with masks on the "
+        "embedding and the hidden layer."
     )
     yield from agreements(findings(result))
     runs = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
@@ -307,7 +308,7 @@ def _setting(result: Mapping[str, Any]) -> str:
 
 
 def _averaged(models: int) -> str:
-    return "one model" if models == 1 else f"the mean of {models} models"
+    return "one model" if models == 1 else f"mean of {models} models"
 
 
 def _list(words: Sequence[str]) -> str:
