@@ -9,6 +9,7 @@ that the file has), and raises a MissingDataError that says where to get a file 
 | `folder.py` | the folder of all data sets, `TURNOVER_DATA`; the error for a missing file |
 | `hub.py` | files made of data sets on the Hugging Face hub, `TURNOVER_HUB` |
 | `sst2.py`, `yahoo.py`, `mnli.py`, `wikitext2.py`, `cifar10.py`, `digits.py` | one data set each |
+| `letters.py` | letters, rendered with the fonts of matplotlib |
 | `changed_labels.py` | a share of labels changed to another class |
 | `numbers.py` | digits and sentences in one shape for all comparisons |
 | `minilm.py` | sentence features of a pretrained encoder, kept on disk |

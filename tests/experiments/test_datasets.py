@@ -12,6 +12,7 @@ from experiments.datasets.cifar10 import labels_by_people, load_cifar10, load_cs
 from experiments.datasets.digits import load_digits
 from experiments.datasets.electronics import load_electronics
 from experiments.datasets.folder import read_tsv
+from experiments.datasets.letters import FONTS, _glyphs, load_letters
 from experiments.datasets.minilm import minilm_folder, text_features
 from experiments.datasets.mnli import load_mnli
 from experiments.datasets.sst2 import load_sst2
@@ -126,3 +127,22 @@ def test_features_of_a_text_do_not_depend_on_its_neighbors_and_are_computed_once
     for file in kept:
         np.save(file, np.zeros_like(np.load(file)))
     assert text_features(texts, model=minilm, cache=tmp_path, progress=False).abs().sum() == 0  # read, not computed
+
+
+def test_every_font_has_a_picture_of_its_own_for_every_letter():
+    glyphs = _glyphs().flatten(3)
+    assert glyphs.shape == (len(FONTS), 2, 26, 24 * 24)
+    for letters in glyphs.flatten(0, 1):
+        assert len(letters.unique(dim=0)) == 26  # a font without them has one box for all
+        assert (letters.amax(1) > 0.5).all()
+    edges = _glyphs()[..., [0, -1], :].mean(), _glyphs()[..., [0, -1]].mean()
+    assert max(edges) < 0.01  # hardly any is cut off
+
+
+def test_letters_are_the_same_for_a_seed_and_all_classes_have_as_many():
+    letters, again = load_letters(60, classes=5, seed=3), load_letters(60, classes=5, seed=3)
+    other = load_letters(60, classes=5, seed=4)
+    assert np.array_equal(letters.pixels, again.pixels)
+    assert np.array_equal(letters.labels, again.labels)
+    assert np.bincount(letters.labels).tolist() == [12] * 5
+    assert not np.array_equal(letters.pixels, other.pixels)
