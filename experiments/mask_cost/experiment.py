@@ -103,15 +103,15 @@ VARIED = (
     replace(_BASE, place="all", rows=0.25),
     replace(_BASE, place="all", epochs=3.0),
 )
-_BATCH = 64
-_RATES = {"mlp": 0.1, "vgg": 0.05, "resnet": 0.05}
+BATCH = 64
+RATES = {"mlp": 0.1, "vgg": 0.05, "resnet": 0.05}
 LITTLE = 2.0
 """Points of accuracy."""
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
     """Return the accuracy with and without masks of every setting, and after BatchNorm is recalibrated."""
-    images = _images(config) if len(config.widths) > 1 else None
+    images = images_of(config.rows[1], config.test, config.pixels) if len(config.widths) > 1 else None
     data: dict[Kind, Any] = {"mlp": digit_rows(config.rows[0]), "vgg": images, "resnet": images}
     jobs: list[tuple[Kind, Setting]] = [(kind, one) for kind in config.widths for one in settings(config, kind)]
     with one_thread():
@@ -150,10 +150,11 @@ def settings(config: Config, kind: Kind) -> list[Setting]:
     return list(dict.fromkeys([*widths, *VARIED]))
 
 
-def _images(config: Config) -> Rows:
-    x, labels, held, held_labels = cifar10_rows(config.rows[1], held_out=config.test)
-    if config.pixels < x.shape[-1]:
-        x, held = (functional.avg_pool2d(images, x.shape[-1] // config.pixels) for images in (x, held))
+def images_of(rows: int, test: int, pixels: int) -> Rows:
+    """Return images of CIFAR-10 with so many pixels on a side."""
+    x, labels, held, held_labels = cifar10_rows(rows, held_out=test)
+    if pixels < x.shape[-1]:
+        x, held = (functional.avg_pool2d(images, x.shape[-1] // pixels) for images in (x, held))
     return x, labels, held, held_labels
 
 
@@ -184,28 +185,29 @@ def masked_sites(sites: Sequence[tuple[str, Dim]], place: Place) -> dict[str, Di
 
 def _accuracy(config: Config, kind: Kind, setting: Setting, data: Rows, seed: int, *, masked: bool) -> dict[str, Any]:
     x, labels, held, held_labels = data
-    count = max(_BATCH, round(setting.rows * len(x))) if len(x) > _BATCH else len(x)
+    count = max(BATCH, round(setting.rows * len(x))) if len(x) > BATCH else len(x)
     x, y = x[:count], torch.from_numpy(labels)[:count]
     torch.manual_seed(seed)
     model, sites = build(kind, setting.width, x.shape[1])
     if masked:
         model = turnover.wrap(model, at=masked_sites(sites, setting.place), keep=setting.keep, seed=seed)
     epochs = config.epochs[kind != "mlp"] * setting.epochs / setting.rows
-    _train(model, x, y, masked=masked, epochs=max(1, round(epochs)), rate=_RATES[kind])
+    train(model, x, y, masked=masked, epochs=max(1, round(epochs)), rate=RATES[kind])
     test, test_labels = held, torch.from_numpy(held_labels)
-    found: dict[str, Any] = {"accuracy": _right(model, test, test_labels)}
+    found: dict[str, Any] = {"accuracy": share_right(model, test, test_labels)}
     if masked and kind != "mlp":
         ids = torch.arange(min(count, len(test)))
-        before = {view: _right(model, x[ids], y[ids], ids, view) for view in ("keep", "flip")}
-        turnover.recalibrate(model, DataLoader(TensorDataset(x, y), _BATCH, drop_last=count > _BATCH))
-        after = {f"{view}_recalibrated": _right(model, x[ids], y[ids], ids, view) for view in ("keep", "flip")}
-        found |= {"recalibrated": _right(model, test, test_labels), **before, **after}
+        before = {view: share_right(model, x[ids], y[ids], ids, view) for view in ("keep", "flip")}
+        turnover.recalibrate(model, DataLoader(TensorDataset(x, y), BATCH, drop_last=count > BATCH))
+        after = {f"{view}_recalibrated": share_right(model, x[ids], y[ids], ids, view) for view in ("keep", "flip")}
+        found |= {"recalibrated": share_right(model, test, test_labels), **before, **after}
     return found
 
 
-def _train(model: nn.Module, x: Tensor, y: Tensor, *, masked: bool, epochs: int, rate: float) -> None:
+def train(model: nn.Module, x: Tensor, y: Tensor, *, masked: bool, epochs: int, rate: float) -> None:
+    """Train a model in place, with its masks or without."""
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4)
-    size = min(_BATCH, len(x))
+    size = min(BATCH, len(x))
     total = epochs * (len(x) // size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=max(2, total))
 
@@ -215,8 +217,10 @@ def _train(model: nn.Module, x: Tensor, y: Tensor, *, masked: bool, epochs: int,
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
     model.train()
     for step in resumable(parts, epochs=epochs, draw=draw, order=torch.default_generator):
-        with turnover.instances(step.batch) if masked else nullcontext():
-            functional.cross_entropy(model(x[step.batch]), y[step.batch]).backward()
+        with turnover.instances(step.batch) if masked else nullcontext() as active:
+            outputs = model(x[step.batch])
+            targets = y[step.batch] if active is None else active.repeat(y[step.batch])
+            functional.cross_entropy(outputs, targets).backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
@@ -224,12 +228,16 @@ def _train(model: nn.Module, x: Tensor, y: Tensor, *, masked: bool, epochs: int,
 
 
 @torch.no_grad()
-def _right(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor | None = None, view: Any = "full") -> float:
-    right = 0
+def share_right(model: nn.Module, x: Tensor, y: Tensor, ids: Tensor | None = None, view: Any = "full") -> float:
+    """Return the accuracy on rows, over all replicas where a view of their masks is asked for."""
+    right = total = 0
     for places in torch.arange(len(x)).split(500):
-        with nullcontext() if ids is None else turnover.instances(ids[places], view=view):
-            right += int((model(x[places]).argmax(1) == y[places]).sum())
-    return right / len(x)
+        with nullcontext() if ids is None else turnover.instances(ids[places], view=view) as active:
+            outputs = model(x[places])
+            targets = y[places] if active is None else active.repeat(y[places])
+            right += int((outputs.argmax(1) == targets).sum())
+            total += len(targets)
+    return right / total
 
 
 def cost(point: dict[str, Any], *, recalibrated: bool = True) -> float:
@@ -328,19 +336,19 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     ]
 
 
-def plan_costs(result: dict[str, Any]) -> dict[tuple[str, bool], tuple[tuple[int, float], ...]]:
+def plan_costs(result: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[int, float], ...]]:
     """Return what `turnover.plan` says: points by the narrowest site, for images (mean of both networks) and vectors.
 
     With all sites masked, the narrowest of images has a quarter of the last one's width. Less than no cost is none.
     """
-    found: dict[tuple[str, bool], tuple[tuple[int, float], ...]] = {}
+    found: dict[tuple[str, str], tuple[tuple[int, float], ...]] = {}
     for family, kinds, narrowest in (("images", ("vgg", "resnet"), 4), ("vectors", ("mlp",), 1)):
         if not result["kinds"].keys() >= {*kinds}:
             continue
         for place, part in (("last", 1), ("all", narrowest)):
             each = [dict(result["law"][f"{kind}, {place}"]["points"]) for kind in kinds]
             points = {width // part: round(mean(max(0.0, one[width]) for one in each), 1) for width in each[0]}
-            found[family, place == "last"] = tuple(points.items())
+            found[family, place] = tuple(points.items())
     return found
 
 

@@ -1,0 +1,1 @@
+"""What masks cost in accuracy with many classes and after short trainings."""
