@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from torch import nn
 
 import turnover
 from experiments.mask_cost.experiment import plan_costs
+from experiments.mask_cost_classes import experiment as many_classes
+from experiments.networks import ResidualNetwork
 from turnover.runs import RunConfig
-from turnover.runs.networks import settings_for
-from turnover.wrapping.plan.result import MASK_COSTS, _between
+from turnover.runs.networks import plain_network, settings_for
+from turnover.wrapping.plan.result import LONGER_COSTS, MASK_COSTS, _between
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,23 +25,35 @@ def mlp(*widths):
     return nn.Sequential(*layers, nn.Linear(widths[-1], 2, bias=False))
 
 
+def residual(classes):
+    """Return a network whose stages have 16, 32 and 64 channels, and the ReLUs within its blocks."""
+    network = ResidualNetwork(classes=classes, channels=(16, 32, 64), blocks=1)
+    return network, {f"stages.{stage}.0.relu1": "channels" for stage in range(3)}
+
+
+def published(name):
+    return json.loads((ROOT / f"docs/results/medium/{name}.json").read_text())["result"]
+
+
 def test_costs_are_those_that_were_published():
-    assert plan_costs(json.loads((ROOT / "docs/results/medium/mask_cost.json").read_text())["result"]) == MASK_COSTS
+    classes = published("mask_cost_classes")
+    assert {**plan_costs(published("mask_cost")), **many_classes.plan_costs(classes)} == MASK_COSTS
+    assert many_classes.plan_longer_costs(classes) == LONGER_COSTS
 
 
 def test_masks_on_all_layers_of_a_narrow_network_are_told_to_cost_accuracy_and_what_to_do():
     planned = turnover.plan(mlp(64, 16), at=["1", "3"], example=torch.zeros(2, 4))
     assert (planned.cost.family, planned.cost.sites, planned.cost.width) == ("vectors", 2, 16)
-    assert planned.cost.points == dict(MASK_COSTS["vectors", False])[16] > 2
+    assert planned.cost.points == dict(MASK_COSTS["vectors", "all"])[16] > 2
     text = str(planned)
     assert "expected: masks cost about" in text
     assert "2 sites, '3' with 16 units is the narrowest" in text
-    assert "Mask later sites only: one site of" in text
+    assert "Mask later sites only, at best the input of the output layer: one site of" in text
 
 
 def test_a_narrow_site_has_the_width_that_is_enough():
     cost = turnover.plan(mlp(16), at=["0"]).cost
-    enough = next(width for width, points in MASK_COSTS["vectors", True] if points < 2)
+    enough = next(width for width, points in MASK_COSTS["vectors", "last"] if points < 2)
     assert str(cost).endswith(f"Use {enough} units or more")
 
 
@@ -51,7 +66,7 @@ def test_one_wide_late_site_has_no_advice():
 
 def test_beyond_what_was_measured_the_nearest_counts_and_is_named():
     cost = turnover.plan(mlp(100_000), at=["0"]).cost
-    assert cost.points == MASK_COSTS["vectors", True][-1][1]
+    assert cost.points == MASK_COSTS["vectors", "last"][-1][1]
     assert "the nearest counts" in str(cost)
 
 
@@ -61,9 +76,74 @@ def test_between_two_widths_points_are_on_a_line_of_logarithms():
     assert _between(((16, 8.0), (64, 4.0)), 128) == 4.0
 
 
-def test_nothing_is_said_of_unknown_widths_and_other_modes():
-    assert turnover.plan(mlp(8), at=["1"]).cost is None  # a ReLU does not tell its width
-    assert turnover.plan(mlp(8), at=["0"], mode="backward").cost is None
+def test_unknown_widths_have_no_cost_and_the_plan_says_that_an_example_would_tell():
+    planned = turnover.plan(mlp(8), at=["1"])  # a ReLU does not tell its width
+    assert planned.cost is None
+    assert "expected cost in accuracy: '1' has a width that only an example tells: example=x" in str(planned)
+    with_example = turnover.plan(mlp(8), at=["1"], example=torch.zeros(2, 4))
+    assert with_example.cost is not None
+    assert "only an example tells" not in str(with_example)
+
+
+def test_nothing_is_said_of_the_cost_of_other_modes():
+    planned = turnover.plan(mlp(8), at=["0"], mode="backward")
+    assert planned.cost is None
+    assert "accuracy" not in str(planned)
+
+
+def test_one_masked_relu_of_a_small_residual_network_with_many_classes_is_told_to_cost_accuracy():
+    network, relus = residual(26)
+    images = torch.zeros(2, 3, 12, 12)
+    inner = turnover.plan(network, at=dict([list(relus.items())[-1]]), example=images).cost
+    last = turnover.plan(network, at={"classifier_input": "features"}, example=images).cost
+    assert (inner.family, inner.place, inner.outputs, inner.width) == ("many classes", "inner", 26, 64)
+    assert (last.family, last.place, last.outputs, last.width) == ("many classes", "last", 26, 64)
+    assert inner.points == dict(MASK_COSTS["many classes", "inner"])[64] > 10
+    assert inner.points > last.points > 2
+    assert "Mask the input of the output layer instead" in str(inner)
+    assert f"after 12 epochs {dict(LONGER_COSTS['inner'])[64]:.0f} points" in str(inner)
+    assert "after 12 epochs less than 1 point;" in str(last)
+    assert str(last).endswith(". Train until held-out accuracy no longer rises")
+
+
+def test_a_narrow_site_of_many_classes_has_the_width_that_is_enough_after_a_longer_training():
+    network = ResidualNetwork(classes=26, channels=(16, 16, 16), blocks=1)
+    cost = turnover.plan(network, at={"classifier_input": "features"}, example=torch.zeros(2, 3, 12, 12)).cost
+    enough = next(width for width, points in LONGER_COSTS["last"] if points < 2)
+    assert f"after 12 epochs {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
+    assert str(cost).endswith(f"Use {enough} units or more, and train until held-out accuracy no longer rises")
+
+
+def test_more_masked_relus_cost_more_than_one_and_fewer_classes_less_than_many():
+    costs = {}
+    for classes in (10, 26):
+        network, relus = residual(classes)
+        for name, at in (("one", dict([list(relus.items())[-1]])), ("all", relus)):
+            costs[classes, name] = turnover.plan(network, at=at, example=torch.zeros(2, 3, 12, 12)).cost.points
+    assert costs[10, "one"] < costs[26, "one"] < costs[26, "all"]
+    assert costs[10, "one"] < costs[10, "all"] < costs[26, "all"]
+
+
+def test_a_site_before_the_output_layer_is_the_last_and_one_that_layers_follow_is_not():
+    assert turnover.plan(mlp(64, 64), at=["2"]).cost.place == "last"
+    inner = turnover.plan(mlp(64, 64), at=["0"]).cost
+    assert inner.place == "inner"
+    assert "more layers follow than the output layer" in str(inner)
+
+
+def test_outputs_are_those_of_the_code_or_of_the_example():
+    class Untraceable(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = mlp(8)
+
+        def forward(self, x):
+            return self.layers(x) if x.sum() >= 0 else self.layers(-x)
+
+    assert turnover.plan(mlp(8), at=["0"]).outputs == 2
+    assert turnover.plan(nn.Sequential(mlp(8), nn.Softmax(1)), at=["0.0"]).outputs is None
+    assert turnover.plan(Untraceable(), at=["layers.0"]).outputs is None
+    assert turnover.plan(Untraceable(), at=["layers.0"], example=torch.zeros(2, 4)).outputs == 2
 
 
 def test_masks_on_all_convolutions_are_told_to_cost_far_more_than_on_a_late_one():
@@ -72,14 +152,15 @@ def test_masks_on_all_convolutions_are_told_to_cost_far_more_than_on_a_late_one(
     everywhere = turnover.plan(nn.Sequential(*parts), at={"0": "channels", "2": "channels"}).cost
     late = turnover.plan(nn.Sequential(*parts), at={"2": "channels"}).cost
     assert (everywhere.family, everywhere.width, late.width) == ("images", 16, 64)
-    assert everywhere.points == dict(MASK_COSTS["images", False])[16] > 10
-    assert late.points == dict(MASK_COSTS["images", True])[64] < everywhere.points / 3
+    assert everywhere.points == dict(MASK_COSTS["images", "all"])[16] > 10
+    assert late.points == dict(MASK_COSTS["images", "last"])[64] < everywhere.points / 3
     assert "convolutional networks with recalibrated BatchNorm" in str(everywhere)
     assert "Mask later sites only" in str(everywhere)
 
 
-def test_the_network_of_a_run_for_images_has_one_late_site_that_costs_little():
+def test_the_network_of_a_run_for_images_has_one_site_before_the_outputs_that_costs_little():
     settings = settings_for(RunConfig("images"), "pixels", 1_000)
-    cost = turnover.plan(mlp(settings.hidden), at=["0"]).cost  # masks are on the layer before the outputs
+    network = plain_network(settings, SimpleNamespace(kind="pixels", channels=3), 10)
+    cost = turnover.plan(network, at=[str(len(network) - 2)], example=torch.zeros(2, 3, 32, 32)).cost
+    assert (cost.family, cost.place, cost.width) == ("images", "last", settings.hidden)
     assert cost.points < 2
-    assert not cost.beyond

@@ -31,9 +31,10 @@ def with_example(made: Plan, model: nn.Module, example: Any) -> Plan:
         for site in made.sites
     ]
     ids = torch.arange(rows)
+    outputs: Any = None
     try:
         with torch.no_grad(), instances(ids):
-            root(*args, **kwargs)
+            outputs = logits_of(root(*args, **kwargs))
     except SiteNotReachedError:
         missed = [site.path for site in made.sites if site.path not in reached]
         problems.append(
@@ -60,7 +61,13 @@ def with_example(made: Plan, model: nn.Module, example: Any) -> Plan:
         for index, site in enumerate(made.sites)
     )
     narrow = [warning for warning in narrow_sites(sites) if warning not in made.warnings]
-    measured = replace(made, sites=sites, problems=tuple(problems), warnings=(*made.warnings, *narrow))
+    measured = replace(
+        made,
+        sites=sites,
+        problems=tuple(problems),
+        warnings=(*made.warnings, *narrow),
+        outputs=outputs.shape[-1] if isinstance(outputs, Tensor) and outputs.dim() == 2 else made.outputs,
+    )
     return measured if problems else _with_leaks(measured, root, ids, args, kwargs)
 
 

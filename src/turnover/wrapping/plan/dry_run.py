@@ -11,7 +11,7 @@ from turnover.errors import AlreadyWrappedError, MaskError, PlanError, TooLargeE
 from turnover.layers import Mode, Recipe, find_root, is_sharded
 from turnover.masks import MaskSource, check_keep, source_named
 from turnover.storage import check_memory
-from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, zero_flows
+from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, layers_behind, output_width, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
 from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
 from turnover.wrapping._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
@@ -20,7 +20,7 @@ from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
 from ._example import narrow_sites, with_example
-from .result import BROADCAST, Plan, SitePlan, expected_cost, expected_signal
+from .result import BROADCAST, ExpectedCost, Plan, SitePlan, expected_cost, expected_signal
 
 _DEFAULT_KEEP = 0.5
 
@@ -125,17 +125,25 @@ def plan(
         path=_expected_path(placed, site_plans),
         parameters=sum(p.numel() for p in placed.parameters()),
         trainable=sum(p.numel() for p in placed.parameters() if p.requires_grad),
+        outputs=output_width(placed),
     )
     if example is not None and not problems:
         planned = with_example(planned, model, example)
     if mode == "forward" and adapters is None and not planned.problems:  # pretrained networks were not measured
-        planned = replace(planned, cost=expected_cost(planned.sites))
+        planned = replace(planned, cost=_cost(planned, placed))
     if n is None or planned.problems:
         return planned
     expected = expected_signal(n, [site.width for site in planned.sites], replicas)
     if isinstance(expected, str):
         return replace(planned, notes=(*planned.notes, expected))
     return replace(planned, signal=expected)
+
+
+def _cost(planned: Plan, model: nn.Module) -> ExpectedCost | None:
+    """Return what masks cost in accuracy, by what the code of the model tells of their place."""
+    behind = layers_behind(model, planned.sites[0].path) if len(planned.sites) == 1 else None
+    images = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    return expected_cost(planned.sites, planned.outputs, images=images, inner=behind is not None and behind > 1)
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:

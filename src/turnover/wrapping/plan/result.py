@@ -92,20 +92,42 @@ def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> Expe
     return ExpectedSignal(n, width, replicas, ratio)
 
 
-Family = Literal["images", "vectors"]
-MASK_COSTS: dict[tuple[Family, bool], tuple[tuple[int, float], ...]] = {
-    ("images", True): ((16, 5.1), (32, 0.9), (64, 1.9), (128, 1.1)),
-    ("images", False): ((4, 19.9), (8, 16.9), (16, 17.2), (32, 17.7)),
-    ("vectors", True): ((16, 2.6), (32, 0.2), (64, 0.0), (128, 0.3), (256, 1.3), (512, 1.7)),
-    ("vectors", False): ((16, 6.1), (32, 2.2), (64, 1.1), (128, 2.4), (256, 2.8), (512, 3.5)),
+Family = Literal["images", "many classes", "vectors"]
+Place = Literal["last", "inner", "all"]
+MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
+    ("images", "last"): ((16, 5.1), (32, 0.9), (64, 1.9), (128, 1.1)),
+    ("images", "inner"): ((64, 2.2),),
+    ("images", "all"): ((4, 19.9), (8, 16.9), (16, 17.2), (32, 17.7)),
+    ("many classes", "last"): ((16, 16.7), (64, 6.8), (256, 5.2)),
+    ("many classes", "inner"): ((64, 16.9),),
+    ("many classes", "all"): ((16, 46.4),),
+    ("vectors", "last"): ((16, 2.6), (32, 0.2), (64, 0.0), (128, 0.3), (256, 1.3), (512, 1.7)),
+    ("vectors", "inner"): ((64, 0.7),),
+    ("vectors", "all"): ((16, 6.1), (32, 2.2), (64, 1.1), (128, 2.4), (256, 2.8), (512, 3.5)),
 }
-"""Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for one late site (True) or
-all sites, as docs/results/medium/mask_cost.md has them."""
+"""Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for the site before the output
+layer, one before it and all sites, as mask_cost.md and mask_cost_classes.md of docs/results/medium have them; many
+classes after 4 epochs."""
+LONGER_COSTS: dict[Place, tuple[tuple[int, float], ...]] = {
+    "last": ((16, 11.9), (64, 0.5)),
+    "inner": ((64, 2.7),),
+    "all": ((16, 38.2),),
+}
+"""The same for images of many classes after 12 epochs."""
 _MEASURED: dict[Family, str] = {
     "vectors": "a network of two hidden layers, trained from scratch on 1,300 digits",
-    "images": "two small convolutional networks with recalibrated BatchNorm, trained from scratch on 4,000 images",
+    "images": (
+        "two small convolutional networks with recalibrated BatchNorm, trained from scratch for 12 epochs on 4,000 "
+        "images of 10 classes"
+    ),
+    "many classes": (
+        "a small residual network with recalibrated BatchNorm, trained from scratch for 4 epochs on 3,328 images of 26 "
+        "classes"
+    ),
 }
 _LITTLE = 2.0
+# Between the two numbers of classes that were measured, as far from one as from the other by their ratios.
+_MANY = math.sqrt(10 * 26)
 
 
 @dataclass(frozen=True)
@@ -113,55 +135,94 @@ class ExpectedCost:
     """What masks cost in accuracy: interpolated between small networks that were measured.
 
     Attributes:
-        family: "images" where a site has channels, else "vectors".
+        family: "vectors"; with convolutions "images", or "many classes" where there are more than 16 outputs.
+        place: "last" for one site before the output layer, "inner" for one that more layers follow, else "all".
         sites: how many.
         path: of the narrowest.
         width: its units.
         points: of accuracy that are lost.
         beyond: the width is outside of what was measured, whose end counts.
+        outputs: of the model, where known.
     """
 
     family: Family
+    place: Place
     sites: int
     path: str
     width: int
     points: float
     beyond: bool
+    outputs: int | None = None
 
     def __str__(self) -> str:
         """Return what to expect, how it is known and what to do."""
+        known = MASK_COSTS[self.family, self.place]
+        reach = f"at {known[0][0]}" if len(known) == 1 else f"from {known[0][0]} to {known[-1][0]}"
         count = f"{self.sites} site{'' if self.sites == 1 else 's'}"
-        known = MASK_COSTS[self.family, self.sites == 1]
-        edge = f"; measured from {known[0][0]} to {known[-1][0]} units, the nearest counts" if self.beyond else ""
+        where = [
+            f"{count}, {self.path!r} with {self.width:,} units is the narrowest",
+            *(["more layers follow than the output layer"] if self.place == "inner" else []),
+            *([f"{self.outputs:,} outputs"] if self.family == "many classes" else []),
+            *([f"measured {reach} units, the nearest counts"] if self.beyond else []),
+        ]
+        source = "mask_cost_classes" if self.family == "many classes" or self.place == "inner" else "mask_cost"
+        later = _between(LONGER_COSTS[self.place], self.width)
+        longer = "less than 1 point" if later < 1 else _points(later)
+        more = {
+            "vectors": "fewer rows cost more",
+            "images": "fewer rows and more classes cost more",
+            "many classes": f"after 12 epochs {longer}; fewer rows cost more",
+        }
         told = (
-            f"masks cost about {self.points:.0f} point{'' if round(self.points) == 1 else 's'} of accuracy ({count}, "
-            f"{self.path!r} with {self.width:,} units is the narrowest{edge}) in {_MEASURED[self.family]} with "
-            "keep=0.5 (docs/results/medium/mask_cost.md); fewer rows cost more"
+            f"masks cost about {_points(self.points)} of accuracy ({'; '.join(where)}) in {_MEASURED[self.family]} "
+            f"with keep=0.5 (docs/results/medium/{source}.md); {more[self.family]}"
         )
         return told if self.points < _LITTLE else f"{told}. {self._advice}"
 
     @property
     def _advice(self) -> str:
-        late = MASK_COSTS[self.family, True]
+        many = self.family == "many classes"
+        late = LONGER_COSTS["last"] if many else MASK_COSTS[self.family, "last"]
         enough = next((width for width, points in late if points < _LITTLE), late[-1][0])
-        if self.sites > 1:
-            return (
-                f"Mask later sites only: one site of {enough} units or more, before the output layer, costs less than "
-                f"{_LITTLE:g} points"
-            )
-        return f"Use {enough} units or more"
+        longer = "train until held-out accuracy no longer rises"
+        if self.place == "last":
+            wider = f"Use {enough} units or more"
+            if many:
+                return f"{wider}, and {longer}" if self.width < enough else longer.capitalize()
+            return wider
+        instead = "Mask the input of the output layer instead"
+        if self.place == "all":
+            instead = "Mask later sites only, at best the input of the output layer"
+        then = f", and {longer}" if many else ""
+        return f"{instead}{then}: one site of {enough} units or more there costs less than {_LITTLE:g} points"
 
 
-def expected_cost(sites: Sequence[SitePlan]) -> ExpectedCost | None:
-    """Return what masks on these sites cost; None where widths are not known."""
+def _points(value: float) -> str:
+    return f"{value:.0f} point{'' if round(value) == 1 else 's'}"
+
+
+def expected_cost(
+    sites: Sequence[SitePlan], outputs: int | None = None, *, images: bool = False, inner: bool = False
+) -> ExpectedCost | None:
+    """Return what masks on these sites cost; None where widths are not known.
+
+    Args:
+        sites: all of the model.
+        outputs: of the model, where known.
+        images: whether the model has convolutions.
+        inner: whether more layers than the output layer follow the only site.
+    """
     known = [(site.width, site.path) for site in sites if site.width is not None]
     if len(known) < len(sites) or not known:
         return None
     width, path = min(known)
-    family: Family = "images" if any(site.dim == "channels" for site in sites) else "vectors"
-    measured = MASK_COSTS[family, len(sites) == 1]
+    family: Family = "vectors"
+    if images:
+        family = "many classes" if outputs is not None and outputs > _MANY else "images"
+    place: Place = "all" if len(sites) > 1 else "inner" if inner else "last"
+    measured = MASK_COSTS[family, place]
     beyond = not measured[0][0] <= width <= measured[-1][0]
-    return ExpectedCost(family, len(sites), path, width, _between(measured, width), beyond)
+    return ExpectedCost(family, place, len(sites), path, width, _between(measured, width), beyond, outputs)
 
 
 def _between(measured: Sequence[tuple[int, float]], width: int) -> float:
@@ -190,6 +251,7 @@ class Plan:
     trainable: int = 0
     signal: ExpectedSignal | None = None
     cost: ExpectedCost | None = None
+    outputs: int | None = None
 
     def raise_problems(self) -> None:
         """Raise one error with all problems, if there are any."""
@@ -219,6 +281,13 @@ class Plan:
         )
 
     @property
+    def _without_width(self) -> str:
+        """Return the first site whose width is missing to say what masks cost; "": none, or nothing could be said."""
+        if self.problems or self.recipe.mode != "forward" or self.recipe.adapters is not None:
+            return ""
+        return next((repr(site.path) for site in self.sites if site.width is None), "")
+
+    @property
     def _table(self) -> tuple[list[str], list[list[str]]]:
         header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
         rows = [_row(site) for site in self.sites]
@@ -244,6 +313,10 @@ class Plan:
             parts.append((f"expected: {self.signal}", []))
         if self.cost is not None:
             parts.append((f"expected: {self.cost}", []))
+        elif unknown := self._without_width:
+            parts.append(
+                (f"expected cost in accuracy: {unknown} has a width that only an example tells: example=x", [])
+            )
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
                 parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
