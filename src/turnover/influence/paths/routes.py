@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry
 
 from turnover.batches import Batch, null_ids
 from turnover.influence.members import Member
@@ -461,7 +460,11 @@ class _Counted(TorchDispatchMode):
 
     def __init__(self) -> None:
         """Start at zero."""
+        # It imports triton where torch is built for CUDA, which `import turnover` must not.
+        from torch.utils.flop_counter import flop_registry
+
         super().__init__()
+        self._work_of: Mapping[Any, Callable[..., int]] = flop_registry
         self.peak = 0
         self.products = 0
         # By the address of the memory: its bytes, and the tensors that are or were views of it.
@@ -470,7 +473,7 @@ class _Counted(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and note what it made."""
         result = func(*args, **(kwargs or {}))
-        work = flop_registry.get(func._overloadpacket)
+        work = self._work_of.get(func._overloadpacket)
         if work is not None:
             self.products += work(*args, **(kwargs or {}), out_val=result)
         made = [value for value in tree_leaves(result) if isinstance(value, Tensor)]
