@@ -6,8 +6,10 @@ tanh and pooling keep it; BatchNorm, LayerNorm, sigmoid, softmax and additions d
 value, and with it a gradient, for every dropped unit. The model is traced, or the largest enclosing module that can be.
 """
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -71,12 +73,29 @@ _ADD_NAMES = frozenset("add add_ iadd sub sub_ isub radd rsub".split())
 _SHAPE_NAMES = frozenset("size dim shape getattr numel ndim".split())
 
 
+# A trace replaces nn.Module.__call__ for all threads; of two at the same time, one would leave its own behind for good.
+_tracing = threading.RLock()
+
+
 class _SiteTracer(fx.Tracer):
-    """Traces into everything but torch's own modules and the sites."""
+    """Traces into everything but torch's own modules and the sites; modules that other threads call just run."""
 
     def __init__(self, sites: set[str]) -> None:
         super().__init__()
         self._sites = sites
+        self._thread = threading.get_ident()
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if threading.get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        if threading.get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return module_qualified_name in self._sites or super().is_leaf_module(m, module_qualified_name)
@@ -88,7 +107,8 @@ def _trace(module: nn.Module, prefix: str, sites: list[str]) -> fx.Graph | None:
     inside = {path[len(start) :] for path in sites if path.startswith(start)}
     modes = [(m, m.training) for m in module.modules()]
     try:
-        return _SiteTracer(inside).trace(module)
+        with _tracing:
+            return _SiteTracer(inside).trace(module)
     except Exception:  # noqa: BLE001 - tracing runs the user's code with stand-ins; anything may come
         return None
     finally:
