@@ -2,8 +2,10 @@
 
 import inspect
 import socket
+import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -16,6 +18,16 @@ from turnover.ui.web.connections import ConnectionLimits
 from turnover.ui.web.serving import open_server
 
 HEAD = b"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+@pytest.fixture(autouse=True)
+def ended_warm_up() -> Iterator[None]:
+    """A page that is closed at once still loads its model, which draws from the random state of the next test."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "turnover-model":
+            thread.join()
 
 
 def _connected(stack: ExitStack, port: int) -> socket.socket:
