@@ -219,7 +219,8 @@ class Lease:
         if not self.held:
             return
         self._ended.set()
-        self._renewing.join()  # else a renewal that is under way would come after the removal, and keep others waiting
+        # Else a renewal that is under way would come after the removal, and keep others waiting.
+        self._renewing.join(_LEASE)
         if _token(self._folder.read(_HOLDER)) == self._token:
             self._folder.remove(_HOLDER)
 
