@@ -85,7 +85,7 @@ def test_a_run_that_removes_nothing_leaves_the_open_question_out(toy, tmp_path):
     text = page(result, tmp_path)
     assert "open question" in toy.page
     assert "open question" not in text
-    assert "that of one model, with masks" in text
+    assert "that of one model with masks" in text
     assert len(findings(result)) == len(findings(toy.result)) - 1
 
 

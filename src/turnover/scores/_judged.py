@@ -53,7 +53,7 @@ class JudgedContent(Content):
             made = f", made by {method!r}," if method else ""
             raise ScoresError(
                 f"p-values need the scores of null ids, and these{made} have none. With 3 replicas or more "
-                ".interval() and .significant() tell what is beyond noise; p-values come with "
+                ".interval() and .significant() tell what is significant; p-values come with "
                 "turnover.Influence(model, estimator='tod') of a model with masks."
             )
         values = self.values
