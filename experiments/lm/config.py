@@ -19,7 +19,6 @@ class Network:
         rates: at the start; where there are several, the one with the best validation perplexity is taken.
         trial_epochs: of the trainings that choose the rate.
         decay: what the rate is multiplied by after an epoch that did not improve validation perplexity.
-        bfloat16: train in this precision where autocast takes it: twice as fast on the processors that know it.
     """
 
     context: int = 4
@@ -31,7 +30,6 @@ class Network:
     rates: tuple[float, ...] = (20.0,)
     trial_epochs: int = 2
     decay: float = 0.25
-    bfloat16: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ SIZES = {
     ),
     # All of the text with all of its words, so that perplexity can be compared with the paper's: one model with masks
     # and one without, of less width and fewer epochs.
-    "medium": Config(network=Network(size=256, epochs=3, rates=(4.0,), bfloat16=True), models=1, shares=(), seeds=(0,)),
+    "medium": Config(network=Network(size=256, epochs=3, rates=(4.0,)), models=1, shares=(), seeds=(0,)),
     # 25 trainings, by their arithmetic of about a hundred hours each on two cores; a GPU is used where there is one.
     "full": Config(shares=(0.1,)),
 }

@@ -141,8 +141,7 @@ def trained(
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
     steps = resumable(parts, epochs=network.epochs, draw=draw, order=torch.default_generator)
     for step in tqdm(steps, total=network.epochs * -(-len(rows) // network.batch), desc=title, leave=False):
-        with torch.autocast(device_of(model).type, torch.bfloat16, enabled=network.bfloat16):
-            loss = _loss(model.train(), corpus.train, step.batch, masked, weights)
+        loss = _loss(model.train(), corpus.train, step.batch, masked, weights)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

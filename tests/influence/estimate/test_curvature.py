@@ -702,11 +702,13 @@ def test_bad_options_are_rejected(options, said):
         Curvature(**options)
 
 
-def test_values_that_are_not_finite_are_named():
+@pytest.mark.parametrize("temperature", [1.0, None])
+def test_values_that_are_not_finite_are_named(temperature):
     x, y = _data("mlp", ROWS, 1)
     x[3, 0] = torch.nan
-    inf = turnover.Influence(built("mlp"), train=(x, y), estimator=Curvature(temperature=1.0))
-    with pytest.raises(InfluenceError, match="not finite"):
+    data = turnover.with_instance_ids(TensorDataset(x, y))
+    inf = turnover.Influence(built("mlp"), train=data, estimator=Curvature(temperature=temperature))
+    with pytest.raises(InfluenceError, match="outputs are not finite on the training row 3, the first of 1 in its"):
         inf.pairwise(_data("mlp", 2, 2))
 
 

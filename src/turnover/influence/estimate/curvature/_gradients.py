@@ -26,7 +26,7 @@ _COUNTED_ROWS = 8
 _WIDEST = 1024  # of a block of inputs or outputs: eigenvectors of more would take minutes and gigabytes
 _PLANE = 2
 _NOT_FINITE = (
-    "{} are not finite on some rows. Look for NaN and infinite values in the data and in the weights; of a model with "
+    "{} are not finite on {}. Look for NaN and infinite values in the data and in the weights; of a model with "
     "masks, estimator='tod' scores all other rows."
 )
 Objective = Callable[[Tensor, Any], Tensor]
@@ -144,7 +144,9 @@ class Network:
     @torch.no_grad()
     def outputs(self, batch: Batch) -> Tensor:
         """Return the outputs of rows, in full view."""
-        return self.forward.run(batch.args, batch.kwargs, batch.rows).float()
+        outputs = self.forward.run(batch.args, batch.kwargs, batch.rows).float()
+        _check_finite(outputs, batch)
+        return outputs
 
     def gradients(self, batch: Batch, objective: Objective) -> dict[str, LayerRun]:
         """Return what every layer saw of some rows, by its path, for the sum of an objective over them."""
@@ -157,7 +159,7 @@ class Network:
             for name, run in runs.items():
                 known = checked.get(name) is run.inputs
                 if not (_all_finite(run.gradient) and (known or _all_finite(run.inputs))):
-                    raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}"))
+                    raise InfluenceError(_NOT_FINITE.format(f"inputs or gradients of the layer {name!r}", "some rows"))
                 checked[name] = run.inputs
             yield runs
 
@@ -197,8 +199,7 @@ class Network:
             outputs = self.forward.run(batch.args, batch.kwargs, batch.rows)
         if not noted:
             raise InfluenceError("no layer of this model ran as a module, so its gradients cannot be seen.")
-        if not bool(outputs.isfinite().all()):
-            raise InfluenceError(_NOT_FINITE.format("the model's outputs"))
+        _check_finite(outputs, batch)
         passes = [
             (name, _Pass(self.layers[name], inputs, _ByRows(batch.rows, self._row_dims[name], name)))
             for name, inputs, _ in noted
@@ -229,6 +230,15 @@ class Network:
 def _all_finite(values: Tensor) -> bool:
     # One value that is not finite makes the sum so, too; a sum costs far less than a look at every value.
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
+
+
+def _check_finite(outputs: Tensor, batch: Batch) -> None:
+    if _all_finite(outputs):
+        return
+    called = batch.names if batch.names is not None else [] if batch.ids is None else batch.ids.tolist()
+    bad = (~outputs.flatten(1).isfinite()).any(1).nonzero().flatten().tolist()
+    rows = f"the training row {called[bad[0]]!r}, the first of {len(bad)} in its batch" if called else "some rows"
+    raise InfluenceError(_NOT_FINITE.format("the model's outputs", rows))
 
 
 def _checked(objective: Objective, outputs: Tensor, batch: Batch) -> Tensor:
