@@ -77,7 +77,10 @@ def test_the_expected_precision_is_the_true_one_with_noisy_validation_labels_too
 
 def test_without_heads_the_rate_is_that_of_the_validation_labels(record, digits):
     found = wrong_labels(replace(record, left_out=None, validation_left_out=None))
-    assert (found.rate, int(found.likely.sum())) == (0.0, 0)  # they are correct
+    assert found.rate < 0.01  # they are correct
+    assert found.likely.sum() < digits.wrong.sum() / 2
+    assert digits.wrong[found.likely].all()
+    assert found.expected_range[0] == 0
 
 
 def test_of_correct_labels_hardly_any_is_called_wrong(digits):
@@ -214,6 +217,15 @@ def test_a_scale_is_the_true_one_with_many_rows_and_stays_near_1_with_few_that_t
     assert fit_weights([certain], labels, rates=(0.1,)).weights[0] > 3
 
 
+def test_the_rate_of_a_weak_prediction_is_hardly_known():
+    rng = np.random.default_rng(0)
+    guessed = rng.integers(0, 2, 400)
+    scores = centered(np.eye(2)[guessed] * rng.uniform(0.5, 1.5, (400, 1)))  # it knows not how good a guess is
+    correct = np.where(rng.random(400) < 0.65, guessed, 1 - guessed)
+    found = fit_rate([scores], correct)
+    assert found.rate < 0.25 < found.rate + 2 * found.stderr
+
+
 def test_a_rate_has_the_standard_error_at_which_the_likelihood_falls_by_a_half():
     scores, labels = predicted(np.random.default_rng(1), 4000)
     labels[:400] = (labels[:400] + 1) % 4
@@ -222,7 +234,7 @@ def test_a_rate_has_the_standard_error_at_which_the_likelihood_falls_by_a_half()
     for sign in (-1, 1):
         near = fit_weights([scores], labels, rates=(found.rate + sign * found.stderr,))
         assert 2 * 4000 * (near.loss - found.loss) == pytest.approx(1.0, abs=0.35)
-    assert fit_rate([scores], scores.argmax(1)).rate < 1e-4
+    assert fit_rate([scores], scores.argmax(1)).rate < 1e-3
     assert expected_error([scores], (1.0,)) == pytest.approx(
         (scores.argmax(1) != predicted_again(scores)).mean(), abs=0.02
     )

@@ -1,4 +1,4 @@
-"""How long the stages of a run should take, and how many epochs many rows get."""
+"""How long the stages of a run should take, and how many epochs many and few rows get."""
 
 import pytest
 
@@ -16,12 +16,20 @@ SIZES = Sizes(rows=10_000, products=1e6, units=4096, epochs=3, batch_size=64, re
         ("columns", 200_000, 12),
         ("columns", 10**7, 3),
         ("ngrams", 10**7, 3),
-        ("pixels", 100, 12),
+        ("ngrams", 2_000, 3),
+        ("ngrams", 320, 12),
+        ("encoder", 320, 12),
+        ("pixels", 320, 12),
+        ("columns", 10, 60),
     ],
 )
-def test_many_rows_take_fewer_epochs_by_default(kind, rows, epochs):
+def test_many_rows_take_fewer_epochs_by_default_and_few_rows_more(kind, rows, epochs):
     assert settings_for(RunConfig("data.csv"), kind, rows).epochs == epochs
     assert settings_for(RunConfig("data.csv", epochs=7), kind, rows).epochs == 7
+
+
+def test_few_rows_with_numbers_as_labels_take_no_more_epochs():
+    assert settings_for(RunConfig("data.csv"), "columns", 10, numeric=True).epochs == 10
 
 
 def test_twice_the_rows_should_take_about_twice_as_long():

@@ -23,8 +23,11 @@ _STARTS = (-3.0, -1.0)
 _MOST_ROWS = 10_000
 # Twice the gain of log-likelihood above which a rate differs from 0 (one-sided, 5 %).
 _CRITICAL = 2.71
-# How far from the likeliest rate its standard error is read from the likelihood.
+# How far above the likeliest rate the width of its likelihood is read, at how many widths from it the likelihood is
+# computed, and the rates between, where it is interpolated.
 _RATE_STEP = 0.02
+_WIDTHS = np.array([-4, -3, -2, -1, -0.5, 0, 0.5, 1, 2, 3, 4])
+_RATES = np.linspace(0, 0.5, 2001)
 # Standard deviation of the logarithm of a scale, before any label is seen.
 _SCALE_SPREAD = 0.3
 
@@ -37,7 +40,7 @@ class NoiseFit:
         weights: of each prediction, at least 0.
         rate: share of wrong labels.
         loss: mean negative log-likelihood of the labels.
-        stderr: standard error of the rate; None: not estimated.
+        stderr: standard deviation of what the rate may be; None: not estimated.
     """
 
     weights: tuple[float, ...]
@@ -90,11 +93,25 @@ def some_of(rows: int) -> NDArray[np.int64]:
 
 
 def fit_rate(parts: Sequence[Floats], labels: NDArray[np.int64], *, noisy: NDArray[np.bool_] | None = None) -> NoiseFit:
-    """Return the likeliest fit, also where its rate is not told from 0, with the standard error of the rate."""
+    """Return the likeliest fit with the mean and the standard deviation of what its rate may be.
+
+    Every rate up to one half is as probable before any label is seen. The likeliest one alone misleads where labels
+    hardly tell: a weak prediction looks like wrong labels, and then nearly all lower rates are as likely.
+    """
+    rows = min(_MOST_ROWS, len(labels))
+
+    def loss(rate: float) -> float:
+        return rows * fit_weights(parts, labels, rates=(rate,), noisy=noisy).loss
+
     best = fit_weights(parts, labels, noisy=noisy, tested=False)
-    further = fit_weights(parts, labels, rates=(best.rate + _RATE_STEP,), noisy=noisy)
-    gain = 2 * min(_MOST_ROWS, len(labels)) * (further.loss - best.loss)
-    return replace(best, stderr=float(_RATE_STEP / np.sqrt(max(gain, _RATE_STEP**2))))
+    gain = 2 * (loss(best.rate + _RATE_STEP) - rows * best.loss)
+    width = _RATE_STEP / np.sqrt(max(gain, _RATE_STEP**2))
+    tried = np.concatenate([best.rate * np.linspace(0, 0.75, 4), best.rate + width * _WIDTHS, [0.5]])
+    tried = np.unique(np.clip(tried, 0.0, 0.5))
+    losses = np.interp(_RATES, tried, [loss(float(rate)) for rate in tried])
+    mass = np.exp(losses.min() - losses)
+    mean = float(np.average(_RATES, weights=mass))
+    return replace(best, rate=mean, stderr=float(np.sqrt(np.average(np.square(_RATES - mean), weights=mass))))
 
 
 def expected_error(parts: Sequence[Floats], weights: Sequence[float]) -> float:
