@@ -168,10 +168,10 @@ def test_settings_that_were_left_open_are_shown_as_they_were_used(tmp_path):
     run = start_run(RunConfig(str(tmp_path / "things.csv"), label="kind", replicas=3), tmp_path / "run")
     settings = settings_of(run)
     assert "\nreplicas = 3\n" in settings
-    for name, value in {"epochs": 30, "hidden": 512, "learning_rate": 0.002}.items():
+    for name, value in {"epochs": 60, "hidden": 512, "learning_rate": 0.002}.items():
         assert f"\n{name} = {value}  # default for this kind of data\n" in settings
         assert tomllib.loads(settings)[name] == value
-    assert len(run.curves.keep) == 30
+    assert len(run.curves.keep) == 60
 
 
 def test_one_network_without_standard_errors_has_a_report_too(table_data):
