@@ -708,7 +708,7 @@ def test_values_that_are_not_finite_are_named(temperature):
     x[3, 0] = torch.nan
     data = turnover.with_instance_ids(TensorDataset(x, y))
     inf = turnover.Influence(built("mlp"), train=data, estimator=Curvature(temperature=temperature))
-    with pytest.raises(InfluenceError, match="outputs are not finite on the training row 3, the first of 1 in its"):
+    with pytest.raises(InfluenceError, match=r"outputs are not finite on row 3\. Look"):
         inf.pairwise(_data("mlp", 2, 2))
 
 

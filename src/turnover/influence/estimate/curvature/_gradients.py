@@ -237,7 +237,8 @@ def _check_finite(outputs: Tensor, batch: Batch) -> None:
         return
     called = batch.names if batch.names is not None else [] if batch.ids is None else batch.ids.tolist()
     bad = (~outputs.flatten(1).isfinite()).any(1).nonzero().flatten().tolist()
-    rows = f"the training row {called[bad[0]]!r}, the first of {len(bad)} in its batch" if called else "some rows"
+    more = f" and {len(bad) - 1} more of its batch" if len(bad) > 1 else ""
+    rows = f"row {called[bad[0]]!r}{more}" if called else "some rows"
     raise InfluenceError(_NOT_FINITE.format("the model's outputs", rows))
 
 
