@@ -237,7 +237,7 @@ def encoder_recipe(
     replicas: int = 1,
     seed: int = 0,
 ) -> TrainingRecipe:
-    """Return how an encoder with an output layer is trained: AdamW, a rate that falls to zero.
+    """Return how an encoder with an output layer is trained: AdamW, a rate that falls to zero, batches by length.
 
     Masked, adapters in the frozen encoder are trained, with masks of the seed; else all of it is fine-tuned.
     """
@@ -251,6 +251,7 @@ def encoder_recipe(
         schedule=partial(torch.optim.lr_scheduler.LinearLR, start_factor=1.0, end_factor=0.0, total_iters=steps),
         epochs=epochs,
         batch_size=batch_size,
+        lengths=inputs["attention_mask"].sum(1),
     )
 
 

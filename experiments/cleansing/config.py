@@ -81,7 +81,7 @@ SIZES = {
     # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder. Masks in all blocks would
     # take a hundred hours to score.
     "medium": Config(
-        rows=1_500,
+        rows=2_000,
         encoder="minilm",
         longest=64,
         estimates=("tod", "replicas", "recommended"),
@@ -110,6 +110,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=1, memory=8, hours=6),
+    "medium": Needs(disk=1, memory=8, hours=2),
     "full": Needs(disk=10, memory=24, hours=3000),
 }

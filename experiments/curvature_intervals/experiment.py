@@ -73,7 +73,7 @@ SIZES = {
     "medium": Config(trainings=16, queries=150),
     "full": Config(trainings=32, queries=300, validation=300),
 }
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.8)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.2)}
 
 LEVEL = 0.95
 _CACHE = Path("runs/cache")

@@ -174,7 +174,7 @@ def _head(result: Mapping[str, Any]) -> Iterable[str]:
         f"{network['size']}) on {corpus['positions']:,} positions of WikiText-2, {corpus['vocabulary']:,} words; "
         f"{network['epochs']} epochs. A position, its context and the next word, is an instance. Self-influence is "
         f"{'that of' if len(result['masked']) == 1 else 'the'} {_averaged(len(result['masked']))} with masks on the "
-        "embedding and the hidden layer."
+        f"embedding and the hidden layer{_which_scores(corpus)}."
     )
     yield from agreements(findings(result))
     runs = {"with masks": [one["test"] for one in result["masked"]], "without": result["removal"]["everything"]}
@@ -187,14 +187,14 @@ def _passage(result: Mapping[str, Any]) -> Iterable[str]:
     yield "## The paper's passage"
     yield "![the passage of the paper's figure, words colored by self-influence](lm.svg)"
     yield (
-        f"Values are clipped to the 70th and 95th percentile of all positions ({low_high[0]:.2f} and "
+        f"Values are clipped to the 70th and 95th percentile of positions ({low_high[0]:.2f} and "
         f"{low_high[1]:.2f} nats). Of the last names that the paper mentions, {_list(names['all'])} are in the "
         f"passage; colored at their first place: {_list(names['colored'])}."
     )
 
 
 def _highest(result: Mapping[str, Any]) -> Iterable[str]:
-    yield "The positions of highest self-influence, of all the training text:"
+    yield "The positions of highest self-influence:"
     rows = [
         [
             " ".join(one["context"]).replace("<", "\\<"),
@@ -221,7 +221,7 @@ def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
     head = ["Spearman correlation of self-influence and log frequency", "correlation", "95 % interval"]
     yield markdown_table(head, rows)
     yield (
-        "Intervals are by bootstrap over stretches of 100 words. Of all positions "
+        "Intervals are by bootstrap over stretches of 100 words. Of the positions "
         f"{100 * found['positive']:.0f} % have positive self-influence (mean {found['mean']:.2f} nats)"
         + ("." if found["between_models"] is None else f"; two models agree with {found['between_models']:.2f}.")
         + f"\nNames (words with a capital within a sentence) of frequency {RARE} or less score "
@@ -305,6 +305,11 @@ def _setting(result: Mapping[str, Any]) -> str:
         f"{corpus['positions']:,} positions, width {network['size']}, {network['epochs']} epochs, "
         f"{counted(len(result['masked']), 'model')}"
     )
+
+
+def _which_scores(corpus: Mapping[str, Any]) -> str:
+    scored = corpus.get("scored", corpus["positions"])
+    return "" if scored == corpus["positions"] else f", of the {scored:,} positions around the paper's passage"
 
 
 def _averaged(models: int) -> str:

@@ -25,27 +25,31 @@ _TRIAL_SEED = 100
 def run(config: Config, out: Path) -> dict[str, Any]:
     """Return perplexities, the colored passage, correlations, and what removal does."""
     corpus, parts = load_corpus(config), out / "parts"
+    scored = corpus.around_passage(config.scored)
     with one_thread():
         rates = {
             how: _rate(corpus, config, masked, parts / f"rates-{how}")
             for how, masked in (("masked", True), ("plain", False))
         }
         masked = [
-            kept(parts / f"masked-{seed}.json", partial(_masked, corpus, config, rates["masked"]["best"], seed, out))
+            kept(
+                parts / f"masked-{seed}.json",
+                partial(_masked, corpus, scored, config, rates["masked"]["best"], seed, out),
+            )
             for seed in tqdm(range(config.models), desc="models with masks")
         ]
         every = np.stack([np.load(out / f"self-{seed}.npy") for seed in range(config.models)]).astype(np.float64)
         null = np.load(out / "null.npy").astype(np.float64)
-        pattern = kept(parts / "pattern.json", partial(_pattern, corpus, config, every, null))
+        pattern = kept(parts / "pattern.json", partial(_pattern, scored, config, every, null))
         again = _removal(corpus, config, rates["plain"]["best"], every.mean(0), parts)
     return {
         "setting": asdict(config),
-        "corpus": _told(corpus),
+        "corpus": {**_told(corpus), "scored": len(scored.train)},
         "rates": rates,
         "masked": masked,
         "pattern": pattern,
-        "passage": _passage(corpus, config, every),
-        "highest": _highest(corpus, every.mean(0)),
+        "passage": _passage(scored, config, every),
+        "highest": _highest(scored, every.mean(0)),
         "removal": again,
         "spent": spent(parts),
     }
@@ -68,12 +72,12 @@ def _rate(corpus: Corpus, config: Config, masked: bool, file: Path) -> dict[str,
     }
 
 
-def _masked(corpus: Corpus, config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
+def _masked(corpus: Corpus, scored: Corpus, config: Config, rate: float, seed: int, out: Path) -> dict[str, Any]:
     """Return the perplexities of one model with masks; its scores are written beside."""
     model, curve = trained(corpus, config.network, rate=rate, seed=seed, masked=True, title=f"masks, seed {seed}")
-    np.save(out / f"self-{seed}.npy", self_influence(model, corpus.train))
+    np.save(out / f"self-{seed}.npy", self_influence(model, scored))
     if seed == 0:
-        np.save(out / "null.npy", null_scores(model, corpus.train))
+        np.save(out / "null.npy", null_scores(model, scored.train))
     return {"test": judged(model, corpus), "curve": curve}
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import TensorDataset
 from tqdm import tqdm
 
 import turnover
@@ -53,29 +52,47 @@ class Corpus:
 
     Attributes:
         vocabulary: words of the training text.
-        train: its positions; a position's number is its instance id.
+        train: its positions.
+        counts: how often each word of the vocabulary is in the training text.
         valid: positions that choose the rate and let it fall.
         test: positions that are only reported.
         passage: the place of the paper's passage among the training positions.
         first: the training text's first word among all of WikiText-2.
+        first_id: the instance id of the first training position; those of the others follow.
     """
 
     vocabulary: Vocabulary
     train: Positions
+    counts: np.ndarray
     valid: Positions
     test: Positions
     passage: int
     first: int
+    first_id: int = 0
 
     @property
-    def counts(self) -> np.ndarray:
-        """Return how often each word of the vocabulary is in the training positions."""
-        return np.bincount(self.train.words.numpy(), minlength=len(self.vocabulary))
+    def ids(self) -> Tensor:
+        """Return the instance ids of the training positions."""
+        return torch.arange(self.first_id, self.first_id + len(self.train))
 
     @property
     def frequencies(self) -> np.ndarray:
         """Return, for every training position, how often its word is in the training text."""
         return self.counts[self.train.words.numpy()]
+
+    def around_passage(self, positions: int | None) -> "Corpus":
+        """Return the corpus with so many training positions around the passage; None: all."""
+        if positions is None:
+            return self
+        start = max(0, min(self.passage - positions // 2, len(self.train) - positions))
+        part = slice(start, start + positions)
+        return replace(
+            self,
+            train=Positions(self.train.contexts[part], self.train.words[part]),
+            passage=self.passage - start,
+            first=self.first + start,
+            first_id=self.first_id + start,
+        )
 
 
 def load_corpus(config: Config) -> Corpus:
@@ -99,7 +116,8 @@ def load_corpus(config: Config) -> Corpus:
         Positions.of(vocabulary.encode(load_wikitext2(split))[: config.held_out], context)
         for split in ("valid", "test")
     )
-    return Corpus(vocabulary, train, *others, passage=before - first - context, first=first)
+    counts = np.bincount(train.words.numpy(), minlength=len(vocabulary))
+    return Corpus(vocabulary, train, counts, *others, passage=before - first - context, first=first)
 
 
 def _encoded(vocabulary: Vocabulary, words: list[str]) -> Tensor:
@@ -141,7 +159,7 @@ def trained(
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
     steps = resumable(parts, epochs=network.epochs, draw=draw, order=torch.default_generator)
     for step in tqdm(steps, total=network.epochs * -(-len(rows) // network.batch), desc=title, leave=False):
-        loss = _loss(model.train(), corpus.train, step.batch, masked, weights)
+        loss = _loss(model.train(), corpus.train, step.batch, masked, weights, bfloat16=network.bfloat16)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -192,19 +210,22 @@ def device_of(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def _loss(model: nn.Module, positions: Positions, ids: Tensor, masked: bool, weights: Tensor | None) -> Tensor:
+def _loss(
+    model: nn.Module, positions: Positions, ids: Tensor, masked: bool, weights: Tensor | None, *, bfloat16: bool
+) -> Tensor:
     where = device_of(model)
-    with turnover.instances(ids) if masked else nullcontext():
-        outputs = model(positions.contexts[ids].to(where))
+    low = torch.autocast(where.type, torch.bfloat16, enabled=bfloat16)
+    with low, turnover.instances(ids) if masked else nullcontext():
+        outputs = model(positions.contexts[ids].to(where)).float()
     losses = functional.cross_entropy(outputs, positions.words[ids].to(where), reduction="none")
     counts = torch.ones_like(losses) if weights is None else weights[ids].to(where)
     # A mean by weight: a step is as long as one without the positions that count less.
     return (losses * counts).sum() / counts.sum()
 
 
-def self_influence(model: nn.Module, positions: Positions) -> np.ndarray:
-    """Return what each position does to its own loss, [positions]."""
-    data = turnover.with_instance_ids(TensorDataset(positions.contexts, positions.words))
+def self_influence(model: nn.Module, corpus: Corpus) -> np.ndarray:
+    """Return what each training position does to its own loss, [positions]."""
+    data = corpus.train.contexts, corpus.train.words, corpus.ids
     return np.asarray(turnover.Influence(model, center=False).self_influence(data, progress=False).values)
 
 

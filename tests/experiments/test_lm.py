@@ -1,5 +1,7 @@
 """Language model: a toy run trains, scores and trains again; the page says what its numbers say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,7 +106,21 @@ def test_drawn_text_escapes_words_breaks_lines_and_underlines_the_strongest(tmp_
 def _corpus(words):
     vocabulary = Vocabulary.of([" ".join(words)])
     train = Positions.of(vocabulary.encode([" ".join(words)]), 2)
-    return Corpus(vocabulary, train, train, train, passage=0, first=0)
+    counts = np.bincount(train.words.numpy(), minlength=len(vocabulary))
+    return Corpus(vocabulary, train, counts, train, train, passage=0, first=0)
+
+
+def test_positions_around_the_passage_keep_their_ids_and_the_counts_of_the_whole_text():
+    words = " ".join(f"w{number % 9} the" for number in range(30)).split()
+    whole = replace(_corpus(words), passage=40)
+    part = whole.around_passage(20)
+    assert part.ids.tolist() == list(range(30, 50))
+    assert torch.equal(part.train.words, whole.train.words[part.ids])
+    assert torch.equal(part.train.contexts[part.passage], whole.train.contexts[whole.passage])
+    assert np.array_equal(part.frequencies, whole.frequencies[part.ids])
+    assert part.first == whole.first + 30
+    assert whole.around_passage(None) is whole
+    assert whole.around_passage(len(whole.train)).ids.tolist() == whole.ids.tolist()
 
 
 def test_correlation_with_frequency_is_minus_one_where_rare_words_score_highest():

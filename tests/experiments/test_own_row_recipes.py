@@ -49,6 +49,11 @@ def test_a_cure_is_unbiased_accurate_and_useful(other, verdict, words):
     assert cure.agreement.startswith(words)
 
 
+def test_steps_without_masks_are_said_to_balance_two_biases():
+    *_, cure = findings(result(base=found(trained=2.0), **{"full steps 0.5": found(wrong=0.8)}))
+    assert cure.agreement.endswith("not that the row is held out.")
+
+
 def test_a_cure_on_one_task_alone_holds_in_part():
     both = result(base=found(trained=2.0), other=found())
     both["tasks"]["sst2"] = {

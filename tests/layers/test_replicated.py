@@ -66,6 +66,34 @@ def test_a_replicated_module_equals_its_copies_in_outputs_and_gradients(name, tr
         torch.testing.assert_close(buffer, torch.stack([one.get_buffer(path) for one in copies]))
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_a_replicated_module_trains_under_autocast_as_its_copies_do(name):
+    make, shape = MODULES[name]
+    copies = copies_of(make)
+    module = Replicated([copy.deepcopy(one) for one in copies], knowing(False))
+    x = torch.randn(REPLICAS * shape[0], *shape[1:])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected, found = loop(copies, x), module(x)
+    # Under vmap torch computes in float32, whatever autocast says.
+    assert found.dtype == expected.dtype or module._fast is None
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02, check_dtype=False)
+    direction = torch.randn_like(expected)
+    (expected * direction).sum().backward()
+    (found * direction).sum().backward()
+    for path, parameter in module.named_parameters():
+        each = torch.stack([one.get_parameter(path).grad for one in copies])
+        assert parameter.grad.dtype == torch.float32
+        torch.testing.assert_close(parameter.grad, each, rtol=0.02, atol=0.05)
+
+
+def test_autocast_leaves_double_precision_alone():
+    module = Replicated(copies_of(lambda: nn.Linear(6, 5).double()), knowing(False))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = module(torch.randn(REPLICAS * 4, 6, dtype=torch.float64))
+    found.sum().backward()
+    assert found.dtype == module.weight.grad.dtype == torch.float64
+
+
 @pytest.mark.parametrize("name", ["linear", "linear on positions", "conv2d", "grouped conv2d", "layer norm"])
 def test_rows_of_the_trunk_are_expanded_and_get_the_mean_gradient(name):
     make, shape = MODULES[name]

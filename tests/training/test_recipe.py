@@ -51,6 +51,26 @@ def test_the_same_seed_gives_the_same_bits_and_the_callers_random_state_is_left_
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_batches_by_length_hold_every_row_once_per_epoch_beside_rows_of_like_length():
+    lengths = torch.arange(20) % 7
+    batches = recipe(lengths=lengths, batch_size=5).batches(1)
+    epochs = [torch.cat(batches[start : start + 4]) for start in (0, 4, 8)]
+    assert all(torch.equal(epoch.sort().values, torch.arange(20)) for epoch in epochs)
+    assert all(int(lengths[batch].max() - lengths[batch].min()) <= 2 for batch in batches)
+    starts = [float(lengths[batch].float().mean()) for batch in batches]
+    assert starts != sorted(starts), "lengths must not rise within an epoch"
+    assert len({tuple(batch.tolist()) for batch in batches}) > 4, "rows must meet others in another epoch"
+
+
+def test_lengths_are_told_in_the_description_and_leave_with_the_rows():
+    by_length = recipe(lengths=torch.arange(20))
+    assert "lengths" in by_length.description()
+    assert "lengths" not in recipe().description()
+    assert by_length.over((X[:4], Y[:4])).lengths is None
+    with pytest.raises(TrainingError, match=r"lengths have shape \[3\] for 20 rows. Give one length per row"):
+        recipe(lengths=torch.arange(3))
+
+
 def test_a_row_left_out_leaves_its_place_empty_bit_for_bit():
     left_out, plan = 7, recipe(optimizer=momentum)
     found = plan.fit([row for row in range(20) if row != left_out], seed=2)

@@ -180,6 +180,11 @@ def _linear(module: Replicated, x: Tensor, replicas: int, expands: bool) -> Tens
 
 def _products(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return [replicas, rows, out] for rows [replicas, rows, in]."""
+    device = rows.device.type
+    if torch.is_autocast_enabled(device) and rows.dtype != torch.float64:
+        # Autocast does not reach the backward pass of a Function: as in nn.Linear, all of it is cast before.
+        dtype = torch.get_autocast_dtype(device)
+        rows, weight, bias = rows.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     products: Tensor = _Products.apply(rows, weight)  # pyright: ignore[reportAssignmentType]
     return products if bias is None else products + bias.unsqueeze(1)
 

@@ -29,6 +29,7 @@ from .checkpoint import Checkpoint
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 _SGD = partial(torch.optim.SGD, lr=0.1)
+_GROUP = 50  # batches that are drawn together and sorted by length
 _LEAST = 1e-30  # squares of smaller numbers are 0 in float32, and those of its inverse beyond it
 
 
@@ -57,6 +58,8 @@ class TrainingRecipe:
         epochs: passes over the rows.
         batch_size: rows of a batch; the last of an epoch may be smaller.
         ids: instance ids of the rows for a wrapped model; None: row numbers.
+        lengths: of the rows, in tokens for example: a batch has rows of about one length, so that little padding is
+            computed where the model drops it; None: batches are drawn from all rows.
 
     Example:
         >>> import torch
@@ -77,6 +80,7 @@ class TrainingRecipe:
     epochs: int = 10
     batch_size: int = 32
     ids: Tensor | None = None
+    lengths: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Reject rows and numbers that do not fit together."""
@@ -87,6 +91,10 @@ class TrainingRecipe:
             )
         if self.ids is not None and len(self.ids) != len(self.targets):
             raise TrainingError(f"{len(self.ids)} ids for {len(self.targets)} rows. Give one id per row.")
+        if self.lengths is not None and self.lengths.shape != (len(self.targets),):
+            raise TrainingError(
+                f"lengths have shape {list(self.lengths.shape)} for {len(self.targets)} rows. Give one length per row."
+            )
         if self.epochs < 1 or self.batch_size < 1:
             raise TrainingError(
                 f"`epochs` and `batch_size` must be integers >= 1, got {self.epochs} and {self.batch_size}."
@@ -115,7 +123,7 @@ class TrainingRecipe:
         inputs, targets = queries
         if not len(targets):
             raise TrainingError("there are no queries: the targets are empty. Give one or more.")
-        return replace(self, inputs=inputs, targets=targets, ids=None)
+        return replace(self, inputs=inputs, targets=targets, ids=None, lengths=None)
 
     def data_digest(self) -> str:
         """Return a checksum of the rows."""
@@ -135,13 +143,23 @@ class TrainingRecipe:
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "data": self.data_digest(),
+            **({} if self.lengths is None else {"lengths": digest_of(self.lengths)}),
         }
 
     def batches(self, seed: int) -> list[Tensor]:
         """Return the rows of every batch of a training, in order; a function of the seed alone."""
         generator = torch.Generator().manual_seed(seed)
         orders = [torch.randperm(len(self), generator=generator) for _ in range(self.epochs)]
-        return [batch for order in orders for batch in order.split(self.batch_size)]
+        if self.lengths is None:
+            return [batch for order in orders for batch in order.split(self.batch_size)]
+        batches: list[Tensor] = []
+        for order in orders:
+            # Sorted within large groups, so that rows still meet others in every epoch.
+            groups = order.split(_GROUP * self.batch_size)
+            by_length = [group[self.lengths[group].argsort(stable=True)].split(self.batch_size) for group in groups]
+            parts = [batch for group in by_length for batch in group]
+            batches += [parts[place] for place in torch.randperm(len(parts), generator=generator).tolist()]
+        return batches
 
     def fit(
         self,
