@@ -71,11 +71,18 @@ def part(inputs: Inputs, places: Any) -> Inputs:
     return inputs[places] if isinstance(inputs, Tensor) else {name: value[places] for name, value in inputs.items()}
 
 
-def labeled(inputs: Inputs, labels: Tensor, *, ids: bool = False) -> Any:
-    """Return rows as `turnover.Influence` takes them, with their places as instance ids if asked for."""
+def by_length(inputs: Inputs) -> Tensor:
+    """Return the places of all rows, texts of few tokens first; vectors stay as they are."""
     if isinstance(inputs, Tensor):
-        return (inputs, labels, torch.arange(len(labels))) if ids else (inputs, labels)
-    return {**inputs, "labels": labels, **({"instance_id": torch.arange(len(labels))} if ids else {})}
+        return torch.arange(len(inputs))
+    return inputs["attention_mask"].sum(1).argsort(stable=True)
+
+
+def labeled(inputs: Inputs, labels: Tensor, *, ids: Tensor | None = None) -> Any:
+    """Return rows as `turnover.Influence` takes them, with instance ids if there are any."""
+    if isinstance(inputs, Tensor):
+        return (inputs, labels) if ids is None else (inputs, labels, ids)
+    return {**inputs, "labels": labels, **({} if ids is None else {"instance_id": ids})}
 
 
 _AT_ONCE = 500

@@ -145,13 +145,15 @@ _FIGURE = "cleansing.svg"
 
 
 def page(result: Mapping[str, Any], folder: Path) -> str:
-    """Return the page as Markdown; the figure is drawn into the folder."""
-    plot(result, folder / _FIGURE)
-    share = result["setting"]["shown"]
+    """Return the page as Markdown; the figure is drawn into the folder where there are several shares."""
+    share, shares = result["setting"]["shown"], []
+    if len(result["setting"]["shares"]) > 1:
+        plot(result, folder / _FIGURE)
+        shares = ["## Other shares", f"![Gain by the share that is removed]({_FIGURE})", *_shares(result)]
     return paragraphs(
         ["# Data cleansing: SST-2 without rows that are harmful to reviews of electronics", *_settings(result)],
         [f"## {percent(share)} removed", *_table(result), *_verdicts(result)],
-        ["## Other shares", f"![Gain by the share that is removed]({_FIGURE})", *_shares(result)],
+        shares,
         ["## What is removed", *_why(result), *_examples(result)],
         ["## Settings", *_chosen(result), minutes_words(result["spent"])],
     )
@@ -295,7 +297,9 @@ def _examples(result: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _chosen(result: Mapping[str, Any]) -> Iterable[str]:
-    yield "Rate and epochs have the least loss on dev rows of SST-2; no review was looked at."
+    several = any(len(chosen["tried"]) > 1 for chosen in result["chosen"].values())
+    how = "Rate and epochs have the least loss on dev rows of SST-2" if several else "One rate and number of epochs"
+    yield f"{how}; no review was looked at."
     rows = []
     for name, title in (("plain", "without masks"), ("masked", "with masks")):
         chosen = result["chosen"][name]

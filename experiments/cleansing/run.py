@@ -15,13 +15,13 @@ from experiments.checkpoints import next_checkpoint
 from experiments.datasets.electronics import split_reviews
 from experiments.runner import kept, spent
 from experiments.timing import one_thread
-from turnover.applications import RetrainingCheck, cleanse
+from turnover.applications import RetrainingCheck
 from turnover.influence import Ridge
 from turnover.training import Checkpoint
 from turnover.wrapping import only_at, replica_models, top_sites
 
 from .config import Config
-from .data import Domains, choose, judge, labeled, load_domains, part, recipe_of
+from .data import Domains, by_length, choose, judge, labeled, load_domains, part, recipe_of
 
 MEASURES = ("accuracy", "loss")
 # The retrained models must not start from the parameters of the one that chose the rows.
@@ -127,15 +127,18 @@ def _chosen(
         "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
         "recommended": "auto",
     }
-    rows = labeled(domains.train.inputs, domains.train.labels, ids=True)
+    # Texts of like length beside each other, so that a pass over them computes little padding.
+    places = by_length(domains.train.inputs)
+    rows = labeled(part(domains.train.inputs, places), domains.train.labels[places], ids=places)
     # Estimates with as many replicas ask the same model: the first one trains it.
     model: Any = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
     if config.scored_blocks is not None and way != "recommended":  # which asks the full view, without masks
         model = [only_at(one, top_sites(one, config.scored_blocks)) for one in replica_models(model)]
     influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
-    worst = cleanse(influence, queries, drop=max(config.shares), progress=False).dropped
-    return [row.position for row in worst]
+    # Those that `turnover.applications.cleanse` drops, without the held-out predictions that it shows beside them.
+    values = influence.mean(queries, at_label="given", progress=False).values
+    return places[np.argsort(values, kind="stable")[: _count(config, max(config.shares))]].tolist()
 
 
 def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: str, share: float) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 import turnover
@@ -77,7 +78,7 @@ def _measured(task: Task, rate: float, replicas: int, seed: int, folder: Path) -
     """Return what one network says of its rows; the scores themselves are kept in the folder."""
     recipe = task.recipe(task.inputs, task.labels, rate=rate, epochs=task.epochs, replicas=replicas, seed=seed)
     model = recipe.fit(seed=seed, checkpoint=next_checkpoint())
-    rows = labeled(task.inputs, task.labels, ids=True)
+    rows = labeled(task.inputs, task.labels, ids=torch.arange(len(task.labels)))
     # As in the paper: scores are not centered; those of null ids are reported beside them.
     influence = turnover.Influence(model, train=rows, center=False)
     own = influence.self_influence(progress=False)

@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
 from experiments.cleansing.config import SIZES
-from experiments.cleansing.data import labeled, part
+from experiments.cleansing.data import by_length, labeled, part
 from experiments.cleansing.page import (
     agreement,
     best_sentence,
@@ -115,7 +115,11 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     )
     result = measure(config, tmp_path / "run")
     assert list(result["seeds"][0]["arms"]) == ["random", *config.estimates]
-    assert encoder in page(result, tmp_path)
+    text = page(result, tmp_path)
+    assert encoder in text
+    assert "Other shares" not in text  # there is one
+    assert "One rate and number of epochs; no review was looked at." in text
+    assert list(tmp_path.glob("*.svg")) == []
 
 
 def test_columns_of_padding_are_dropped_and_change_no_output(tmp_path):
@@ -198,11 +202,17 @@ def test_a_choice_that_seeds_do_not_share_is_called_noise():
 
 def test_rows_for_the_engine_have_ids_where_asked_for():
     inputs = {"input_ids": torch.zeros(3, 2)}
-    assert set(labeled(inputs, torch.zeros(3), ids=True)) == {"input_ids", "labels", "instance_id"}
+    assert set(labeled(inputs, torch.zeros(3), ids=torch.arange(3))) == {"input_ids", "labels", "instance_id"}
     assert len(labeled(torch.zeros(3, 2), torch.zeros(3))) == 2
     first = part(inputs, [0])
     assert not isinstance(first, torch.Tensor)
     assert first["input_ids"].shape == (1, 2)
+
+
+def test_texts_are_ordered_by_length_and_vectors_are_left_alone():
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 0, 0]])
+    assert by_length({"input_ids": mask, "attention_mask": mask}).tolist() == [1, 3, 2, 0]
+    assert by_length(torch.zeros(3, 2)).tolist() == [0, 1, 2]
 
 
 def test_the_full_size_is_the_papers():
