@@ -15,10 +15,12 @@ PAPER_PERPLEXITY = 176.0
 PAPER_NAMES = ("Worthing", "Moncrieff", "Vincent", "Kinsey", "Bracknell", "Fairfax")
 """The last names that the paper says have large self-influence, as the text spells them."""
 _NEAR = 0.1
+_FALLING = 0.02
+"""In the last epoch: where perplexity falls by less, the training is at its end."""
 
 
-def perplexity_verdict(found: float, *, whole: bool, unknown: float) -> str:
-    """Return one sentence on the perplexity beside the paper's."""
+def perplexity_verdict(found: float, *, whole: bool, unknown: float, curves: Sequence[Sequence[float]] = ()) -> str:
+    """Return the perplexity beside the paper's, and whether that on validation text was still falling."""
     if not whole:
         return (
             f"The test perplexity of {found:.0f} cannot be compared with the paper's 176: a part of the text was "
@@ -27,7 +29,14 @@ def perplexity_verdict(found: float, *, whole: bool, unknown: float) -> str:
     if abs(found / PAPER_PERPLEXITY - 1) <= _NEAR:
         return f"The test perplexity of {found:.0f} agrees with the paper's 176 within {100 * _NEAR:.0f} %."
     way = "above" if found > PAPER_PERPLEXITY else "below"
-    return f"The test perplexity of {found:.0f} does not agree with the paper's 176: it lies {way}."
+    text = f"The test perplexity of {found:.0f} does not agree with the paper's 176: it lies {way}."
+    falls = [1 - curve[-1] / curve[-2] for curve in curves if len(curve) > 1]
+    if found < PAPER_PERPLEXITY or not falls or min(falls) < _FALLING:
+        return text
+    return (
+        f"{text} Training was short: in the last of {len(curves[0])} epochs (the paper: 40) the perplexity of the "
+        f"validation text still fell by {100 * sum(falls) / len(falls):.0f} %."
+    )
 
 
 def frequency_verdict(found: Mapping[str, float], null: Mapping[str, float]) -> str:
@@ -125,7 +134,12 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             "about 176 (App. self-influence)",
             spread(tests, ".0f"),
             setting,
-            perplexity_verdict(sum(tests) / len(tests), whole=whole, unknown=corpus["unknown_in_test"]),
+            perplexity_verdict(
+                sum(tests) / len(tests),
+                whole=whole,
+                unknown=corpus["unknown_in_test"],
+                curves=[one["curve"] for one in result["masked"]],
+            ),
             "a feed-forward language model with masks reaches a perplexity of about 176",
             graded(abs(sum(tests) / len(tests) / PAPER_PERPLEXITY - 1) <= _NEAR) if whole else "not comparable here",
         ),

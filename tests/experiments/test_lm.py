@@ -177,7 +177,12 @@ def test_changes_are_by_seed_and_one_seed_settles_nothing():
 def test_sentences_on_perplexity_follow_the_number():
     assert "cannot be compared" in perplexity_verdict(176, whole=False, unknown=0.2)
     assert "agrees with" in perplexity_verdict(180, whole=True, unknown=0.0)
-    assert "does not agree" in perplexity_verdict(250, whole=True, unknown=0.0)
+    assert perplexity_verdict(250, whole=True, unknown=0.0).endswith("it lies above.")
+    short = perplexity_verdict(250, whole=True, unknown=0.0, curves=[[900, 500, 300]])
+    assert short.endswith(
+        "in the last of 3 epochs (the paper: 40) the perplexity of the validation text still fell by 40 %."
+    )
+    assert perplexity_verdict(250, whole=True, unknown=0.0, curves=[[900, 300, 299]]).endswith("it lies above.")
 
 
 def test_sentences_on_frequency_follow_the_intervals():
