@@ -224,7 +224,8 @@ def _highest(result: Mapping[str, Any]) -> Iterable[str]:
 def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
     found = result["pattern"]
     yield "## Rare words and names"
-    yield "![self-influence by frequency; perplexity without what scored highest](lm-pattern.svg)"
+    removed = "; perplexity without what scored highest" if result["removal"]["shares"] else ""
+    yield f"![self-influence by frequency{removed}](lm-pattern.svg)"
     # Of one model, the first is the second.
     keys = {_averaged(len(result["masked"])): "frequency", _averaged(1): "frequency_one_model"}
     keys["null ids"] = "frequency_null"
@@ -238,8 +239,8 @@ def _pattern(result: Mapping[str, Any]) -> Iterable[str]:
         "Intervals are by bootstrap over stretches of 100 words. Of the positions "
         f"{100 * found['positive']:.0f} % have positive self-influence (mean {found['mean']:.2f} nats)"
         + ("." if found["between_models"] is None else f"; two models agree with {found['between_models']:.2f}.")
-        + f"\nNames (words with a capital within a sentence) of frequency {RARE} or less score "
-        f"{_interval(found['names'], 'difference', '+.2f')} nats above other words of the same frequency."
+        + f"\nNames (words with a capital within a sentence) of frequency {RARE} or less, beside other words of the "
+        f"same frequency: {_interval(found['names'], 'difference', '+.2f')} nats of self-influence."
     )
 
 
@@ -282,13 +283,14 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
         yield f"- Rate {title}: {best}, {after if tried else 'the one that was given'}."
     yield (
         f"- The rate is multiplied by {setting['network']['decay']:g} after an epoch without a better validation "
-        "perplexity, and the model of the best epoch counts. The test text is for the report alone. What is removed "
-        "is chosen by the mean of the models with masks, the same for all seeds."
+        "perplexity, and the model of the best epoch counts. The test text is for the report alone."
     )
-    yield (
-        "- Rows of the same frequency are drawn within powers of two, the highest themselves among those that may be "
-        "drawn."
-    )
+    if result["removal"]["shares"]:
+        yield "- What is removed is chosen by the mean of the models with masks, the same for all seeds."
+        yield (
+            "- Rows of the same frequency are drawn within powers of two, the highest themselves among those that may "
+            "be drawn."
+        )
     yield f"- {minutes_words(result['spent'])}"
 
 
