@@ -110,6 +110,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=1, memory=8, hours=2),
+    "medium": Needs(disk=1, memory=8, hours=2.5),
     "full": Needs(disk=10, memory=24, hours=3000),
 }

@@ -103,7 +103,8 @@ def network(result: Mapping[str, Any]) -> str:
     """Return which network is trained, in words."""
     setting = result["setting"]
     if setting["encoder"] is not None:
-        return f"{setting['encoder']}, masked adapters for the estimate, fine-tuned for the test"
+        encoder = "MiniLM" if setting["encoder"] == "minilm" else setting["encoder"]
+        return f"{encoder}, masked adapters for the estimate, fine-tuned for the test"
     return f"features of a frozen MiniLM and a hidden layer of {setting['hidden']}"
 
 
