@@ -136,9 +136,10 @@ def _chosen(
         model = [only_at(one, top_sites(one, config.scored_blocks)) for one in replica_models(model)]
     influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"))
     queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
-    # Those that `turnover.applications.cleanse` drops, without the held-out predictions that it shows beside them.
+    # As `turnover.applications.cleanse` drops them, without the held-out predictions that it shows beside them.
     values = influence.mean(queries, at_label="given", progress=False).values
-    return places[np.argsort(values, kind="stable")[: _count(config, max(config.shares))]].tolist()
+    harmful = np.argsort(values, kind="stable")[: int((values < 0).sum())]
+    return places[harmful[: _count(config, max(config.shares))]].tolist()
 
 
 def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: str, share: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class Network:
         rates: at the start; where there are several, the one with the best validation perplexity is taken.
         trial_epochs: of the trainings that choose the rate.
         decay: what the rate is multiplied by after an epoch that did not improve validation perplexity.
-        bfloat16: the output layer's products are of this precision in training: 2.5 times as fast on a processor that
+        bfloat16: products of the linear layers have this precision in training: 2.5 times as fast on a processor that
             has them, 3 times as slow on one that lacks them.
     """
 

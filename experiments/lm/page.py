@@ -285,6 +285,8 @@ def _counted(result: Mapping[str, Any]) -> Iterable[str]:
         f"- The rate is multiplied by {setting['network']['decay']:g} after an epoch without a better validation "
         "perplexity, and the model of the best epoch counts. The test text is for the report alone."
     )
+    if setting["network"].get("bfloat16"):
+        yield "- Trained with products in bfloat16; perplexity and self-influence are computed in float32."
     if result["removal"]["shares"]:
         yield "- What is removed is chosen by the mean of the models with masks, the same for all seeds."
         yield (
