@@ -41,6 +41,7 @@ class ImageConfig:
         milestones: epochs after which the rate falls tenfold.
         weight_decay: of SGD.
         batch_size: of every training.
+        bfloat16: train in this precision where autocast takes it: faster on the processors that know it.
     """
 
     rows: int = 10_000
@@ -51,6 +52,7 @@ class ImageConfig:
     milestones: tuple[int, ...] = ()
     weight_decay: float = 0.0
     batch_size: int = 100
+    bfloat16: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,17 @@ SIZES = {
     "small": Config(),
     "medium": Config(
         text=TextConfig(rows=67_349),
-        image=ImageConfig(vgg=0.25, rates=(0.02, 0.05), epochs=40, milestones=(25, 35), weight_decay=5e-4),
-        seeds=tuple(range(3)),
+        # All images, as in the paper: on few of them a masked VGG19 reads labels from masks (see side_effects).
+        image=ImageConfig(
+            rows=50_000,
+            vgg=0.25,
+            rates=(0.05,),
+            epochs=8,
+            milestones=(5, 7),
+            weight_decay=5e-4,
+            batch_size=128,
+            bfloat16=True,
+        ),
     ),
     # The paper's networks and trainings.
     "full": Config(
@@ -97,6 +108,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=0.5, memory=6, hours=3.5),
+    "medium": Needs(disk=0.5, memory=6, hours=2.0),
     "full": Needs(disk=5, memory=24, hours=2000),
 }

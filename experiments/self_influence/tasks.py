@@ -84,7 +84,8 @@ def image_task(config: ImageConfig, *, test_rows: int | None = None) -> Task:
         )
     build = partial(_masked_vgg, config.vgg) if config.vgg else partial(masked_cnn, 3, config.hidden, 10)
     optimizer = partial(torch.optim.SGD, momentum=0.9, weight_decay=config.weight_decay)
-    make = partial(_recipe, build, optimizer=optimizer, size=config.batch_size, milestones=config.milestones)
+    how = {"size": config.batch_size, "milestones": config.milestones, "bfloat16": config.bfloat16}
+    make = partial(_recipe, build, optimizer=optimizer, **how)
     rows = x, torch.from_numpy(labels), held, torch.from_numpy(held_labels)
     return Task(*rows, config.rates, config.epochs, make, scores)
 
@@ -101,6 +102,7 @@ def _recipe(
     optimizer: Any,
     size: int,
     milestones: tuple[int, ...] = (),
+    bfloat16: bool = False,
 ) -> TrainingRecipe:
     steps = -(-len(labels) // size)
     falls = [epoch * steps for epoch in milestones]
@@ -112,4 +114,5 @@ def _recipe(
         schedule=partial(torch.optim.lr_scheduler.MultiStepLR, milestones=falls) if falls else None,
         epochs=epochs,
         batch_size=size,
+        bfloat16=bfloat16,
     )

@@ -66,12 +66,14 @@ def test_a_replicated_module_equals_its_copies_in_outputs_and_gradients(name, tr
         torch.testing.assert_close(buffer, torch.stack([one.get_buffer(path) for one in copies]))
 
 
+# What comes from a layer before it is in autocast's type.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODULES)
-def test_a_replicated_module_trains_under_autocast_as_its_copies_do(name):
+def test_a_replicated_module_trains_under_autocast_as_its_copies_do(name, dtype):
     make, shape = MODULES[name]
     copies = copies_of(make)
     module = Replicated([copy.deepcopy(one) for one in copies], knowing(False))
-    x = torch.randn(REPLICAS * shape[0], *shape[1:])
+    x = torch.randn(REPLICAS * shape[0], *shape[1:]).to(dtype)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected, found = loop(copies, x), module(x)
     # Under vmap torch computes in float32, whatever autocast says.

@@ -71,6 +71,25 @@ def test_lengths_are_told_in_the_description_and_leave_with_the_rows():
         recipe(lengths=torch.arange(3))
 
 
+def test_training_in_bfloat16_is_a_loop_under_autocast_and_is_told_in_the_description():
+    plan = recipe(bfloat16=True, build=wrapped)
+    found = plan.fit(seed=2)
+    torch.manual_seed(2)
+    model = wrapped()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in plan.batches(2):
+        optimizer.zero_grad()
+        with turnover.instances(batch), torch.autocast("cpu", torch.bfloat16):
+            logits = model(X[batch])
+        functional.cross_entropy(logits.float(), Y[batch]).backward()
+        optimizer.step()
+    torch.testing.assert_close(flat(found), flat(model), rtol=1e-5, atol=1e-6)
+    assert not torch.equal(flat(found), flat(recipe(build=wrapped).fit(seed=2)))
+    assert found(X).dtype == plan.losses(found.train(), torch.arange(3)).dtype == torch.float32
+    assert plan.description()["bfloat16"] is True
+    assert "bfloat16" not in recipe().description()
+
+
 def test_a_row_left_out_leaves_its_place_empty_bit_for_bit():
     left_out, plan = 7, recipe(optimizer=momentum)
     found = plan.fit([row for row in range(20) if row != left_out], seed=2)

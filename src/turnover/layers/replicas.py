@@ -109,7 +109,7 @@ class Replicated(nn.Module):
         parts, dims = [], []
         for x in tensors_in((args, kwargs)):
             rows = _rows_by_replica(x, each, self.expansion.replicas)
-            parts.append(x if rows is None else rows)
+            parts.append(_without_autocast(x if rows is None else rows))
             dims.append(None if rows is None else 0)
         state = {**dict(self.named_parameters(remove_duplicate=False)), **dict(self.named_buffers())}
         with sdpa_kernel(SDPBackend.MATH):  # the only attention that vmap knows
@@ -138,6 +138,12 @@ def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
     if x.dim() > 0 and x.shape[0] == each:
         return expanded(x, replicas).unflatten(0, (replicas, each))
     return None
+
+
+def _without_autocast(x: Tensor) -> Tensor:
+    """Return the tensor in float32 where autocast made it smaller: autocast does not reach into vmap."""
+    device = x.device.type
+    return x.float() if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
 
 
 def _place(module: nn.Module, name: str, value: Tensor) -> None:

@@ -11,6 +11,7 @@ weight decay and schedules go on as they would.
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -60,6 +61,8 @@ class TrainingRecipe:
         ids: instance ids of the rows for a wrapped model; None: row numbers.
         lengths: of the rows, in tokens for example: a batch has rows of about one length, so that little padding is
             computed where the model drops it; None: batches are drawn from all rows.
+        bfloat16: train under autocast in this type, about twice as fast where the processor knows it; parameters and
+            losses stay in float32, and so does a model in eval mode.
 
     Example:
         >>> import torch
@@ -81,6 +84,7 @@ class TrainingRecipe:
     batch_size: int = 32
     ids: Tensor | None = None
     lengths: Tensor | None = None
+    bfloat16: bool = False
 
     def __post_init__(self) -> None:
         """Reject rows and numbers that do not fit together."""
@@ -144,6 +148,7 @@ class TrainingRecipe:
             "batch_size": self.batch_size,
             "data": self.data_digest(),
             **({} if self.lengths is None else {"lengths": digest_of(self.lengths)}),
+            **({"bfloat16": True} if self.bfloat16 else {}),
         }
 
     def batches(self, seed: int) -> list[Tensor]:
@@ -215,7 +220,7 @@ class TrainingRecipe:
     def losses(self, model: nn.Module, rows: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the losses of rows; a wrapped model that trains sees them in keep view."""
         batch = self._batch(rows, device_of(model))
-        outputs, targets = _outputs(model, batch), batch.target
+        outputs, targets = self._outputs(model, batch), batch.target
         # In keep view the rows of all replicas come one after the other; a row's loss is their mean.
         replicas = len(outputs) // max(1, len(rows))
         if replicas > 1:
@@ -232,7 +237,16 @@ class TrainingRecipe:
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
         """Return the outputs for rows; a wrapped model that trains sees them in keep view."""
-        return _outputs(model, self._batch(rows, device_of(model)))
+        return self._outputs(model, self._batch(rows, device_of(model)))
+
+    def _outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        if not model.training:
+            return batch.logits(model)
+        active = nullcontext() if find_root(model) is None else instances(batch.ids)
+        lower = torch.autocast(device_of(model).type, torch.bfloat16) if self.bfloat16 else nullcontext()
+        with active, lower:
+            outputs = batch.logits(model)
+        return outputs.float() if self.bfloat16 else outputs
 
     def _batch(self, rows: Tensor, device: torch.device) -> Batch:
         inputs = map_tensors(self.inputs, lambda tensor: tensor[rows].to(device))
@@ -264,13 +278,6 @@ def seed_step(seed: int, number: int) -> None:
         torch.manual_seed(step_seed)
     else:  # the same without asking every absent device, which costs as much as a small network's step
         torch.default_generator.manual_seed(step_seed)
-
-
-def _outputs(model: nn.Module, batch: Batch) -> Tensor:
-    if model.training and find_root(model) is not None:
-        with instances(batch.ids):
-            return batch.logits(model)
-    return batch.logits(model)
 
 
 def digest_of(*values: Any) -> str:
