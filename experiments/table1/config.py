@@ -81,4 +81,4 @@ SIZES = {
     ),
 }
 
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.7)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.2)}

@@ -164,7 +164,7 @@ def _finding(method: str, exponents: dict[str, Any], about: str) -> Finding:
     return Finding(
         f"{order.title}: growth with the data",
         f"{written} (Table 1)",
-        ", ".join(f"{cost} |D|^{value:.2f}" for cost, value in zip(COSTS, measured, strict=True)).replace("-", "−"),
+        ", ".join(f"{cost} |D|^{value:z.2f}" for cost, value in zip(COSTS, measured, strict=True)).replace("-", "−"),
         about,
         f"{order.title} grows as the paper says, within {_NEAR} of the exponents."
         if not off
@@ -184,7 +184,7 @@ def _growth(method: str, exponents: dict[str, Any]) -> list[str]:
 
 
 def _measured(found: dict[str, float]) -> str:
-    return f"{found['exponent']:.2f} ± {found['stderr']:.2f} ({found['largest']:.2f})".replace("-", "−")
+    return f"{found['exponent']:z.2f} ± {found['stderr']:z.2f} ({found['largest']:z.2f})".replace("-", "−")
 
 
 def _costs(result: dict[str, Any], rows: int) -> list[list[str]]:

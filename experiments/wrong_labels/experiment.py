@@ -56,7 +56,7 @@ SIZES = {
     "medium": Config(seeds=tuple(range(10))),
     "full": Config(rows=20_000, seeds=tuple(range(10))),
 }
-NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=1.0)}
+NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=0.3)}
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
