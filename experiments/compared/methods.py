@@ -87,6 +87,7 @@ NAMES = {
 ONCE = frozenset({"retrain", "feldman_zhang"})
 
 Methods = dict[str, Callable[[], Any]]
+_IDENTITY = {"experiment": "compared"}  # a recipe tells all the rest
 
 
 class RandomScores:
@@ -107,15 +108,16 @@ class RandomScores:
 class Retrain:
     """Leave-one-out retraining that asks queries and rows of the same models, so that a row costs one training."""
 
-    def __init__(self, recipe: TrainingRecipe, seed: int) -> None:
-        self._recipe, self._seed = recipe, seed
+    def __init__(self, recipe: TrainingRecipe, seed: int, cache: Path) -> None:
+        self._recipe, self._seed, self._cache = recipe, seed, cache
         self._own = np.zeros(0)
 
     def pairwise(self, queries: tuple[Tensor, Tensor]) -> np.ndarray:
         """Return what each row does to each query, [rows, queries]."""
         assert isinstance(self._recipe.inputs, Tensor)
         both = torch.cat([self._recipe.inputs, queries[0]]), torch.cat([self._recipe.targets, queries[1]])
-        values = LeaveOneOut(self._recipe, seeds=(self._seed,)).pairwise(both, progress=True).values
+        retraining = LeaveOneOut(self._recipe, seeds=(self._seed,), cache=self._cache, identity=_IDENTITY)
+        values = retraining.pairwise(both, progress=True).values
         self._own = values.diagonal().copy()
         return values[:, len(self._recipe) :]
 
@@ -124,19 +126,24 @@ class Retrain:
         return self._own
 
 
-def methods(task: TaskConfig, ready: Prepared, recipe: TrainingRecipe, config: ComparedConfig, *, seed: int) -> Methods:
+def methods(
+    task: TaskConfig, ready: Prepared, recipe: TrainingRecipe, config: ComparedConfig, *, seed: int, cache: Path
+) -> Methods:
     """Return the methods by key, trained from one seed.
 
-    Turn-over dropout trains the masked model; the others train what the ground truth retrains.
+    Turn-over dropout trains the masked model; the others train what the ground truth retrains. Those of many trainings
+    keep them in the cache, so that they resume.
     """
     last_layer = f"{2 * task.layers}.weight"
     found: Methods = {
         "turnover": partial(_turn_over, ready, [seed]),
         "turnover_several": partial(_turn_over, ready, [seed + 1000 * place for place in range(config.ensemble)]),
-        "retrain": partial(Retrain, recipe, seed),
+        "retrain": partial(Retrain, recipe, seed, cache / "retrain"),
         "koh": partial(_koh, recipe, seed, config.damping, last_layer),
         "hara": partial(SgdInfluence.train, recipe, seed=seed, last_epochs=1),
-        "feldman_zhang": partial(FeldmanZhang, recipe, models=config.models, seed=seed),
+        "feldman_zhang": partial(
+            FeldmanZhang, recipe, models=config.models, seed=seed, cache=cache / "feldman-zhang", identity=_IDENTITY
+        ),
         "tracin": partial(TracIn.train, recipe, seed=seed, checkpoints=config.checkpoints),
         "random": partial(RandomScores, len(recipe), seed),
     }

@@ -219,7 +219,8 @@ def _reading(result: dict[str, Any]) -> list[str]:
     lines = [
         "## How to read this",
         "- Seconds are of one process on a machine that others use too: compare orders, not digits. They hold the "
-        "method's own training and the scores of all rows on all queries, not self-influence.",
+        "method's own training and the scores of all rows on all queries, not self-influence. Where a run was stopped "
+        "and resumed, trainings of Re-train and Feldman & Zhang from before are not counted.",
         "- Peak memory is the growth of the process; memory that was freed before and used again is not counted, so "
         "that small figures are lower bounds. Storage is what is kept to answer further queries; Re-train and "
         "Feldman & Zhang keep answers, no models: other queries need all trainings again.",

@@ -61,7 +61,7 @@ def _measure(task: TaskConfig, ready: Prepared, view: View, config: ComparedConf
     tables = []
     for place in range(config.seeds):
         seed = _FIRST_SEED + place
-        chosen = methods(task, ready, recipe, config, seed=seed)
+        chosen = methods(task, ready, recipe, config, seed=seed, cache=cache)
         if place == 0:
             tables.append(evaluate(asked, chosen, config=how))
         else:

@@ -101,12 +101,12 @@ SIZES = {
     "small": Config(),
     "medium": Config(
         trained=10_000,
-        rounds=3,
-        koh_rows=300,
-        koh_steps=75,
+        rounds=5,  # short ones: what is finished is kept
+        koh_rows=150,
+        koh_steps=36,
         check=512,
-        loop_batches=10,
-        engine=5_000,
+        loop_batches=5,
+        engine=2_500,
         top=(5, 4, 3, 2, 1, 0),
         peer=(200, 600),
     ),

@@ -8,6 +8,7 @@ from experiments.compared.config import SIZES, TaskConfig
 from experiments.compared.methods import NAMES, ONCE, Retrain, prepare
 from experiments.compared.page import page
 from turnover.baselines import LeaveOneOut
+from turnover.training import TrainingRecipe
 
 # Twenty rows are few for the engine's check that they were trained under these ids.
 TOY = SIZES["toy"]
@@ -81,8 +82,11 @@ def test_plain_and_masked_training_start_from_the_same_weights_and_masks_follow_
     assert torch.equal(one, same)
 
 
-def test_retraining_once_for_rows_and_queries_equals_leave_one_out_asked_twice(tmp_path):
+def test_retraining_once_for_rows_and_queries_equals_leave_one_out_asked_twice_and_resumes(tmp_path, monkeypatch):
     ready = prepare(TaskConfig("digits", rows=8, queries=2, hidden=8, epochs=2), tmp_path)
-    method, twin = Retrain(ready.plain, 3), LeaveOneOut(ready.plain, seeds=(3,))
-    np.testing.assert_allclose(method.pairwise(ready.queries), twin.pairwise(ready.queries).values, atol=1e-6)
+    method, twin = Retrain(ready.plain, 3, tmp_path / "kept"), LeaveOneOut(ready.plain, seeds=(3,))
+    found = method.pairwise(ready.queries)
+    np.testing.assert_allclose(found, twin.pairwise(ready.queries).values, atol=1e-6)
     np.testing.assert_allclose(method.self_influence(), twin.self_influence().values, atol=1e-6)
+    monkeypatch.setattr(TrainingRecipe, "fit", None)  # a resumed run trains none again
+    np.testing.assert_array_equal(Retrain(ready.plain, 3, tmp_path / "kept").pairwise(ready.queries), found)
