@@ -138,8 +138,8 @@ SIZES = {
     ),
     "medium": Config(
         adapters=AdapterConfig(seeds=(0, 1, 2)),
-        speed=SpeedConfig(sentences=10, top=(5, 4, 3, 2, 1, 0)),
-        remedies=RemedyConfig(rows=5_000, seeds=(0, 1, 2)),
+        speed=SpeedConfig(sentences=5, top=(5, 4, 3, 2, 1, 0)),
+        remedies=RemedyConfig(rows=5_000, seeds=(0, 1)),
         vgg=VggConfig(settings={"width": 0.25, "epochs": 12, "milestones": [8, 11]}),
     ),
     # BERT's rows, epochs and VGG19 of the paper; with MiniLM in the place of BERT.

@@ -101,7 +101,7 @@ SIZES = {
     "small": Config(),
     "medium": Config(
         trained=10_000,
-        rounds=5,  # short ones: what is finished is kept
+        rounds=4,  # short ones: what is finished is kept
         koh_rows=150,
         koh_steps=36,
         check=512,

@@ -96,6 +96,7 @@ SIZES = {
             batch_size=128,
             bfloat16=True,
         ),
+        seeds=(0, 1),
     ),
     # The paper's networks and trainings.
     "full": Config(
