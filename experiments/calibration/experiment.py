@@ -65,7 +65,7 @@ SIZES = {
     "medium": Config(other_runs=16, queries=120, null_ids=16384, null_sets=1000),
     "full": Config(runs=64, other_runs=64, queries=360, epochs=40, null_ids=16384, null_sets=1000),
 }
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=1.0)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.6)}
 
 
 LEVEL = 0.95
