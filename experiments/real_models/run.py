@@ -40,16 +40,7 @@ def run(config: Config, out: Path) -> dict[str, Any]:
             "adapters": adapters,
             "speed": scoring,
             "origin": origin,
-            "remedies": {
-                name: [
-                    kept(
-                        parts / f"remedy-{name.replace(' ', '-')}-{seed}.json",
-                        partial(_remedy, name, config.remedies, rates[config.remedies.rate_by]["best"], seed, folder),
-                    )
-                    for seed in config.remedies.seeds
-                ]
-                for name in REMEDIES
-            },
+            "remedies": _remedies(config.remedies, rates[config.remedies.rate_by]["best"], folder, parts),
             "vgg": _vgg(config.vgg, rates["vgg"]["best"], parts),
         }
         return {**found, "spent": spent(parts)}
@@ -69,6 +60,16 @@ def _speed(ask: Callable[..., dict[str, Any]], config: Config, folder: str, out:
     seed = config.adapters.seeds[0]
     model = turnover.load(out / f"adapters-{seed}", model=classifier(folder, seed=seed)).eval()
     return ask(model, load_rows("dev", rows=config.speed.sentences), config.speed)
+
+
+def _remedies(config: RemedyConfig, rate: float, folder: str, parts: Path) -> dict[str, list[dict[str, float]]]:
+    """Return what every remedy gives, seed by seed: what is known after a stop can be compared."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in REMEDIES}
+    for seed in config.seeds:
+        for name, measured in found.items():
+            file = parts / f"remedy-{name.replace(' ', '-')}-{seed}.json"
+            measured.append(kept(file, partial(_remedy, name, config, rate, seed, folder)))
+    return found
 
 
 def _remedy(name: str, config: RemedyConfig, rate: float, seed: int, folder: str) -> dict[str, float]:
