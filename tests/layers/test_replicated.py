@@ -88,6 +88,13 @@ def test_a_replicated_module_trains_under_autocast_as_its_copies_do(name, dtype)
         torch.testing.assert_close(parameter.grad, each, rtol=0.02, atol=0.05)
 
 
+def test_autocast_leaves_modules_of_its_own_type_alone():
+    module = Replicated(copies_of(lambda: nn.BatchNorm1d(6).bfloat16()), knowing(False))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = module(torch.randn(REPLICAS * 4, 6, dtype=torch.bfloat16))
+    assert found.dtype == torch.bfloat16
+
+
 def test_autocast_leaves_double_precision_alone():
     module = Replicated(copies_of(lambda: nn.Linear(6, 5).double()), knowing(False))
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -107,9 +107,10 @@ class Replicated(nn.Module):
             return tuple(tensors_in(outputs))
 
         parts, dims = [], []
+        dtype = next(self.parameters()).dtype  # what has none is not replicated
         for x in tensors_in((args, kwargs)):
             rows = _rows_by_replica(x, each, self.expansion.replicas)
-            parts.append(_without_autocast(x if rows is None else rows))
+            parts.append(_without_autocast(x if rows is None else rows, dtype))
             dims.append(None if rows is None else 0)
         state = {**dict(self.named_parameters(remove_duplicate=False)), **dict(self.named_buffers())}
         with sdpa_kernel(SDPBackend.MATH):  # the only attention that vmap knows
@@ -140,10 +141,10 @@ def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
     return None
 
 
-def _without_autocast(x: Tensor) -> Tensor:
-    """Return the tensor in float32 where autocast made it smaller: autocast does not reach into vmap."""
+def _without_autocast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a tensor of autocast's type in that of the parameters: autocast does not reach into vmap."""
     device = x.device.type
-    return x.float() if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
+    return x.to(dtype) if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
 
 
 def _place(module: nn.Module, name: str, value: Tensor) -> None:
