@@ -106,13 +106,13 @@ class Replicated(nn.Module):
             structure.append(map_tensors(outputs, lambda _: _PLACE))
             return tuple(tensors_in(outputs))
 
+        state = {**dict(self.named_parameters(remove_duplicate=False)), **dict(self.named_buffers())}
+        dtype = next((value.dtype for value in state.values() if value.is_floating_point()), torch.float32)
         parts, dims = [], []
-        dtype = next(self.parameters()).dtype  # what has none is not replicated
         for x in tensors_in((args, kwargs)):
             rows = _rows_by_replica(x, each, self.expansion.replicas)
             parts.append(_without_autocast(x if rows is None else rows, dtype))
             dims.append(None if rows is None else 0)
-        state = {**dict(self.named_parameters(remove_duplicate=False)), **dict(self.named_buffers())}
         with sdpa_kernel(SDPBackend.MATH):  # the only attention that vmap knows
             outputs = iter(vmap(one, in_dims=(0, *dims), randomness="different")(state, *parts))
         return map_tensors(structure[0], lambda _: next(outputs).flatten(0, 1))
@@ -142,7 +142,7 @@ def _rows_by_replica(x: Tensor, each: int, replicas: int) -> Tensor | None:
 
 
 def _without_autocast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a tensor of autocast's type in that of the parameters: autocast does not reach into vmap."""
+    """Return a tensor of autocast's type in that of the weights: autocast does not reach into vmap."""
     device = x.device.type
     return x.to(dtype) if torch.is_autocast_enabled(device) and x.dtype == torch.get_autocast_dtype(device) else x
 
