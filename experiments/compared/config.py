@@ -107,11 +107,9 @@ SIZES = {
         ),
         subsets=50,
         loo_rows=100,
-        loo_seeds=3,
         removed=50,
         brittle_queries=20,
-        seeds=3,
-        models=400,
+        models=300,
         processes=2,
     ),
     "full": ComparedConfig(
