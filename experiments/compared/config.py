@@ -102,14 +102,14 @@ SIZES = {
     ),
     "medium": ComparedConfig(
         tasks=(
-            TaskConfig("digits", rows=1000, queries=100, layers=2, learning_rate=0.05, epochs=15, retrain=True),
+            TaskConfig("digits", rows=500, queries=100, layers=2, learning_rate=0.05, epochs=15, retrain=True),
             TaskConfig("sst2", rows=2000, queries=100, learning_rate=0.01, epochs=6),
         ),
         subsets=50,
         loo_rows=100,
         removed=50,
         brittle_queries=20,
-        models=300,
+        models=200,
         processes=2,
     ),
     "full": ComparedConfig(

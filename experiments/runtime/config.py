@@ -123,4 +123,4 @@ SIZES = {
         peer=(1_000, 10_000),
     ),
 }
-NEEDS = {"medium": Needs(disk=1, memory=6, hours=2), "full": Needs(disk=4, memory=12, hours=60)}
+NEEDS = {"medium": Needs(disk=1, memory=6, hours=0.8), "full": Needs(disk=4, memory=12, hours=60)}

@@ -1,5 +1,7 @@
 """Runtime: a toy run times every method, and the page says what its numbers say."""
 
+import copy
+
 import pytest
 import torch
 
@@ -96,11 +98,24 @@ def test_sentences_on_the_loop_follow_its_ratio():
 
 
 def test_sentences_on_the_engine_name_what_reaches_17_and_100():
-    both = fast_verdict({"loop": 500.0, "all": 6.0, "1": 40.0, "0": 12_345.0})
+    ratios = {"loop": 500.0, "all": 6.0, "1": 40.0, "0": 12_345.0}
+    both = fast_verdict(ratios, ["all", "1", "0"])
     assert "top block and output layer (40), masks of the output layer (12,000); 100 times by: masks of the out" in both
     assert "all masks" not in both
-    assert "100 times by none" in fast_verdict({"loop": 1.0, "0": 50.0})
-    assert "No way" in fast_verdict({"loop": 99.0, "all": 2.0})
+    assert "But those of masks of the output layer (12,000) rank" in fast_verdict(ratios, ["all", "1"])
+    assert "But all of these rank" in fast_verdict(ratios, ["all"])
+    assert "100 times by none" in fast_verdict({"loop": 1.0, "0": 50.0}, ["0"])
+    assert "No way" in fast_verdict({"loop": 99.0, "all": 2.0}, ["all"])
+
+
+@pytest.mark.parametrize(
+    ("agreement", "named"), [({"1": 1.0, "0": 1.0}, "output layer"), ({"1": 0.94, "0": 0.4}, "all masks")]
+)
+def test_a_way_that_ranks_otherwise_is_not_called_our_fastest(toy, agreement, named):
+    result = copy.deepcopy(toy.result)
+    result["costs"]["agreement"] |= agreement
+    result["at"]["ratio"][HEADLINE] |= {"all": 6.0, "1": 40.0, "0": 900.0}
+    assert named in findings(result)[1].what
 
 
 def test_sentences_on_equal_parameters_follow_the_ratios():
