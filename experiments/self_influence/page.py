@@ -180,9 +180,10 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
         rate = task["rate"]
         tried = ", ".join(f"{one}: {loss:.3f}" for one, loss in rate["loss"].items())
         chosen = f" (loss on held-out training rows by rate: {tried})" if tried else ""
+        precision = " in bfloat16" if part.get("bfloat16") else ""
         yield (
-            f"- {_TITLES[name]}: {task['rows']:,} rows, {network(name, setting)}; {part['epochs']} epochs, rate "
-            f"{rate['best']:g}{chosen}."
+            f"- {_TITLES[name]}: {task['rows']:,} rows, {network(name, setting)}; {part['epochs']} epochs{precision}, "
+            f"rate {rate['best']:g}{chosen}."
         )
 
 
