@@ -131,4 +131,4 @@ SIZES = {
     ),
 }
 
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=2.0)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.8)}

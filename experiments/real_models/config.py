@@ -151,4 +151,4 @@ SIZES = {
     ),
 }
 
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=2.3)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=1)}
