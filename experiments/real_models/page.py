@@ -131,8 +131,8 @@ def _remedies(result: Mapping[str, Any]) -> Iterable[str]:
     yield markdown_table(["masks", "learning rate", "accuracy", "loss", "difference"], rows)
     lost = _POINTS * (base - mean(one["accuracy"] for one in runs["mixout"]))
     yield (
-        f"Mixout loses {'no more' if lost <= 3 else 'more'} than 3 points against ordinary fine-tuning. The paper found "
-        "plain masks on all layers of BERT unstable and reports no number."
+        f"Mixout loses {'no more' if lost <= 3 else 'more'} than 3 points against ordinary fine-tuning. The paper "
+        "found plain masks on all layers of BERT unstable and reports no number."
     )
 
 
