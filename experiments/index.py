@@ -101,8 +101,12 @@ def _section(record: dict[str, Any], larger: dict[str, Any] | None, folder: Path
         lines += [markdown_table(head, rows, padded=False), *agreements(shown[-1][1])]
     if larger is not None:
         lines.append(f"These sentences are about the medium setting: [all its tables]({_link(larger, folder)}).")
-    figures = sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")])
-    return [*lines, *(f"![{title}]({folder.name}/{figure.name})" for figure in figures)]
+    figures = (_figures(name, folder / "medium") if larger is not None else []) or _figures(name, folder)
+    return [*lines, *(f"![{title}]({figure.relative_to(folder.parent).as_posix()})" for figure in figures)]
+
+
+def _figures(name: str, folder: Path) -> list[Path]:
+    return sorted([*folder.glob(f"{name}.svg"), *folder.glob(f"{name}-*.svg"), *folder.glob(f"{name}*.png")])
 
 
 def _setting(finding: Finding, record: dict[str, Any], larger: dict[str, Any] | None) -> str:

@@ -112,6 +112,18 @@ def test_the_index_names_every_result_and_links_its_page(doubled, tmp_path):
     assert "make repro-doubled-rows SIZE=small" in page.read_text()
 
 
+def test_the_index_shows_the_figure_of_the_setting_that_its_sentences_are_about(doubled, tmp_path):
+    results = tmp_path / "results"
+    publish(run("doubled_rows", "small", tmp_path / "small"), results)
+    assert "](results/doubled_rows.svg)" in write_index(results).read_text()
+    publish(run("doubled_rows", "medium", tmp_path / "medium"), results)
+    text = write_index(results).read_text()
+    assert "](results/medium/doubled_rows.svg)" in text
+    assert "](results/doubled_rows.svg)" not in text
+    (results / "medium" / "doubled_rows.svg").unlink()  # a page may have none in that setting
+    assert "](results/doubled_rows.svg)" in write_index(results).read_text()
+
+
 def test_the_index_shows_the_paper_beside_ours_and_every_figure(doubled, tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.index.PAPER", ("doubled_rows", "tripled_rows"))
     publish(run("doubled_rows", "small", tmp_path / "out"), tmp_path / "results")
