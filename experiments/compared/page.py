@@ -218,6 +218,8 @@ def _reading(result: dict[str, Any]) -> list[str]:
     left_out = [task["data"] for task in result["setting"]["tasks"] if not task["retrain"]]
     lines = [
         "## How to read this",
+        "- These are the original estimator and the methods that the paper compares. The recommended estimator, which "
+        "`Influence` takes by default, is measured beside further baselines in docs/results/faithfulness.md.",
         "- Seconds are of one process on a machine that others use too: compare orders, not digits. They hold the "
         "method's own training and the scores of all rows on all queries, not self-influence. Where a run was stopped "
         "and resumed, trainings of Re-train and Feldman & Zhang from before are not counted.",

@@ -402,10 +402,10 @@ def _plot(result: dict[str, Any], file: Path) -> None:
                 points = result["law"][f"{kind}, {place}"]["points"]
                 label = f"{kind}, {_PLACES[place]}"
                 left.plot(*zip(*points, strict=True), style, marker="o", markersize=3, color=_COLORS[kind], label=label)
-        left.axhline(LITTLE, color="#2e8b57", linestyle=":", linewidth=1.2)
+        left.axhline(LITTLE, color="#2e8b57", linestyle=":", linewidth=1.2, label=f"{LITTLE:g} points")
         left.set_xscale("log", base=2)
         left.set(xlabel="width of the last hidden layer", ylabel="cost of masks, points of accuracy")
-        left.legend(frameon=False, fontsize=7)
+        left.legend(frameon=False, fontsize=7, handlelength=3)
         base = {kind: _at_base(result, kind) for kind in result["kinds"]}
         names = list(base["mlp"])
         for shift, kind in enumerate(result["kinds"]):
