@@ -49,8 +49,13 @@ def image_figure(shown: list[dict[str, Any]], file: Path) -> None:
 
 def _score(row: dict[str, Any]) -> str:
     """Return a score with its standard error, and a star where it is significant."""
-    stderr = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
-    return f"{row['score']:+.2g}{stderr}{' *' if row['significant'] else ''}"
+    stderr = "" if row["stderr"] is None else f" ± {_two_digits(row['stderr'])}"
+    return f"{_two_digits(row['score'], sign='+')}{stderr}{' *' if row['significant'] else ''}"
+
+
+def _two_digits(value: float, sign: str = "") -> str:
+    """Return two digits of a number, all of them before its point: 100, not 1e+02."""
+    return f"{value:{sign}.{'0f' if abs(value) >= 99.5 else '2g'}}"
 
 
 Word = tuple[float, str, bool]

@@ -8,7 +8,7 @@ import pytest
 from experiments.datasets.folder import MissingDataError
 from experiments.datasets.yahoo import TOPICS, load_yahoo
 from experiments.errors import findings
-from experiments.errors.figures import _broken, _pieces, text_figure
+from experiments.errors.figures import _broken, _pieces, _score, text_figure
 
 
 @pytest.fixture(scope="module", params=["error_sst2", "error_yahoo", "error_cifar10"])
@@ -96,3 +96,16 @@ def test_questions_have_topics_and_come_once():
     assert len(set(rows.texts)) > 0.99 * len(rows)
     assert set(np.unique(rows.labels)) == set(range(len(TOPICS)))
     assert load_yahoo(rows=5).texts == rows.texts[:5]
+
+
+@pytest.mark.parametrize(
+    ("score", "stderr", "words"),
+    [
+        (0.0123, 0.004, "+0.012 ± 0.004 *"),
+        (-41.55, None, "-42 *"),
+        (101.1, 6.31, "+101 ± 6.3 *"),
+        (99.6, 120.4, "+100 ± 120 *"),
+    ],
+)
+def test_scores_of_a_figure_have_no_exponents(score, stderr, words):
+    assert _score({"score": score, "stderr": stderr, "significant": True}) == words
