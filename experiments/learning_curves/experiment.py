@@ -158,8 +158,8 @@ def _curves(config: Config, seed: int, encoder: str) -> list[dict[str, float]]:
     with tqdm(total=steps, desc=f"seed {seed}", leave=False) as bar:
 
         def tell() -> None:
-            bar.update()
             history.step += 1
+            bar.update(history.step - bar.n)  # a resumed training goes on from its own step
             if history.step in point_steps:
                 history.points.append(_point(model, loaders, step=history.step))
 
