@@ -74,7 +74,7 @@ class ComparedConfig:
 
 SIZES = {
     "toy": ComparedConfig(
-        tasks=(TaskConfig("digits", rows=20, queries=3, hidden=16, epochs=2, retrain=True),),
+        tasks=(TaskConfig("digits", rows=20, queries=3, hidden=16, learning_rate=0.1, epochs=6, retrain=True),),
         subsets=5,
         loo_rows=4,
         loo_seeds=1,

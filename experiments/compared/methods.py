@@ -76,6 +76,7 @@ def prepare(config: TaskConfig, cache: Path) -> Prepared:
 NAMES = {
     "turnover": "turn-over dropout (original estimator)",
     "turnover_several": "turn-over dropout, several models",
+    "recommended": "recommended estimator, several models",
     "retrain": "Re-train",
     "koh": "Koh+ (last layer)",
     "hara": "Hara+ (last epoch)",
@@ -135,9 +136,11 @@ def methods(
     keep them in the cache, so that they resume.
     """
     last_layer = f"{2 * task.layers}.weight"
+    several = [seed + 1000 * place for place in range(config.ensemble)]
     found: Methods = {
-        "turnover": partial(_turn_over, ready, [seed]),
-        "turnover_several": partial(_turn_over, ready, [seed + 1000 * place for place in range(config.ensemble)]),
+        "turnover": partial(_turn_over, ready, [seed], estimator="tod"),
+        "turnover_several": partial(_turn_over, ready, several, estimator="tod"),
+        "recommended": partial(_turn_over, ready, several),
         "retrain": partial(Retrain, recipe, seed, cache / "retrain"),
         "koh": partial(_koh, recipe, seed, config.damping, last_layer),
         "hara": partial(SgdInfluence.train, recipe, seed=seed, last_epochs=1),
@@ -152,11 +155,11 @@ def methods(
     return found
 
 
-def _turn_over(ready: Prepared, seeds: list[int]) -> turnover.Influence:
+def _turn_over(ready: Prepared, seeds: list[int], **options: Any) -> turnover.Influence:
     models = [ready.masked(seed).fit(seed=seed) for seed in seeds]
     assert isinstance(ready.plain.inputs, Tensor)
     rows = turnover.with_instance_ids(TensorDataset(ready.plain.inputs, ready.plain.targets))
-    return turnover.Influence(models if len(models) > 1 else models[0], train=rows, estimator="tod")
+    return turnover.Influence(models if len(models) > 1 else models[0], train=rows, **options)
 
 
 def _koh(recipe: TrainingRecipe, seed: int, damping: float, last_layer: str) -> InfluenceFunctions:

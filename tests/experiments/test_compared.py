@@ -46,10 +46,10 @@ def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_l
     text = page(changed, tmp_path)
     first, second = text.split("### Ground truth: ")[1:]
     assert (
-        "LDS: best turn-over dropout (original estimator) with 0.500; the original estimator has 0.500, place 1 of 7"
+        "LDS: best turn-over dropout (original estimator) with 0.500; the original estimator has 0.500, place 1 of 8"
         in first
     )
-    assert "mean influence (AUC): best TracIn with 0.560; the original estimator has 0.500, place 7 of 7" in first
+    assert "mean influence (AUC): best TracIn with 0.570; the original estimator has 0.500, place 8 of 8" in first
     assert "is not better than random" not in first
     assert first.startswith("plain model")
     assert second.startswith("masked model")

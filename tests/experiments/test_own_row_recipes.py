@@ -20,8 +20,9 @@ from experiments.own_row_recipes.experiment import (
 )
 
 
-def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0):
+def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds=0.1):
     numbers = {"trained": trained, "left_out": left_out, "accuracy": accuracy, "wrong_labels": wrong}
+    numbers |= {"lds": lds, "lds_recommended": 2 * lds}
     changes = {"change_own": trained - left_out, "change_same_label": same, "change_other_label": 0.0}
     return [{**numbers, **changes, "change_nearest": same}]
 
@@ -106,8 +107,23 @@ def test_others_have_the_label_or_not():
     assert (torch.cdist(x, test)[torch.arange(5), places["nearest"]] <= torch.cdist(x, test)[0].max()).all()
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (0.3, "is 0.100 and 0.200 as in own_row and highest, by the original one, with other: 0.300 and 0.600."),
+        (0.0, "by more than one sd; as in own_row it is 0.100, that of the recommended one 0.200."),
+    ],
+)
+def test_the_page_says_which_training_follows_retraining_best(other, words):
+    _, told, _ = findings(result(base=found(), other=found(lds=other)))
+    assert told.agreement.endswith(words)
+
+
 def test_recipes_that_are_asked_for_are_trained(toy):
     (task,) = toy.result["tasks"].values()
+    for what in ("lds", "lds_recommended"):
+        assert -1 <= task["recipes"]["base"][0][what] <= 1
+        assert what not in task["recipes"]["a fifth of the rate"][0]
     assert set(task["recipes"]) < set(RECIPES)
     assert "base" in task["recipes"]
     assert len(task["phases"][0]) == 3
