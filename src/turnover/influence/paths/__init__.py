@@ -10,11 +10,15 @@ Must not know: ensembles, nulls, offsets, estimators or files.
 | `_packed.py` | layers over tokens with their weights packed once |
 | `_sites.py` | which module takes a site's output; the first product that both views share |
 | `_last_layer.py` | all pairs as one matrix product, or looked up byte by byte |
-| `routes.py` | `Routes`: the path of each model, by comparing with the plainest; chunks that fit into the memory |
+| `trials.py` | whether a faster path gives what the plainest gives |
+| `needs.py` | what chunks need, counted on small ones: memory and work |
+| `routes.py` | `Routes`: the path of each model, and how many instances a chunk holds |
 """
 
 from .forward import FORMER_PATHS, Chunk, Forward, with_predicted_target
-from .routes import Route, Routes, Scorer, broadcast_or_expanded, ids_that_fit
+from .needs import ids_that_fit
+from .routes import Route, Routes, Scorer
+from .trials import broadcast_or_expanded
 
 __all__ = [
     "FORMER_PATHS",

@@ -8,13 +8,12 @@ before these have asked for enough work; until then they take the plainest path.
 """
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from turnover.batches import Batch, null_ids
@@ -23,14 +22,14 @@ from turnover.layers import Site, tensors_in
 
 from ._last_layer import LastLayer, LastLayerScorer, OtherLayerError, find_last_layer
 from ._packed import PackedLinears
-from ._sites import PRODUCTS, SharedProduct, find_shared_product
+from ._sites import PRODUCTS, SharedProduct
 from .forward import Forward
+from .needs import Counted, need_of
+from .trials import TRIAL_IDS, fastest_agreeing, last_layer_agrees, plainest
 
-_TRIAL_IDS, _FEWEST_TRIAL_IDS = 4, 2
+_FEWEST_TRIAL_IDS = 2
 _SAMPLE = 8
 _PAIRS_PER_SAMPLE = 1024  # pairs for each query that is tried
-_MOST_IDS = 2048
-_SMALL, _LARGE = 2, 4
 _FEW_PAIRS = 1024
 """Up to here a trial for every question, and measuring what a chunk takes, would cost more than it can save."""
 _PASSES_OF_TRIAL, _PAIRS_OF_TRIAL = 5, 9
@@ -85,7 +84,7 @@ class Route:
     def scorer(self, queries: Sequence[Batch]) -> Scorer:
         """Return what scores any instances on these queries."""
         if self.last is None:
-            twin = _plainest(self.forward) if self.is_of_few else None
+            twin = plainest(self.forward) if self.is_of_few else None
             return _GenericScorer(self.forward, queries, self.ids_per_chunk, self.tried, twin)
         # Hidden units times classes times queries must fit, beside what a chunk takes.
         count = max(1, self.memory // (8 * self.last.linear.weight.numel()))
@@ -95,7 +94,7 @@ class Route:
                 for start in range(0, len(queries), count)
             ]
         except OtherLayerError:
-            return _GenericScorer(_plainest(self.forward), queries, _FEW_IDS, {}, None)
+            return _GenericScorer(plainest(self.forward), queries, _FEW_IDS, {}, None)
         return parts[0] if len(parts) == 1 else _SideBySide(parts)
 
 
@@ -200,10 +199,10 @@ class Routes:
             forward = replace(forward, compiled=torch.compile(forward.member.model, dynamic=True))
         else:
             last = find_last_layer(forward, queries[0])
-            if last is not None and _agrees(forward, last, queries[0], self._memory):
+            if last is not None and last_layer_agrees(forward, last, queries[0], self._memory):
                 return Route(forward, self._memory, 0, last, _LAST_LAYER_SAVING)
         packed = None if self._compile else PackedLinears()
-        forward, tried = _settled(forward, _sample(queries, pairs), null_ids(_TRIAL_IDS), packed)
+        forward, tried = fastest_agreeing(forward, _sample(queries, pairs), null_ids(TRIAL_IDS), packed)
         # Packed weights show neither their memory nor their work.
         eager, largest = replace(forward, compiled=None, packed=None), max(queries, key=_size)
         full_values = eager.full_values(largest)
@@ -212,11 +211,11 @@ class Routes:
             with eager.chunk(ids) as chunk:
                 eager.scores(largest, full_values, chunk)
 
-        need = _need_of(score)
+        need = need_of(score)
         count = need.ids_within(self._memory)
         if forward.member.device.type == "cpu":
             count = min(count, max(_LEAST_IDS, need.ids_within(_CACHE)))
-        with _Counted() as full:
+        with Counted() as full:
             largest.logits(forward.member.model)
         saving = len(forward.views) * full.products / need.products_per_id if need.products_per_id else 1.0
         return Route(forward, self._memory, count, saving=saving, tried=tried)
@@ -237,11 +236,11 @@ class Routes:
     def _path_of_few(self, forward: Forward, queries: Sequence[Batch], packed: PackedLinears) -> "_Path":
         lasts = [find_last_layer(forward, query) for query in queries]
         pairs = zip(lasts, queries, strict=True)
-        if all(last is not None and _agrees(forward, last, query, self._memory) for last, query in pairs):
+        if all(last is not None and last_layer_agrees(forward, last, query, self._memory) for last, query in pairs):
             return _Path.of(forward, lasts[0])
         linears = [module for module in forward.member.model.modules() if isinstance(module, nn.Linear)]
         packs = sum(linear.weight.nbytes for linear in linears) <= _MOST_PACKED
-        settled, _ = _settled(forward, queries, null_ids(_FEWEST_TRIAL_IDS), packed if packs else None)
+        settled, _ = fastest_agreeing(forward, queries, null_ids(_FEWEST_TRIAL_IDS), packed if packs else None)
         return _Path.of(settled)
 
 
@@ -323,20 +322,6 @@ def _form(query: Batch) -> tuple[Any, ...]:
     return (*query.kwargs, *values)
 
 
-def _plainest(forward: Forward) -> Forward:
-    """Return the forward pass with the batch expanded before the model, which every other path must equal."""
-    return replace(forward, broadcast=False, shared=None, packed=None)
-
-
-def _agrees(forward: Forward, last: LastLayer, query: Batch, memory: int) -> bool:
-    ids, expanded = null_ids(_TRIAL_IDS), replace(forward, broadcast=False)
-    full_values = forward.full_values(query)
-    with expanded.chunk(ids) as chunk:
-        reference = expanded.scores(query, full_values, chunk).cpu()
-    scores = LastLayerScorer(forward, last, [query], memory).scores(ids)[:, 0]
-    return torch.allclose(scores, reference, rtol=forward.tolerance, atol=forward.tolerance, equal_nan=True)
-
-
 def _sample(queries: Sequence[Batch], pairs: int) -> list[Batch]:
     """Return the first query, the last, some between, and one of every size: what holds for them, holds for all.
 
@@ -351,144 +336,3 @@ def _sample(queries: Sequence[Batch], pairs: int) -> list[Batch]:
 
 def _size(query: Batch) -> int:
     return sum(tensor.numel() for tensor in tensors_in((query.args, query.kwargs)))
-
-
-def _settled(
-    forward: Forward, queries: Sequence[Batch], ids: Tensor, packed: PackedLinears | None
-) -> tuple[Forward, dict[int, tuple[Batch, Tensor]]]:
-    """Return the forward pass with the shared product where that equals the expanded batch, else with broadcast if so.
-
-    With it the scores of the null ids that were tried, by the address of the query. What is wrong with the loss shows
-    here, before the work.
-    """
-    expanded = _plainest(forward)
-    reference = _trial(expanded, queries, ids)
-    paths = [forward]
-    if forward.against == "keep" and forward.sites is None:
-        product = find_shared_product(forward.member, queries[0])
-        paths = [forward] if product is None else [replace(forward, shared=product), forward]
-    if packed is not None and forward.dtype is None and PackedLinears.are_available(forward.member.device):
-        paths = [replace(paths[0], packed=packed), *paths]
-    for path in paths:
-        try:
-            trial = _trial(path, queries, ids)
-        except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
-            continue
-        if all(_same(path, *pair) for pair in zip(trial.outputs, reference.outputs, strict=True)):
-            unused = path.packed is not None and not path.packed.is_used
-            return replace(path, packed=None) if unused else path, trial.scores
-    return expanded, reference.scores
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """Some queries under a few null ids."""
-
-    outputs: list[Tensor]
-    scores: dict[int, tuple[Batch, Tensor]]  # by the address of the query
-
-
-def _trial(forward: Forward, queries: Sequence[Batch], ids: Tensor) -> _Trial:
-    outputs, scores = [], {}
-    full_values = [forward.full_values(query) for query in queries]
-    with forward.chunk(ids) as chunk:
-        for query, full in zip(queries, full_values, strict=True):
-            outputs.append(forward.outputs(query, chunk).float())
-            values = forward.scores_of(outputs[-1], query, full, chunk)
-            scores[id(query)] = query, values.cpu()
-    return _Trial(outputs, scores)
-
-
-def broadcast_or_expanded(forward: Forward, query: Batch) -> Forward:
-    """Return the forward pass with broadcast at the first site where that equals the expanded batch."""
-    expanded = replace(forward, broadcast=False)
-    with expanded.chunk(null_ids(_TRIAL_IDS)) as chunk:
-        reference = expanded.outputs(query, chunk).float()
-    try:
-        with forward.chunk(null_ids(_TRIAL_IDS)) as chunk:
-            outputs = forward.outputs(query, chunk).float()
-    except Exception:  # noqa: BLE001 - a model that cannot broadcast fails in its own way
-        return expanded
-    return forward if _same(forward, outputs, reference) else expanded
-
-
-def _same(forward: Forward, outputs: Tensor, reference: Tensor) -> bool:
-    """Return whether a faster path gives the outputs of the reference."""
-    finite = reference[reference.isfinite()]
-    scale, tolerance = float(finite.abs().max()) if len(finite) else 0.0, forward.tolerance
-    return outputs.shape == reference.shape and torch.allclose(
-        outputs, reference, rtol=tolerance, atol=tolerance * scale, equal_nan=True
-    )
-
-
-@dataclass(frozen=True)
-class _Need:
-    """What chunks need."""
-
-    fixed: int  # bytes
-    per_id: int  # bytes
-    products_per_id: float  # multiplications in matrix products and convolutions
-
-    def ids_within(self, memory: int) -> int:
-        """Return how many instances fit into so many bytes; one at least."""
-        return int(max(1, min(_MOST_IDS, (memory - self.fixed) // self.per_id)))
-
-
-def _need_of(compute: Callable[[Tensor], None]) -> _Need:
-    """Return what chunks need, by two small ones of null ids."""
-    counted: list[_Counted] = []
-    for count in (_SMALL, _LARGE):
-        with _Counted() as counts:
-            compute(null_ids(count))
-        counted.append(counts)
-    small, large = counted
-    per_id = max(1, (large.peak - small.peak) // (_LARGE - _SMALL))
-    products = (large.products - small.products) / (_LARGE - _SMALL)
-    return _Need(max(0, small.peak - _SMALL * per_id), per_id, products)
-
-
-def ids_that_fit(compute: Callable[[Tensor], None], memory: int) -> int:
-    """Return how many instances fit into the memory, by the peaks of two small chunks of null ids."""
-    return _need_of(compute).ids_within(memory)
-
-
-class _Counted(TorchDispatchMode):
-    """Counts the bytes of every new tensor while it lives, and the work of products.
-
-    `peak` is the most bytes at one time, on any device.
-    """
-
-    def __init__(self) -> None:
-        """Start at zero."""
-        # It imports triton where torch is built for CUDA, which `import turnover` must not.
-        from torch.utils.flop_counter import flop_registry
-
-        super().__init__()
-        self._work_of: Mapping[Any, Callable[..., int]] = flop_registry
-        self.peak = 0
-        self.products = 0
-        # By the address of the memory: its bytes, and the tensors that are or were views of it.
-        self._alive: dict[int, tuple[int, list[weakref.ref[Tensor]]]] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation and note what it made."""
-        result = func(*args, **(kwargs or {}))
-        work = self._work_of.get(func._overloadpacket)
-        if work is not None:
-            self.products += work(*args, **(kwargs or {}), out_val=result)
-        made = [value for value in tree_leaves(result) if isinstance(value, Tensor)]
-        if not made:
-            return result
-        given = {
-            value.untyped_storage().data_ptr() for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)
-        }
-        self._alive = {key: entry for key, entry in self._alive.items() if any(view() is not None for view in entry[1])}
-        for value in made:
-            storage = value.untyped_storage()
-            key = storage.data_ptr()
-            if key in self._alive:
-                self._alive[key][1].append(weakref.ref(value))
-            elif key not in given:
-                self._alive[key] = storage.nbytes(), [weakref.ref(value)]
-        self.peak = max(self.peak, sum(size for size, _ in self._alive.values()))
-        return result
