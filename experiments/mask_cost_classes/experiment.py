@@ -18,8 +18,9 @@ from experiments.datasets.letters import FONTS, load_letters
 from experiments.datasets.numbers import Rows, digit_rows, standardized
 from experiments.figures import drawn, tidy
 from experiments.findings import Finding, agreements, paragraphs, seeds_words, spread
-from experiments.mask_cost.experiment import BATCH, KINDS, LITTLE, RATES, build, cost, images_of, share_right, train
-from experiments.mask_cost.experiment import Kind as Other
+from experiments.mask_cost.config import BATCH, KINDS, LITTLE, RATES
+from experiments.mask_cost.config import Kind as Other
+from experiments.mask_cost.run import build, cost, images_of, share_right, train
 from experiments.networks import ResidualNetwork
 from experiments.runner import Needs, kept
 from experiments.timing import one_thread

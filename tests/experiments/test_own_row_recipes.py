@@ -8,16 +8,9 @@ import torch
 
 import turnover
 from experiments.networks import masked_mlp
-from experiments.own_row_recipes.experiment import (
-    RECIPES,
-    Recipe,
-    Task,
-    _objective,
-    _others,
-    _Setting,
-    _without,
-    findings,
-)
+from experiments.own_row_recipes.config import RECIPES, Recipe, Task
+from experiments.own_row_recipes.page import findings
+from experiments.own_row_recipes.run import _objective, _others, _Setting, _without
 
 
 def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds=0.1):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import turnover
-from experiments.mask_cost.experiment import plan_costs
+from experiments.mask_cost.page import plan_costs
 from experiments.mask_cost_classes import experiment as many_classes
 from experiments.networks import ResidualNetwork
 from turnover.runs import RunConfig
