@@ -29,6 +29,14 @@ STOP_WORDS = frozenset(
 )
 """English words that are in nearly every text; give your own as stop_words=."""
 
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with what it counts, in the plural where needed."""
+    if many is None:
+        many = one[:-1] + "ies" if one.endswith("y") else one + "s"
+    return f"{number:,} {one if number == 1 else many}"
+
+
 WORD = re.compile(r"\w+")
 
 _LARGEST = 96  # pixels of a picture in a table, each side

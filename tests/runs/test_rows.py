@@ -80,7 +80,7 @@ def test_rows_that_are_kept_and_opened_in_parts_are_those_of_the_whole(tmp_path,
     whole = read_rows(config)
     whole.save(RunFolder(tmp_path / "whole"))
     monkeypatch.setattr(rows_module, "_AT_ONCE", 2)
-    monkeypatch.setattr(tables, "_CHUNK", 2)
+    monkeypatch.setattr(tables, "CHUNK", 2)
     read_rows(config).save(RunFolder(tmp_path / "parts"))
     kept = [gzip.decompress((tmp_path / name / "rows.jsonl.gz").read_bytes()) for name in ("whole", "parts")]
     assert kept[0] == kept[1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from turnover.errors import MissingExtraError, ScoresError
 from turnover.ids import Name
-from turnover.tables import aligned, faded, html_table
+from turnover.tables import aligned, counted, faded, html_table
 
 from ._about import SIGN, About, is_per_row, query_name
 from ._arrays import Floats, Source, blocks
@@ -305,13 +305,6 @@ def shortened(value: object) -> str:
     """Return a value as text of a few letters."""
     text = str(value)
     return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 3] + "..."
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with what it counts, in the plural where needed."""
-    if many is None:
-        many = one[:-1] + "ies" if one.endswith("y") else one + "s"
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from turnover.ids import Ids, Ints, Name
-from turnover.tables import Html, aligned, faded, html_table, score_bar, shown_row
+from turnover.tables import Html, aligned, counted, faded, html_table, score_bar, shown_row
 
 from ._arrays import Floats
-from ._formats import counted, shortened
+from ._formats import shortened
 from ._views import Views
 from .significance import Bools
 

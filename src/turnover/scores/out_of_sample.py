@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ints
-from turnover.tables import html_table, shown_row
+from turnover.tables import counted, html_table, shown_row
 
 from ._about import plain_provenance
 from ._arrays import Floats, closed, floats, integers, same
-from ._formats import Facts, counted, html_of, load_pandas, number_range, text_of
+from ._formats import Facts, html_of, load_pandas, number_range, text_of
 from ._store import id_arrays, open_predictions, save_predictions
 from ._views import OfInstances
 

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from turnover.errors import ScoresError
 from turnover.ids import Ids, Ints, Name, Names
+from turnover.tables import counted
 
 from ._about import About, Over, agreed, columns_of, joined_names, method_of, null_scores, query_names
 from ._arrays import Floats, both_ids, floats, integers, near, same
-from ._formats import ATTRIBUTES, counted, load_pandas, unit_text
+from ._formats import ATTRIBUTES, load_pandas, unit_text
 from ._plots import plot_lists
 from ._ranking import Entries, Lists, merged
 from ._shown_lists import Entry, ShownLists, SideOfTop

@@ -8,6 +8,7 @@ terminals.
 | --- | --- |
 | `rows.py` | which kind of data it is, and who reads it; notes on repeated rows |
 | `tables.py`, `encoding.py` | files of tables by their endings, read and written; the encoding of a text file |
+| `separated.py` | csv and tsv: what separates columns, what quotes mean |
 | `columns.py` | which columns are text, label and group; labels as class numbers; bad rows |
 | `_table_rows.py` | tables as rows |
 | `images.py`, `arrays.py` | folders of images, npz files |
@@ -22,16 +23,15 @@ from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
 from .images import LABEL_FILES, images_named_by, need_pillow, read_image
 from .rows import is_corpus, read_rows
+from .separated import quotes_are_text, separator_of
 from .tables import (
     PARQUET,
     WRITABLE,
     Table,
     as_format,
     parquet_rows,
-    quotes_are_text,
     read_table,
     same_table,
-    separator_of,
     table_bytes,
 )
 

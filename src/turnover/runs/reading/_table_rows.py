@@ -12,6 +12,7 @@ from turnover.errors import DataFileError
 from turnover.runs._packed import PackedNumbers, PackedTexts
 from turnover.runs.config import RunConfig
 from turnover.runs.rows import TO_BE_SPLIT, Rows
+from turnover.tables import counted
 
 from .columns import (
     MISSING,
@@ -27,7 +28,7 @@ from .columns import (
     number_labels,
     read_labels,
 )
-from .tables import Table, cells_of, column_of, counted
+from .tables import Table, cells_of, column_of
 
 if TYPE_CHECKING:
     import pandas as pd

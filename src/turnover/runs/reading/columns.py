@@ -10,9 +10,10 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs.config import Kind, RunConfig
+from turnover.tables import counted
 from turnover.training import scale_problem
 
-from .tables import Table, column_of, counted
+from .tables import Table, column_of
 
 if TYPE_CHECKING:
     import pandas as pd
