@@ -10,5 +10,6 @@ Owns: configurations, runs and result pages. Must not know: anything of `turnove
 | `networks.py`, `encoders.py`, `digits_network.py` | networks and their masks; pretrained encoders; digits |
 | `datasets/` | the data sets, read from a folder of the user's own |
 | `side_effects` … `variants` | the paper's results: see `PAPER` in `index.py`; three of them share `errors/` |
-| `calibration`, `compared`, `curvature_intervals`, `laws`, `own_row`, `real_models`, `wrong_labels` | our own |
+| `mask_cost`, `mask_cost_classes`, `mask_dropout`, `own_row`, `own_row_recipes` | why numbers are missed here |
+| `calibration`, `compared`, `curvature_intervals`, `laws`, `real_models`, `wrong_labels` | our own |
 """

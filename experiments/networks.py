@@ -4,7 +4,7 @@ None has a bias behind its last mask, unless asked for: no mask would cover it, 
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -48,11 +48,26 @@ def cnn(inputs: int, hidden: Sequence[int], classes: int) -> nn.Sequential:
 
 
 def masked_mlp(
-    inputs: int, hidden: Sequence[int], classes: int, *, seed: int = 0, replicas: int = 1, keep: float = 0.5
+    inputs: int,
+    hidden: Sequence[int],
+    classes: int,
+    *,
+    seed: int = 0,
+    replicas: int = 1,
+    keep: float = 0.5,
+    dropout: float = 0.0,
 ) -> nn.Module:
-    """Return `mlp` with masks on all hidden layers: nothing in it leaks."""
+    """Return `mlp` with masks on all hidden layers, and ordinary dropout there if asked for: nothing in it leaks."""
     sites = [str(2 * layer + 1) for layer in range(len(hidden))]
-    return turnover.wrap(mlp(inputs, hidden, classes), at=sites, seed=seed, replicas=replicas, keep=keep)
+    model = with_dropout(mlp(inputs, hidden, classes), sites, dropout)
+    return turnover.wrap(model, at=sites, seed=seed, replicas=replicas, keep=keep)
+
+
+def with_dropout(model: nn.Module, sites: Iterable[str], share: float) -> nn.Module:
+    """Put ordinary dropout behind modules without weights, which keep their paths; 0: nothing changes."""
+    for path in sites if share else ():
+        model.set_submodule(path, nn.Sequential(model.get_submodule(path), nn.Dropout(share)))
+    return model
 
 
 def masked_cnn(

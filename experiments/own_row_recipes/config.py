@@ -19,6 +19,7 @@ class Recipe:
         penalty: on what masks alone do: outputs for a blend of rows under all masks of a step must not differ.
         references: rows, beside those trained, that every step shows under the masks of its own rows.
         smoothing: share of the label that goes to all classes.
+        dropout: share of the masked layers' units that ordinary dropout drops besides.
     """
 
     rate: float = 1.0
@@ -30,6 +31,7 @@ class Recipe:
     penalty: float = 0.0
     references: int = 0
     smoothing: float = 0.0
+    dropout: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ SIZES = {
     # The paper has no such measurement, so no setting either.
     "full": Config({**_TASKS, "sst2": replace(_SST2, rows=67_349)}, seeds=tuple(range(10))),
 }
-NEEDS = {"medium": Needs(disk=0.2, memory=4, hours=0.5)}
+NEEDS = {"medium": Needs(disk=0.2, memory=4, hours=0.8)}
 
 BASE = Recipe()
 CAUSES = {
@@ -110,6 +112,12 @@ CURES = {
     "references": replace(BASE, references=100),
     "penalty": replace(BASE, penalty=1.0),
     "label smoothing 0.1": replace(BASE, smoothing=0.1),
+    "label smoothing 0.3": replace(BASE, smoothing=0.3),
+    "dropout 0.5": replace(BASE, dropout=0.5),
+    "dropout 0.5, label smoothing 0.3": replace(BASE, dropout=0.5, smoothing=0.3),
+    "dropout 0.5, label smoothing 0.3, half of the epochs": replace(BASE, dropout=0.5, smoothing=0.3, epochs=0.5),
+    "label smoothing 0.2, full steps 0.3": replace(BASE, smoothing=0.2, full=0.3),
+    "label smoothing 0.1, full steps 0.1, references": replace(BASE, smoothing=0.1, full=0.1, references=100),
 }
 TITLES = {
     "base": "as in own_row",
@@ -117,6 +125,10 @@ TITLES = {
     "learned rows rest": "no gradient for rows of a loss below 0.5",
     "references": "100 other rows in every step, under the masks of its rows",
     "penalty": "a penalty on what masks alone do",
+    "dropout 0.5": "ordinary dropout 0.5 beside the masks",
+    "label smoothing 0.2, full steps 0.3": "label smoothing 0.2, 30% of the steps without masks",
+    "label smoothing 0.1, full steps 0.1, references": "label smoothing 0.1, 10% of the steps without masks, 100 other "
+    "rows in every step",
 }
 RECIPES = {"base": BASE, **CAUSES, **CURES}
 LDS = ("lds", "lds_recommended")

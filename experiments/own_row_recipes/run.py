@@ -109,9 +109,10 @@ class _Setting:
         asked = chosen[: max(1, round(self.left_out * len(chosen)))]
         return torch.from_numpy(np.sort(chosen)), torch.from_numpy(np.sort(asked))
 
-    def network(self, keep: float = 0.5) -> nn.Module:
+    def network(self, recipe: Recipe = BASE) -> nn.Module:
         torch.manual_seed(self.seed)
-        return masked_mlp(self.x.shape[1], self.task.hidden, self.classes, seed=self.seed, keep=keep)
+        options: dict[str, Any] = {"keep": recipe.keep, "dropout": recipe.dropout}
+        return masked_mlp(self.x.shape[1], self.task.hidden, self.classes, seed=self.seed, **options)
 
 
 def _measured(setting: _Setting, truth: SubsetOutcomes, name: str) -> dict[str, float]:
@@ -195,7 +196,7 @@ def _others(x: Tensor, y: Tensor, test: Tensor, labels: Tensor, seed: int) -> di
 
 
 def _trained(setting: _Setting, recipe: Recipe, rows: Tensor, y: Tensor) -> nn.Module:
-    model = setting.network(recipe.keep).train()
+    model = setting.network(recipe).train()
     _steps(setting, model, recipe, rows, y)
     return model.eval()
 

@@ -18,6 +18,7 @@ NEEDS_DATA = {
     "lm": r"wikitext-2/train.txt.*https://",
     "mask_cost": r"cifar10_12k.npz.*https://",
     "mask_cost_classes": r"cifar10_12k.npz.*https://",
+    "mask_dropout": r"cifar10_12k.npz.*https://",
     "real_models": r"sst2/dev.tsv.*https://",
     "runtime": r"mnli/train.tsv.*https://",
     "self_influence": r"cifar10.*https://",

@@ -129,3 +129,17 @@ def test_rows_asked_about_are_among_those_trained_and_the_same_for_all_recipes()
     assert (len(chosen), len(asked)) == (20, 2)
     assert set(asked.tolist()) < set(chosen.tolist()) < set(range(40))
     assert len(_without(chosen, asked)) == 18
+
+
+def test_ordinary_dropout_beside_masks_leaks_nothing():
+    torch.manual_seed(0)
+    x, y, ids = torch.randn(6, 4), torch.tensor([0, 1, 2] * 2), torch.arange(6)
+    model = masked_mlp(4, (16, 16), 3, dropout=0.5).train()
+    with turnover.instances(ids[:1]):
+        torch.nn.functional.cross_entropy(model(x[:1]), y[:1]).backward()
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    assert any(gradient.any() for gradient in gradients)
+    model.zero_grad()
+    with turnover.instances(ids[:1], view="flip"):
+        model.eval()(x[:1]).sum().backward()
+    assert not any((one * parameter.grad).any() for one, parameter in zip(gradients, model.parameters(), strict=True))
