@@ -21,6 +21,7 @@ class Finding:
         agreement: one plain sentence, made of the run's numbers.
         claim: of the paper, in a few words; "": it makes none.
         verdict: on the claim, by the run's numbers.
+        rule: where a claim holds, and where in part; else it does not.
     """
 
     what: str
@@ -30,6 +31,7 @@ class Finding:
     agreement: str
     claim: str = ""
     verdict: Verdict | None = None
+    rule: str = ""
 
 
 def graded(holds: bool, in_part: bool = False) -> Verdict:
@@ -99,8 +101,3 @@ def seeds_words(seeds: Sequence[int]) -> str:
 def replicas_words(replicas: int | str) -> str:
     """Return what a network with so many replicas is called."""
     return "one model" if int(replicas) == 1 else f"{replicas} replicas"
-
-
-def minutes_words(spent: dict[str, float]) -> str:
-    """Return what `spent` says in a sentence."""
-    return f"Measured in {spent['seconds'] / 60:.1f} processor minutes."

@@ -32,8 +32,15 @@ _ABOUT = (
     "command, in its folder `runs/NAME-SIZE` or a copy of it."
 )
 _CLAIMS = (
-    "What the paper claims, beside what we measured. Fixed rules turn the numbers into verdicts, the same for every "
-    "setting; each verdict is about the largest setting that was run."
+    "What the paper claims, beside what we measured. [Fixed rules](#rules) turn the numbers into verdicts, the same "
+    "for every setting; each verdict is about the largest setting that was run."
+)
+_TESTS = (
+    "What follows from the paper's claims or stands behind them: tested here and not by the paper, by the same rules."
+)
+_RULES = (
+    "A claim holds, or holds in part, where its numbers are as follows; else it does not hold here. What is "
+    "significant is so at 5 %, or beyond two standard errors."
 )
 
 
@@ -42,7 +49,12 @@ def write_index(folder: Path) -> Path:
     records, larger = _records(folder), _records(folder / "medium")
     ours = [name for name in records if name not in PAPER]
     order = [name for name in (*PAPER, *ours) if name in records]
-    lines = ["# Results", "## Claims of the paper", _CLAIMS, _claims({**records, **larger}, order, folder), _ABOUT]
+    largest = {**records, **larger}
+    claims = [(name, one) for name in order for one in _findings(largest[name]) if one.claim]
+    theirs, tests = ([pair for pair in claims if (pair[1].paper == "–") == own] for own in (False, True))
+    lines = ["# Results", "## Claims of the paper", _CLAIMS, _claims(theirs, largest, folder)]
+    lines += ["### Further tests", _TESTS, _claims(tests, largest, folder)] if tests else []
+    lines.append(_ABOUT)
     lines.append("## The paper, and what we find")
     for name in PAPER:
         lines += _section(records[name], larger.get(name), folder) if name in records else _not_run(name)
@@ -55,7 +67,9 @@ def write_index(folder: Path) -> Path:
     head = ["result", "experiment", "size", "minutes", "as expected"]
     table = markdown_table(head, [_run_row(record, folder) for record in runs])
     index = folder.with_suffix(".md")
-    write_atomically(index, paragraphs(lines, ["## The runs", table], _medium_hours(larger)) + "\n")
+    rules = markdown_table(["claim", "holds where"], [[one.claim, one.rule] for _, one in claims], padded=False)
+    ends = [["## The runs", table], _medium_hours(larger), ["## Rules", _RULES, rules] if claims else []]
+    write_atomically(index, paragraphs(lines, *ends) + "\n")
     return index
 
 
@@ -67,14 +81,12 @@ def _records(folder: Path) -> dict[str, dict[str, Any]]:
     return {record["experiment"]: record for record in map(read_json, sorted(folder.glob("*.json")))}
 
 
-def _claims(records: dict[str, dict[str, Any]], order: Sequence[str], folder: Path) -> str:
-    """Return one row for every claim of the paper that an experiment tests."""
+def _claims(claims: Sequence[tuple[str, Finding]], records: dict[str, dict[str, Any]], folder: Path) -> str:
+    """Return one row for every claim, each with the name of its experiment."""
     rows = [
         [one.claim, one.verdict or "–", one.paper, one.ours, one.setting, f"[{name}, {size}]({link})"]
-        for name in order
+        for name, one in claims
         for size, link in [(records[name]["size"], _link(records[name], folder))]
-        for one in _findings(records[name])
-        if one.claim
     ]
     return markdown_table(["claim", "verdict", "the paper", "here", "setting here", "page"], rows, padded=False)
 
@@ -87,8 +99,8 @@ def _link(record: dict[str, Any], folder: Path) -> str:
 def _section(record: dict[str, Any], larger: dict[str, Any] | None, folder: Path) -> list[str]:
     name = record["experiment"]
     title = _title(name, folder)
-    lines = [f"### [{title}]({_link(record, folder)})"]
-    shown = [(one, _findings(one)) for one in (record, larger) if one is not None]
+    shown = [(one, _findings(one)) for one in (larger, record) if one is not None]
+    lines = [f"### [{title}]({_link(shown[0][0], folder)})"]
     findings = [finding for _, own in shown for finding in own]
     if findings:
         beside = any(finding.paper != "–" for finding in findings)
@@ -98,10 +110,16 @@ def _section(record: dict[str, Any], larger: dict[str, Any] | None, folder: Path
             for of, own in shown
             for one in own
         ]
-        lines += [markdown_table(head, rows, padded=False), *agreements(shown[-1][1])]
+        lines += [markdown_table(head, rows, padded=False), *agreements(shown[0][1])]
     if larger is not None:
-        lines.append(f"These sentences are about the medium setting: [all its tables]({_link(larger, folder)}).")
-    figures = (_figures(name, folder / "medium") if larger is not None else []) or _figures(name, folder)
+        lines.append(
+            f"These sentences are about the medium setting: [all its tables]({_link(larger, folder)}); "
+            f"[those of the small one]({_link(record, folder)})."
+        )
+    figures = _figures(name, folder / "medium") if larger is not None else []
+    if not figures:
+        figures = _figures(name, folder)
+        lines += ["The figure is that of the small setting."] if larger is not None and figures else []
     return [*lines, *(f"![{title}]({figure.relative_to(folder.parent).as_posix()})" for figure in figures)]
 
 
@@ -116,17 +134,19 @@ def _setting(finding: Finding, record: dict[str, Any], larger: dict[str, Any] | 
 
 def _medium_hours(larger: dict[str, dict[str, Any]]) -> list[str]:
     """Return what `make repro SIZE=medium` takes, experiment by experiment."""
-    rows = []
+    rows, hours = [], []
     for name in experiments():
         needs = getattr(module_of(name, "config"), "NEEDS", {}).get("medium")
         known = larger.get(name)
         took = "not run yet" if known is None else time_words(known)
+        hours.append(needs.hours if needs else 0.0)
         rows.append([f"`make repro-{name.replace('_', '-')} SIZE=medium`", f"{needs.hours:g}" if needs else "–", took])
     about = (
-        "Hours of one processor core, estimated from the small runs; `make repro SIZE=medium` runs all of them, two at "
-        "a time, each on a core of its own."
+        "Hours of one processor core: what to expect, and what the run took whose numbers stand here. `make repro "
+        "SIZE=medium` runs all of them, two at a time, each on a core of its own: together about "
+        f"{sum(hours) / 2:.0f} hours on two cores. Faster processors took a third of the time of slower ones."
     )
-    return ["## The medium setting", about, markdown_table(["command", "estimated hours", "took"], rows)]
+    return ["## The medium setting", about, markdown_table(["command", "expected hours", "took"], rows)]
 
 
 def _findings(record: dict[str, Any]) -> list[Finding]:

@@ -38,7 +38,7 @@ ROOT = HERE.parent
 SIZES = ("toy", "small", "medium", "full")
 
 
-_GB, _HOUR = 1e9, 3600.0
+_GB, _MINUTE, _HOUR = 1e9, 60.0, 3600.0
 _HEARTBEAT = 30.0
 
 
@@ -165,7 +165,8 @@ def time_words(record: dict[str, Any]) -> str:
     """Return how long a run took: the processor's time where it is known."""
     seconds = record.get("processor_seconds")
     told, whose = (record["seconds"], "") if seconds is None else (seconds, " of processor time")
-    return (f"{told:.0f} s" if told < _HOUR else f"{told / _HOUR:.1f} h") + whose
+    hours = f"{told / 60:.0f} min" if told < _HOUR else f"{told / _HOUR:.1f} h"
+    return (f"{told:.0f} s" if told < _MINUTE else hours) + whose
 
 
 def expected_of(name: str, size: str) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,7 @@ from experiments.figures import drawn, tidy
 
 NAMES = {
     "random": "at random",
-    "tod": "by one model, as in the paper",
+    "tod": "by one model, original estimator",
     "replicas": "by {replicas} replicas",
     "ridge": "by {replicas} replicas, ridge regression",
     "denoised": "by {replicas} replicas, ridge regression and influence functions",

@@ -185,15 +185,14 @@ def page(result: dict[str, Any], folder: Any) -> str:
         ]
     lines += [
         "## Why, as far as we can tell",
-        "- **Halves compete.** Where the kept subnetwork has learned a row, similar rows are already predicted well by "
-        "networks that share some of its units, so that they train the other units less. Training on a row thus takes "
-        "from its flipped subnetwork what it could have learned from similar rows: it is worse on the row than a "
-        "network without the row, and the difference of both halves is more than the row's influence.",
-        "- **Masks carry labels.** Two halves of a network differ on any input, and since a row's mask is the same in "
+        "- **Other rows do it.** A row's own steps cannot change its flipped subnetwork, which has none of the units "
+        "that they train. It gets worse through the steps of other rows, whose masks overlap with it: it is worse on "
+        "the row than a network without the row, and the difference of kept and flipped subnetwork is more than the "
+        "row's influence. [own_row_recipes](own_row_recipes.md) varies what it depends on.",
+        "- **Masks carry labels.** Two subnetworks differ on any input, and since a row's mask is the same in "
         "every epoch, the network also learns labels from it: the units that the row keeps favor its label, the "
         "others oppose it. This mask bias, which is the same for all inputs, can be estimated on reference rows and "
-        f"subtracted: `Influence.out_of_sample(references={result['references']})`. That improves flipped subnetworks "
-        "on all rows, most on their own ones.",
+        f"subtracted: `Influence.out_of_sample(references={result['references']})`. The tables have it as a row.",
     ]
     return paragraphs(lines)
 
@@ -210,6 +209,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             agreement=_sentence(name, task),
             claim=f"a flipped subnetwork predicts its row like a network trained without it ({_TASKS[name]})",
             verdict=graded(not _is_worse(task)),
+            rule="not worse in every seed",
         )
         for name, task in result["tasks"].items()
     ]

@@ -108,6 +108,7 @@ CURES = {
     "full steps 0.1": replace(BASE, full=0.1),
     "full steps 0.3": replace(BASE, full=0.3),
     "full steps 0.5": replace(BASE, full=0.5),
+    "full steps 0.7": replace(BASE, full=0.7),
     "learned rows rest": replace(BASE, learned=0.5),
     "references": replace(BASE, references=100),
     "penalty": replace(BASE, penalty=1.0),
@@ -121,14 +122,16 @@ CURES = {
 }
 TITLES = {
     "base": "as in own_row",
-    **{f"full steps {share}": f"{float(share):.0%} of the steps without masks" for share in ("0.1", "0.3", "0.5")},
+    **{
+        f"full steps {share}": f"{float(share):.0%} of the steps without masks"
+        for share in ("0.1", "0.3", "0.5", "0.7")
+    },
     "learned rows rest": "no gradient for rows of a loss below 0.5",
-    "references": "100 other rows in every step, under the masks of its rows",
+    "references": "100 other rows per step, under the masks of its rows",
     "penalty": "a penalty on what masks alone do",
     "dropout 0.5": "ordinary dropout 0.5 beside the masks",
-    "label smoothing 0.2, full steps 0.3": "label smoothing 0.2, 30% of the steps without masks",
-    "label smoothing 0.1, full steps 0.1, references": "label smoothing 0.1, 10% of the steps without masks, 100 other "
-    "rows in every step",
+    "label smoothing 0.2, full steps 0.3": "label smoothing 0.2, 30% of steps without masks",
+    "label smoothing 0.1, full steps 0.1, references": "label smoothing 0.1, 10% of steps without masks, other rows",
 }
 RECIPES = {"base": BASE, **CAUSES, **CURES}
 LDS = ("lds", "lds_recommended")

@@ -108,6 +108,9 @@ def page(result: Mapping[str, Any], folder: Path) -> str:
     return paragraphs(*parts, _counted(result))
 
 
+_RULE = f"{PAPER_RATIO:.0f} times as fast or more; in part: faster"
+
+
 def findings(result: Mapping[str, Any]) -> list[Finding]:
     """Return the paper's ratio beside ours: for its own loop, the engine's fastest way, and on equal parameters."""
     here = result["at"]
@@ -129,6 +132,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             loop_verdict(ratios["loop"]),
             "turn-over dropout, with two forward passes per instance, is 17 times as fast as influence functions",
             graded(ratios["loop"] >= PAPER_RATIO, in_part=ratios["loop"] > 1),
+            _RULE,
         ),
         Finding(
             f"{what} ({network_title(fastest)}) against influence functions",
@@ -139,6 +143,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             "turn-over dropout, in our fastest implementation with much the same ranks (rank correlation of "
             f"{ALIKE} or more), is 17 times as fast as influence functions",
             graded(ratios[fastest] >= PAPER_RATIO, in_part=ratios[fastest] > 1),
+            _RULE,
         ),
         Finding(
             "the same, influence functions restricted to the parameters that the masks belong to",
@@ -248,7 +253,7 @@ def _equal(result: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _peer(result: Mapping[str, Any]) -> Iterable[str]:
-    yield "## A peer's influence functions"
+    yield "## Influence functions of kronfluence"
     peer, here = result["peer"], result["at"]
     if "missing" in peer:
         yield f"Not measured: {peer['missing']}."

@@ -172,6 +172,7 @@ def _finding(method: str, exponents: dict[str, Any], about: str) -> Finding:
         "because fixed costs still matter at this size.",
         f"{order.title}: costs grow with the data as in Table 1",
         graded(not off, in_part=len(off) < len(COSTS)),
+        f"all exponents within {_NEAR:g}; in part: one is",
     )
 
 

@@ -93,6 +93,7 @@ def _full_network(result: dict[str, Any], about: str) -> Finding:
         + ("That agrees with the paper." if not beyond or gain < 0 else "The paper saw no such gain."),
         "comparing with the full network in place of the kept subnetwork brings no large improvement",
         graded(not beyond or bool(gain < 0)),
+        "LDS no higher than by one standard deviation over seeds",
     )
 
 
@@ -137,6 +138,7 @@ def _mask_sources(result: dict[str, Any], about: str) -> Finding:
         "standard deviations over seeds.",
         "hash-composed and volatile masks work as well as stored ones",
         graded(not apart),
+        "LDS within two standard deviations over seeds",
     )
 
 
@@ -160,6 +162,7 @@ def _epochs(result: dict[str, Any], about: str) -> Finding:
         ),
         "3 epochs reach the accuracy of 10, and 10 give slightly better estimates",
         graded(bool(same and finds[1] > finds[0]), in_part=bool(same or finds[1] > finds[0])),
+        f"accuracy within {100 * _SAME:g} points and a higher AUC; in part: one of them",
     )
 
 
@@ -183,6 +186,7 @@ def _memory(result: dict[str, Any], about: str) -> Finding:
         + "; plain masks, which hash only the units of the batch, need neither blocks nor a codebook.",
         "volatile and hash-composed masks need less memory than stored ones",
         graded(len(less) == len(known), in_part=bool(less)),
+        "all three need less; in part: one does",
     )
 
 

@@ -243,9 +243,9 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "validation labels",
             "seed",
             "called",
-            "wrong, said",
+            "wrong, expected",
             "90 % interval",
-            "wrong, true",
+            "wrong, actual",
         ]
         lines += [markdown_table(heads, _said_rows(result)), _how_often(result)]
     lines.append("Seconds of the report's list are those of its training (by the clock) and of the list itself.")

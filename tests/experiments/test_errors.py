@@ -51,8 +51,19 @@ def test_as_many_rows_are_removed_as_asked_and_repairs_are_counted(toy):
 )
 def test_the_sentence_on_repair_follows_the_numbers(toy, ours, chance, said):
     result = copy.deepcopy(toy)
-    result["repair"]["by_error"] |= {"recommended": ours, "random": chance}
+    result["repair"]["by_error"] |= {"tod": ours, "recommended": ours, "random": chance}
     assert any(said in one.agreement for one in findings(result))
+
+
+@pytest.mark.parametrize(
+    ("corrected", "verdict"), [(6, "holds"), (3, "holds in part"), (0, "does not hold here")], ids=str
+)
+def test_an_error_is_due_to_rows_without_which_most_are_corrected(toy, corrected, verdict):
+    result = copy.deepcopy(toy)
+    each = [float(place < corrected) for place in range(8)]
+    result["repair"] |= {"tried": 8, "repaired": {"tod": 0, "recommended": corrected, "random": 0}}
+    result["repair"]["by_error"] = {"tod": each, "recommended": each, "random": [0.0] * 8}
+    assert findings(result)[-1].verdict == verdict
 
 
 @pytest.mark.parametrize(("supporting", "said"), [(2.0, "holds on average"), (0.5, "no more subwords")])

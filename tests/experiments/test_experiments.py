@@ -46,6 +46,7 @@ def test_the_page_shows_every_finding_and_all_its_figures(name, run_toy, tmp_pat
     assert text.startswith("# ")
     findings = module_of(name, "page").findings(toy.result)
     assert findings
+    assert all(finding.rule for finding in findings if finding.claim)
     figures = re.findall(r"!\[.+?\]\((.+?)\)", text)
     assert publish(toy.record, tmp_path).read_text(encoding="utf-8") == text
     for figure in figures:

@@ -64,7 +64,7 @@ def test_a_cure_on_one_task_alone_holds_in_part():
     ("same", "flips", "words"),
     [
         (0.9, (1.0, 1.0, 2.0), r"for any row of its label .* the steps of other rows"),
-        (0.1, (1.0, 2.0, 2.1), r"for the row itself .* the steps of the rows themselves"),
+        (0.1, (1.0, 2.0, 2.1), r"for the row itself .* the steps of these rows do it"),
     ],
 )
 def test_the_cause_is_told_by_other_rows_and_by_phases(same, flips, words):

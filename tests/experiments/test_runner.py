@@ -33,7 +33,9 @@ from experiments.findings import Finding
 
 def findings(result):
     verdict = "holds" if result["double"] > 30 else "holds in part"
-    return [Finding("rows", "10 (Table | 1)", str(result["double"]), "doubled", "Twice as many.", "many rows", verdict)]
+    numbers = "10 (Table | 1)", str(result["double"]), "doubled", "Twice as many."
+    test = Finding("half", "–", "5", "halved", "Half as many.", "half the rows", "holds", "five")
+    return [Finding("rows", *numbers, "many rows", verdict, "over 30"), test]
 
 def page(result, folder):
     (folder / "doubled_rows.svg").write_text("<svg/>")
@@ -143,7 +145,9 @@ def test_the_index_leads_with_the_claims_of_the_paper_by_the_largest_run(doubled
         "| many rows | holds in part | 10 (Table \\| 1) | 20 | doubled | [doubled_rows, small](results/doubled_rows.md)"
     )
     assert row in text
-    assert text.index(row) < text.index("## The paper, and what we find")
+    assert text.index(row) < text.index("### Further tests") < text.index("| half the rows | holds | – | 5 | halved |")
+    assert text.index("| half the rows | holds |") < text.index("## The paper, and what we find")
+    assert "| many rows | over 30 |" in text.partition("## Rules")[2]
     publish(run("doubled_rows", "medium", tmp_path / "medium"), results)
     text = write_index(results).read_text()
     assert "| many rows | holds | " in text

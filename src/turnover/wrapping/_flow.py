@@ -235,11 +235,17 @@ def feeds_output_linear(model: nn.Module, path: str) -> bool:
     return [user.op for user in consumer.users] == ["output"]
 
 
-def layers_behind(model: nn.Module, path: str) -> int | None:
-    """Return how many layers with weights a site's output flows into; None where the code cannot be traced."""
-    flow = flow_of(model, [path])
-    behind = None if flow is None else flow.behind(path)
-    return None if behind is None else sum(isinstance(model.get_submodule(name), _WEIGHTS) for name in behind)
+def layers_behind(model: nn.Module, paths: Sequence[str]) -> tuple[int, int] | None:
+    """Return how many layers with weights the outputs of sites flow into, and how many there are in all.
+
+    None where the code cannot be traced.
+    """
+    flow = flow_of(model, paths)
+    if flow is None:
+        return None
+    behind = {name for path in paths for name in flow.behind(path)}
+    layers = {name for name, module in model.named_modules() if isinstance(module, _WEIGHTS)}
+    return len(behind & layers), len(layers)
 
 
 def output_width(model: nn.Module) -> int | None:

@@ -12,7 +12,7 @@ from torch import nn
 import turnover
 from experiments.mask_cost.page import plan_costs
 from experiments.mask_cost_classes import experiment as many_classes
-from experiments.networks import ResidualNetwork
+from experiments.networks import VGG19, ResidualNetwork, vgg_sites
 from turnover.runs import RunConfig
 from turnover.runs.networks import plain_network, settings_for
 from turnover.wrapping.plan.result import LONGER_COSTS, MASK_COSTS, _between
@@ -101,7 +101,7 @@ def test_one_masked_relu_of_a_small_residual_network_with_many_classes_is_told_t
     assert inner.points == dict(MASK_COSTS["many classes", "inner"])[64] > 10
     assert inner.points > last.points > 2
     assert "Mask the input of the output layer instead" in str(inner)
-    assert f"after 12 epochs {dict(LONGER_COSTS['inner'])[64]:.0f} points" in str(inner)
+    assert f"after 12 epochs about {dict(LONGER_COSTS['inner'])[64]:.0f} points" in str(inner)
     assert "after 12 epochs less than 1 point;" in str(last)
     assert str(last).endswith(". Train until held-out accuracy no longer rises")
 
@@ -110,7 +110,7 @@ def test_a_narrow_site_of_many_classes_has_the_width_that_is_enough_after_a_long
     network = ResidualNetwork(classes=26, channels=(16, 16, 16), blocks=1)
     cost = turnover.plan(network, at={"classifier_input": "features"}, example=torch.zeros(2, 3, 12, 12)).cost
     enough = next(width for width, points in LONGER_COSTS["last"] if points < 2)
-    assert f"after 12 epochs {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
+    assert f"after 12 epochs about {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
     assert str(cost).endswith(f"Use {enough} units or more, and train until held-out accuracy no longer rises")
 
 
@@ -164,3 +164,23 @@ def test_the_network_of_a_run_for_images_has_one_site_before_the_outputs_that_co
     cost = turnover.plan(network, at=[str(len(network) - 2)], example=torch.zeros(2, 3, 32, 32)).cost
     assert (cost.family, cost.place, cost.width) == ("images", "last", settings.hidden)
     assert cost.points < 2
+
+
+def test_sites_behind_half_of_the_convolutions_cost_less_than_sites_everywhere():
+    network, images = VGG19(width=0.25), torch.zeros(2, 3, 32, 32)
+    costs = {
+        first: turnover.plan(network, at=vgg_sites(first=first, classifier_input=False), example=images).cost
+        for first in (1, 8, 9, 12)
+    }
+    assert [costs[first].place for first in costs] == ["all", "all", "later", "later"]
+    assert costs[12].points == dict(MASK_COSTS["images", "later"])[64] < costs[1].points / 2
+    assert "all in the later half of the layers" in str(costs[12])
+    assert "Mask the input of the output layer instead" in str(costs[12])
+
+
+def test_later_sites_with_many_classes_are_told_what_ten_classes_cost():
+    network = ResidualNetwork(classes=26, channels=(16, 32, 64), blocks=1)
+    at = {"stages.2.0.relu1": "channels", "classifier_input": "features"}
+    cost = turnover.plan(network, at=at, example=torch.zeros(2, 3, 12, 12)).cost
+    assert (cost.family, cost.place, cost.outputs) == ("images", "later", 26)
+    assert "more classes cost more" in str(cost)

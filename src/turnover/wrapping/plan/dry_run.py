@@ -141,9 +141,10 @@ def plan(
 
 def _cost(planned: Plan, model: nn.Module) -> ExpectedCost | None:
     """Return what masks cost in accuracy, by what the code of the model tells of their place."""
-    behind = layers_behind(model, planned.sites[0].path) if len(planned.sites) == 1 else None
+    behind, layers = layers_behind(model, [site.path for site in planned.sites]) or (0, 0)
     images = any(isinstance(module, nn.Conv2d) for module in model.modules())
-    return expected_cost(planned.sites, planned.outputs, images=images, inner=behind is not None and behind > 1)
+    later = 0 < 2 * behind <= layers
+    return expected_cost(planned.sites, planned.outputs, images=images, inner=behind > 1, later=later)
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:

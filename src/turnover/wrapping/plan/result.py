@@ -93,10 +93,11 @@ def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> Expe
 
 
 Family = Literal["images", "many classes", "vectors"]
-Place = Literal["last", "inner", "all"]
+Place = Literal["last", "inner", "later", "all"]
 MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
     ("images", "last"): ((16, 5.1), (32, 0.9), (64, 1.9), (128, 1.1)),
     ("images", "inner"): ((64, 2.2),),
+    ("images", "later"): ((64, 6.1),),
     ("images", "all"): ((4, 19.9), (8, 16.9), (16, 17.2), (32, 17.7)),
     ("many classes", "last"): ((16, 16.7), (64, 6.8), (256, 5.2)),
     ("many classes", "inner"): ((64, 16.9),),
@@ -106,9 +107,9 @@ MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
     ("vectors", "all"): ((16, 6.1), (32, 2.2), (64, 1.1), (128, 2.4), (256, 2.8), (512, 3.5)),
 }
 """Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for the site before the output
-layer, one before it and all sites, as mask_cost.md and mask_cost_classes.md of docs/results/medium have them; many
-classes after 4 epochs."""
-LONGER_COSTS: dict[Place, tuple[tuple[int, float], ...]] = {
+layer, one before it, the later half of the sites and all of them, as mask_cost.md and mask_cost_classes.md of
+docs/results/medium have them; many classes after 4 epochs."""
+LONGER_COSTS: dict[Literal["last", "inner", "all"], tuple[tuple[int, float], ...]] = {
     "last": ((16, 11.9), (64, 0.5)),
     "inner": ((64, 2.7),),
     "all": ((16, 38.2),),
@@ -136,7 +137,8 @@ class ExpectedCost:
 
     Attributes:
         family: "vectors"; with convolutions "images", or "many classes" where there are more than 16 outputs.
-        place: "last" for one site before the output layer, "inner" for one that more layers follow, else "all".
+        place: "last" for one site before the output layer, "inner" for one that more layers follow; for several
+            "later" where at least half of a convolutional network's layers come before them, else "all".
         sites: how many.
         path: of the narrowest.
         width: its units.
@@ -162,20 +164,17 @@ class ExpectedCost:
         where = [
             f"{count}, {self.path!r} with {self.width:,} units is the narrowest",
             *(["more layers follow than the output layer"] if self.place == "inner" else []),
+            *(["all in the later half of the layers"] if self.place == "later" else []),
             *([f"{self.outputs:,} outputs"] if self.family == "many classes" else []),
             *([f"measured {reach} units, the nearest counts"] if self.beyond else []),
         ]
         source = "mask_cost_classes" if self.family == "many classes" or self.place == "inner" else "mask_cost"
-        later = _between(LONGER_COSTS[self.place], self.width)
-        longer = "less than 1 point" if later < 1 else _points(later)
-        more = {
-            "vectors": "fewer rows cost more",
-            "images": "fewer rows and more classes cost more",
-            "many classes": f"after 12 epochs {longer}; fewer rows cost more",
-        }
+        more = {"vectors": "fewer rows cost more", "images": "fewer rows and more classes cost more"}.get(self.family)
+        if more is None and self.place != "later":  # many classes
+            more = f"after 12 epochs {_points(_between(LONGER_COSTS[self.place], self.width))}; fewer rows cost more"
         told = (
-            f"masks cost about {_points(self.points)} of accuracy ({'; '.join(where)}) in {_MEASURED[self.family]} "
-            f"with keep=0.5 (docs/results/medium/{source}.md); {more[self.family]}"
+            f"masks cost {_points(self.points)} of accuracy ({'; '.join(where)}) in {_MEASURED[self.family]} "
+            f"with keep=0.5 (docs/results/medium/{source}.md); {more}"
         )
         return told if self.points < _LITTLE else f"{told}. {self._advice}"
 
@@ -194,15 +193,21 @@ class ExpectedCost:
         if self.place == "all":
             instead = "Mask later sites only, at best the input of the output layer"
         then = f", and {longer}" if many else ""
-        return f"{instead}{then}: one site of {enough} units or more there costs less than {_LITTLE:g} points"
+        cost = _points(max(points for width, points in late if width >= enough))
+        return f"{instead}{then}: one site of {enough} units or more there costs {cost}"
 
 
 def _points(value: float) -> str:
-    return f"{value:.0f} point{'' if round(value) == 1 else 's'}"
+    return "less than 1 point" if value < 1 else f"about {value:.0f} point{'' if round(value) == 1 else 's'}"
 
 
 def expected_cost(
-    sites: Sequence[SitePlan], outputs: int | None = None, *, images: bool = False, inner: bool = False
+    sites: Sequence[SitePlan],
+    outputs: int | None = None,
+    *,
+    images: bool = False,
+    inner: bool = False,
+    later: bool = False,
 ) -> ExpectedCost | None:
     """Return what masks on these sites cost; None where widths are not known.
 
@@ -211,6 +216,7 @@ def expected_cost(
         outputs: of the model, where known.
         images: whether the model has convolutions.
         inner: whether more layers than the output layer follow the only site.
+        later: whether at least half of the layers come before the first site.
     """
     known = [(site.width, site.path) for site in sites if site.width is not None]
     if len(known) < len(sites) or not known:
@@ -220,6 +226,8 @@ def expected_cost(
     if images:
         family = "many classes" if outputs is not None and outputs > _MANY else "images"
     place: Place = "all" if len(sites) > 1 else "inner" if inner else "last"
+    if place == "all" and later and images:
+        family, place = "images", "later"  # of many classes it was not measured
     measured = MASK_COSTS[family, place]
     beyond = not measured[0][0] <= width <= measured[-1][0]
     return ExpectedCost(family, place, len(sites), path, width, _between(measured, width), beyond, outputs)
