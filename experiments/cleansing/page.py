@@ -215,7 +215,7 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
         yield (
             f"The original estimator, of one model and of replicas, is {_OUTPUT_MASKS}, for time; all masks are "
             "trained. Such scores need not rank rows as scores by all masks do ([runtime](runtime.md)), so these arms "
-            "come near to the paper's estimate and are not it."
+            "are not quite what the paper did."
         )
 
 

@@ -96,22 +96,26 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     names = list(next(iter(tasks.values()))["recipes"])
     cured = [name for name in names if all(_is_cure(task, name) for task in tasks.values())]
     some = [name for name in names if any(_is_cure(task, name) for task in tasks.values())]
-    least = min(names, key=lambda name: max(abs(_relative(task, name)) for task in tasks.values()))
+    held_out = [name for name in names if not _balances(name)]
+    accurate = [name for name in held_out if all(_is_accurate(task, name) for task in tasks.values())]
+    least = min(accurate or held_out, key=lambda name: max(abs(_relative(task, name)) for task in tasks.values()))
     told = ", ".join(f"{_relative(task, least):+.0%}" for task in tasks.values())
     base = ", ".join(f"{_relative(task, 'base'):+.0%}" for task in tasks.values())
     return [
         *found,
         *(_lds_finding(task, seeds) for task in tasks.values()),
         Finding(
-            "smallest bias of flipped subnetworks on their own rows among the trainings tried, as a share of the loss",
+            "smallest bias of flipped subnetworks on their own rows, as a share of the loss, by a training at no cost "
+            "in accuracy",
             "no bias is assumed (section 3)",
             f"bias {told} ({_title(least)}); trained as in the paper {base}",
             f"{' and '.join(task['title'] for task in tasks.values())}, {seeds}",
-            _cure_sentence(tasks, cured, some),
+            f"{_cure_sentence(tasks, cured, some)} With masks in every step {_title(least)} comes nearest"
+            f"{' at no loss of accuracy' if accurate else ''}: {told} of the loss instead of {base}.",
             "flipped subnetworks can be trained to predict as held-out models do, at no cost in accuracy",
             graded(bool(cured), in_part=bool(some)),
             f"bias below {_UNBIASED:.0%} of the loss, accuracy as without masks and AUC of wrong labels as before "
-            f"(within {_SAME:g}) on both tasks; in part: on one",
+            f"(within {_SAME:g}) on both tasks, with masks in every step; in part: on one",
         ),
     ]
 
@@ -150,9 +154,19 @@ def _is_cure(task: dict[str, Any], name: str) -> bool:
     return (
         "wrong_labels" in found[0]
         and abs(_relative(task, name)) < _UNBIASED
-        and _mean(found, "accuracy") >= mean(task["plain"]) - _SAME
+        and _is_accurate(task, name)
         and _mean(found, "wrong_labels") >= _mean(base, "wrong_labels") - _SAME
+        and not _balances(name)
     )
+
+
+def _is_accurate(task: dict[str, Any], name: str) -> bool:
+    return _mean(task["recipes"][name], "accuracy") >= mean(task["plain"]) - _SAME
+
+
+def _balances(name: str) -> bool:
+    """Tell whether a training has steps without masks, which train a row in its flipped subnetwork, too."""
+    return name in RECIPES and RECIPES[name].full > 0
 
 
 def _cause_sentence(task: dict[str, Any]) -> str:
@@ -166,7 +180,7 @@ def _cause_sentence(task: dict[str, Any]) -> str:
     if same < (1 - _LABEL) * own:
         where = "for the row itself"
     return (
-        f"{task['title']}: the change is there {where} ({same / own:.0%} of it for a random row of the label). In "
+        f"{task['title']}: the change is there {where} ({same / own:z.0%} of it for a random row of the label). In "
         f"phases, the flipped loss goes from {flips[0]:.2f} to {flips[1]:.2f} while the rows are trained, and to "
         f"{flips[2]:.2f} while the others are trained again: "
         + (
@@ -196,8 +210,7 @@ def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> 
     if not unbiased:
         return "No training tried makes flipped subnetworks unbiased on their own rows."
     costs = "; ".join(f"{_title(name)} ({_cost(task, name)})" for task, name in unbiased)
-    balanced = any(name in RECIPES and RECIPES[name].full for _, name in unbiased)
-    return f"Unbiased, but at a cost: {costs}." + (_BALANCE if balanced else "")
+    return f"Unbiased, but not for nothing: {costs}." + (_BALANCE if any(_balances(one) for _, one in unbiased) else "")
 
 
 def _cost(task: dict[str, Any], name: str) -> str:
