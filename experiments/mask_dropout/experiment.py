@@ -81,7 +81,7 @@ SIZES = {
     # The paper trains for 300 epochs, on all images.
     "full": Config(_NETWORKS, (1, 5, 25), width=256, rows=10_000, seeds=(0, 1, 2)),
 }
-NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=1.0)}
+NEEDS = {"medium": Needs(disk=0.5, memory=4, hours=1.3)}
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
