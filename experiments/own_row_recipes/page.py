@@ -210,7 +210,7 @@ def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> 
     if not unbiased:
         return "No training tried makes flipped subnetworks unbiased on their own rows."
     costs = "; ".join(f"{_title(name)} ({_cost(task, name)})" for task, name in unbiased)
-    return f"Unbiased, but not for nothing: {costs}." + (_BALANCE if any(_balances(one) for _, one in unbiased) else "")
+    return f"Unbiased, and what that costs: {costs}." + (_BALANCE if any(_balances(one) for _, one in unbiased) else "")
 
 
 def _cost(task: dict[str, Any], name: str) -> str:

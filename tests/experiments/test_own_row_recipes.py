@@ -32,8 +32,8 @@ def result(*, flips=(1.0, 1.0, 2.0), **recipes):
     ("other", "verdict", "words"),
     [
         (found(), "holds", "Unbiased, accurate and as good"),
-        (found(accuracy=0.9), "does not hold here", "Unbiased, but not for nothing"),
-        (found(wrong=0.8), "does not hold here", "Unbiased, but not for nothing"),
+        (found(accuracy=0.9), "does not hold here", "Unbiased, and what that costs"),
+        (found(wrong=0.8), "does not hold here", "Unbiased, and what that costs"),
         (found(trained=1.5), "does not hold here", "No training tried"),
     ],
 )
