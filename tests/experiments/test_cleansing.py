@@ -172,7 +172,7 @@ def test_the_best_shares_are_named(toy):
             one["helps"] = {"accuracy": False, "loss": False}
     assert best_sentence(result).endswith("In accuracy: none. In loss: none.")
     result["proofs"]["tod"]["0.02"]["helps"]["loss"] = True
-    assert best_sentence(result).endswith("In loss: by one model, as in the paper (2 %).")
+    assert best_sentence(result).endswith("In loss: by one model, original estimator (2 %).")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_the_gain_without_influence_functions_is_told(ridge, said):
 def test_a_choice_that_seeds_do_not_share_is_called_noise():
     setting = {"shown": 0.01, "replicas": 8}
     told = noise_sentence({"setting": setting, "overlap": {"tod": 0.012, "denoised": 0.3}})
-    assert "mostly noise where they are chosen by one model, as in the paper." in told
+    assert "mostly noise where they are chosen by one model, original estimator." in told
     assert "influence functions (30 times)" in told
     assert "noise" not in noise_sentence({"setting": setting, "overlap": {"tod": 0.2}})
     assert noise_sentence({"setting": setting, "overlap": {"tod": None}}) == ""  # one seed shares nothing
