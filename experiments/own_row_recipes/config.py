@@ -20,6 +20,9 @@ class Recipe:
         references: rows, beside those trained, that every step shows under the masks of its own rows.
         smoothing: share of the label that goes to all classes.
         dropout: share of the masked layers' units that ordinary dropout drops besides.
+        copies: further copies of every row asked about, which both trainings have under masks of their own.
+        lacking: rows most similar to every row asked about, of its label, which neither training has.
+        lacking_at_random: as many rows are left out, but drawn at random.
     """
 
     rate: float = 1.0
@@ -32,6 +35,9 @@ class Recipe:
     references: int = 0
     smoothing: float = 0.0
     dropout: float = 0.0
+    copies: int = 0
+    lacking: int = 0
+    lacking_at_random: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ SIZES = {
     "toy": Config(
         {"digits": Task("Handwritten digits", 120, (32,), 0.1, 3)},
         seeds=(0,),
-        names=("base", "a fifth of the rate", "full steps 0.5"),
+        names=("base", "a fifth of the rate", "1 copy", "no similar rows", "as many fewer", "full steps 0.5"),
         subsets=4,
         queries=5,
     ),
@@ -101,6 +107,10 @@ CAUSES = {
     "3 times the epochs": replace(BASE, epochs=3.0),
     "an eighth of the rows": replace(BASE, rows=0.125),
     "half of the rows": replace(BASE, rows=0.5),
+    "1 copy": replace(BASE, copies=1),
+    "5 copies": replace(BASE, copies=5),
+    "no similar rows": replace(BASE, lacking=5),
+    "as many fewer": replace(BASE, lacking=5, lacking_at_random=True),
 }
 CURES = {
     "keep 0.7": replace(BASE, keep=0.7),
@@ -122,6 +132,10 @@ CURES = {
 }
 TITLES = {
     "base": "as in own_row",
+    "1 copy": "a copy of each of the rows, under another mask",
+    "5 copies": "5 copies of each of the rows, under other masks",
+    "no similar rows": "without the 5 rows most similar to each",
+    "as many fewer": "without as many rows at random",
     **{
         f"full steps {share}": f"{float(share):.0%} of the steps without masks"
         for share in ("0.1", "0.3", "0.5", "0.7")

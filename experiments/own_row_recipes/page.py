@@ -27,6 +27,14 @@ _OTHERS = {
     "other_label": "a held-out row of another label",
 }
 _PHASES = ("all other rows", "then these rows alone", "then the other rows again")
+_SHARED = {
+    "before": "all other rows",
+    "after": "then these rows alone",
+    "trained": "then the other rows again",
+    "trained_frozen": "or so, with what these rows changed frozen",
+    "without": "the other rows twice, these never",
+    "without_frozen": "or so, with the same weights frozen",
+}
 _FIGURE = "own_row_recipes.svg"
 _COLORS = {"digits": "#1f4e9c", "sst2": "#c8102e"}
 Found = list[dict[str, float]]
@@ -72,6 +80,14 @@ def page(result: dict[str, Any], folder: Path) -> str:
                     for place, name in enumerate(_PHASES)
                 ],
             ),
+            "The same where these rows share one mask, so that their own steps cannot reach its flipped subnetwork:",
+            markdown_table(
+                ["trained on", "kept subnetwork", "flipped", "full network"],
+                [
+                    [title, *(spread([one[name][view] for one in task["shared"]]) for view in ("keep", "flip", "full"))]
+                    for name, title in _SHARED.items()
+                ],
+            ),
         ]
     return paragraphs(lines)
 
@@ -83,6 +99,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     for task in tasks.values():
         base = task["recipes"]["base"]
         own, near, same = (_mean(base, f"change_{name}") for name in ("own", "nearest", "same_label"))
+        free, frozen = (_made_worse(task, ending) for ending in ("", "_frozen"))
         found.append(
             Finding(
                 f"{task['title']}: what training on a row adds to the loss of its flipped subnetwork, for the row, the "
@@ -93,6 +110,29 @@ def findings(result: dict[str, Any]) -> list[Finding]:
                 _cause_sentence(task),
             )
         )
+        found.append(
+            Finding(
+                f"{task['title']}: what rows that share a mask add to the loss of its flipped subnetwork by their own "
+                "steps, once other rows are trained again, and where what they changed is frozen meanwhile",
+                "–",
+                f"{_own_steps(task):+.2f}, {mean(free):+.2f}, {mean(frozen):+.2f}",
+                f"{task['rows']:,} rows, {seeds}",
+                _competition_sentence(task),
+            )
+        )
+        told = _similar_sentence(task)
+        if told:
+            biases = ", ".join(f"{_bias(task, name):+.2f}" for name in _SIMILAR)
+            found.append(
+                Finding(
+                    f"{task['title']}: bias as in own_row; with 1 and 5 copies of each row under other masks; without "
+                    "the 5 most similar rows, without as many at random",
+                    "–",
+                    biases,
+                    f"{task['rows']:,} rows, {seeds}",
+                    told,
+                )
+            )
     names = list(next(iter(tasks.values()))["recipes"])
     cured = [name for name in names if all(_is_cure(task, name) for task in tasks.values())]
     some = [name for name in names if any(_is_cure(task, name) for task in tasks.values())]
@@ -192,6 +232,49 @@ def _cause_sentence(task: dict[str, Any]) -> str:
     )
 
 
+def _own_steps(task: dict[str, Any]) -> float:
+    return mean(one["after"]["flip"] - one["before"]["flip"] for one in task["shared"])
+
+
+def _made_worse(task: dict[str, Any], ending: str) -> list[float]:
+    """Return by seed how much worse other rows make the flipped subnetwork after the rows than without them."""
+    return [one[f"trained{ending}"]["flip"] - one[f"without{ending}"]["flip"] for one in task["shared"]]
+
+
+def _competition_sentence(task: dict[str, Any]) -> str:
+    """Return whose steps make the flipped subnetwork worse where all rows asked about share one mask."""
+    free, frozen = (_made_worse(task, ending) for ending in ("", "_frozen"))
+    told = (
+        f"{task['title']}: rows that share a mask change its flipped loss by {_own_steps(task):+.2f} with their own "
+        f"steps; the others, trained again, end {mean(free):+.2f} beside a training without the rows, and "
+        f"{mean(frozen):+.2f} where what the rows changed is frozen meanwhile: "
+    )
+    if min(free) <= 0:
+        return f"{told}so other rows do not do it in every seed."
+    if min(frozen) > 0:
+        return f"{told}the others make up in the flipped subnetwork for what the kept one has learned."
+    return f"{told}the others do it, but not with the kept subnetwork as it is."
+
+
+_SIMILAR = ("base", "1 copy", "5 copies", "no similar rows", "as many fewer")
+
+
+def _similar_sentence(task: dict[str, Any]) -> str | None:
+    """Return how the bias changes with the number of similar rows."""
+    if not all(name in task["recipes"] for name in _SIMILAR):
+        return None
+    base, one, five, fewer, random = (f"{_bias(task, name):.2f} ({_relative(task, name):.0%})" for name in _SIMILAR)
+    return (
+        f"{task['title']}: with 1 and 5 copies of each row under other masks the bias (and its share of the loss) is "
+        f"{one} and {five} instead of {base}; without the 5 rows most similar to each it is {fewer}, without as many "
+        f"at random {random}."
+    )
+
+
+def _bias(task: dict[str, Any], name: str) -> float:
+    return _mean(task["recipes"][name], "trained") - _mean(task["recipes"][name], "left_out")
+
+
 def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> str:
     if cured:
         return f"Unbiased, accurate and as good at finding wrong labels: {'; '.join(map(_title, cured))}."
@@ -222,7 +305,7 @@ def _cost(task: dict[str, Any], name: str) -> str:
 
 def _relative(task: dict[str, Any], name: str) -> float:
     found = task["recipes"][name]
-    return (_mean(found, "trained") - _mean(found, "left_out")) / _mean(found, "left_out")
+    return _bias(task, name) / _mean(found, "left_out")
 
 
 def _mean(found: Found, what: str) -> float:

@@ -1,5 +1,6 @@
 """Both trainings of each recipe: flipped subnetworks on their own rows, wrong labels, retraining on halves."""
 
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -39,12 +40,19 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     with one_thread(), tqdm(total=len(data) * len(config.seeds) * (1 + len(names)), desc="recipes") as bar:
         for name, task in config.tasks.items():
             truth = _retrained(task, data[name], config, out / "retrained" / name)
-            found[name] = {**asdict(task), "plain": [], "phases": [], "recipes": {one: [] for one in names}}
+            found[name] = {
+                **asdict(task),
+                "plain": [],
+                "phases": [],
+                "shared": [],
+                "recipes": {one: [] for one in names},
+            }
             for seed in config.seeds:
                 setting = _Setting(task, data[name], config.left_out, seed)
                 first = kept(parts / f"{name}-phases-{seed}.json", partial(_plain_and_phases, setting))
                 found[name]["plain"].append(first["plain"])
                 found[name]["phases"].append(first["phases"])
+                found[name]["shared"].append(kept(parts / f"{name}-shared-{seed}.json", partial(_one_mask, setting)))
                 bar.update()
                 for one in names:
                     file = parts / f"{name}-{one.replace(' ', '-')}-{seed}.json"
@@ -119,8 +127,9 @@ def _measured(setting: _Setting, truth: SubsetOutcomes, name: str) -> dict[str, 
     recipe = RECIPES[name]
     x, y, (test, test_labels) = setting.x, setting.y, setting.test
     chosen, asked = setting.rows(recipe.rows)
-    trained = _trained(setting, recipe, chosen, y)
-    without = _trained(setting, recipe, _without(chosen, asked), y)
+    chosen = _without(chosen, _lacking(setting, recipe, chosen, asked))
+    trained = _trained(setting, recipe, chosen, y, copied=asked)
+    without = _trained(setting, recipe, _without(chosen, asked), y, copied=asked)
     found = {
         "accuracy": _right(trained, test, test_labels),
         "kept": _loss(trained, x[asked], y[asked], asked, "keep"),
@@ -158,8 +167,51 @@ def _plain_and_phases(setting: _Setting) -> dict[str, Any]:
     return {"plain": _right(plain.eval(), test, test_labels), "phases": phases}
 
 
+def _one_mask(setting: _Setting) -> dict[str, Any]:
+    """Return losses on the rows where all of them share one mask: no step on them can reach its flipped subnetwork.
+
+    All other rows are trained, then the rows asked about, then the others again: all weights, or all but those that
+    the training on the rows had changed. Beside it the same without the rows.
+    """
+    x, y = setting.x, setting.y
+    chosen, asked = setting.rows(1.0)
+    others, one = _without(chosen, asked), asked[:1].expand(len(asked))
+
+    def losses(model: nn.Module) -> dict[str, float]:
+        return {view: _loss(model.eval(), x[asked], y[asked], one, view) for view in ("keep", "flip", "full")}
+
+    before = setting.network()
+    _steps(setting, before.train(), BASE, others, y)
+    after = deepcopy(before)
+    _steps(setting, after.train(), BASE, asked, y, ids=one)
+    learned = [old != new for old, new in zip(before.parameters(), after.parameters(), strict=True)]
+    found: dict[str, Any] = {"before": losses(before), "after": losses(after)}
+    for name, start in (("without", before), ("trained", after)):
+        for freeze in (False, True):
+            model = deepcopy(start)
+            for weight, fixed in zip(model.parameters(), learned, strict=True):
+                if freeze:
+                    weight.register_hook(partial(torch.mul, ~fixed))
+            _steps(setting, model.train(), BASE, others, y)
+            found[f"{name}_frozen" if freeze else name] = losses(model)
+    return found
+
+
 def _without(rows: Tensor, asked: Tensor) -> Tensor:
     return rows[~torch.isin(rows, asked)]
+
+
+def _lacking(setting: _Setting, recipe: Recipe, chosen: Tensor, asked: Tensor) -> Tensor:
+    """Return the rows that neither training has: those most similar to the rows asked about, or as many at random."""
+    if not recipe.lacking:
+        return asked[:0]
+    x, y, others = setting.x, setting.y, _without(chosen, asked)
+    apart = torch.cdist(x[asked], x[others]).masked_fill(y[asked][:, None] != y[others], torch.inf)
+    similar = others[apart.topk(recipe.lacking, largest=False).indices.unique()]
+    if not recipe.lacking_at_random:
+        return similar
+    order = torch.Generator().manual_seed(setting.seed)
+    return others[torch.randperm(len(others), generator=order)[: len(similar)]]
 
 
 def _wrong_labels(setting: _Setting, recipe: Recipe, rows: Tensor) -> float:
@@ -195,32 +247,45 @@ def _others(x: Tensor, y: Tensor, test: Tensor, labels: Tensor, seed: int) -> di
     }
 
 
-def _trained(setting: _Setting, recipe: Recipe, rows: Tensor, y: Tensor) -> nn.Module:
-    model = setting.network(recipe).train()
-    _steps(setting, model, recipe, rows, y)
+def _trained(setting: _Setting, recipe: Recipe, rows: Tensor, y: Tensor, *, copied: Tensor | None = None) -> nn.Module:
+    """Return a model trained on rows, and on the recipe's copies of some, whose ids are those after all rows."""
+    model, ids = setting.network(recipe).train(), rows
+    if copied is not None and recipe.copies:
+        copies = copied.repeat(recipe.copies)
+        rows, ids = torch.cat([rows, copies]), torch.cat([rows, len(y) + torch.arange(len(copies))])
+    _steps(setting, model, recipe, rows, y, ids=ids)
     return model.eval()
 
 
 def _steps(
-    setting: _Setting, model: nn.Module, recipe: Recipe, rows: Tensor, y: Tensor, *, masked: bool = True
+    setting: _Setting,
+    model: nn.Module,
+    recipe: Recipe,
+    rows: Tensor,
+    y: Tensor,
+    *,
+    ids: Tensor | None = None,
+    masked: bool = True,
 ) -> None:
-    """Train in place for as many steps as the recipe has on all rows of the task."""
+    """Train in place for as many steps as the recipe has on all rows of the task; ids are the rows if not given."""
     x, references = setting.x, setting.references
+    ids = rows if ids is None else ids
     optimizer = torch.optim.SGD(model.parameters(), lr=recipe.rate * setting.task.rate, momentum=0.9)
     order = torch.Generator().manual_seed(setting.seed)
     steps = max(1, round(recipe.epochs * setting.task.epochs * len(y) / _BATCH))
     number = 0
     while number < steps:
-        for batch in rows[torch.randperm(len(rows), generator=order)].split(_BATCH)[: steps - number]:
+        for places in torch.randperm(len(rows), generator=order).split(_BATCH)[: steps - number]:
+            batch, own = rows[places], ids[places]
             view = "full" if float(torch.rand((), generator=order)) < recipe.full else "keep"
             optimizer.zero_grad()
             if masked:
-                _objective(model, recipe, x[batch], y[batch], batch, view).backward()
+                _objective(model, recipe, x[batch], y[batch], own, view).backward()
             else:
                 functional.cross_entropy(model(x[batch]), y[batch]).backward()
             if recipe.references:
                 shown = torch.randint(_REFERENCES, (recipe.references,), generator=order)
-                masks = batch[torch.randint(len(batch), (recipe.references,), generator=order)]
+                masks = own[torch.randint(len(own), (recipe.references,), generator=order)]
                 with turnover.instances(masks):
                     loss = functional.cross_entropy(model(references[0][shown]), references[1][shown])
                 (loss * recipe.references / _BATCH).backward()

@@ -10,7 +10,16 @@ import turnover
 from experiments.networks import masked_mlp
 from experiments.own_row_recipes.config import RECIPES, Recipe, Task
 from experiments.own_row_recipes.page import findings
-from experiments.own_row_recipes.run import _objective, _others, _Setting, _without
+from experiments.own_row_recipes.run import (
+    _lacking,
+    _loss,
+    _objective,
+    _one_mask,
+    _others,
+    _Setting,
+    _trained,
+    _without,
+)
 
 
 def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds=0.1):
@@ -20,12 +29,13 @@ def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds
     return [{**numbers, **changes, "change_nearest": same}]
 
 
-def result(*, flips=(1.0, 1.0, 2.0), **recipes):
-    phases = [{"flip": flip, "keep": 0.1, "full": 0.1} for flip in flips]
-    return {
-        "seeds": [0],
-        "tasks": {"digits": {"title": "Digits", "rows": 10, "plain": [0.98], "phases": [phases], "recipes": recipes}},
-    }
+ARMS = ("before", "after", "trained", "trained_frozen", "without", "without_frozen")
+
+
+def result(*, flips=(1.0, 1.0, 2.0), shared=(1.0, 1.0, 2.0, 3.0, 0.5, 0.5), **recipes):
+    phases, arms = ([{"flip": flip, "keep": 0.1, "full": 0.1} for flip in every] for every in (flips, shared))
+    task = {"title": "Digits", "rows": 10, "plain": [0.98], "phases": [phases], "recipes": recipes}
+    return {"seeds": [0], "tasks": {"digits": {**task, "shared": [dict(zip(ARMS, arms, strict=True))]}}}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,82 @@ def test_the_cause_is_told_by_other_rows_and_by_phases(same, flips, words):
     assert re.search(words, first.agreement)
 
 
+@pytest.mark.parametrize(
+    ("shared", "words"),
+    [
+        ((1.0, 1.0, 2.0, 3.0, 0.5, 0.5), "by +0.00 with their own steps; the others, trained again, end +1.50 beside"),
+        (
+            (1.0, 1.0, 2.0, 3.0, 0.5, 0.5),
+            "and +2.50 where what the rows changed is frozen meanwhile: the others make up",
+        ),
+        ((1.0, 1.0, 2.0, 0.5, 0.5, 0.5), "the others do it, but not with the kept subnetwork as it is."),
+        ((1.0, 1.0, 0.5, 0.5, 0.5, 0.5), "so other rows do not do it in every seed."),
+    ],
+)
+def test_whose_steps_do_it_is_told_where_rows_share_a_mask(shared, words):
+    _, told, *_ = findings(result(base=found(), shared=shared))
+    assert words in told.agreement
+
+
+def test_the_number_of_similar_rows_is_told_by_the_bias_and_its_share():
+    biases = {"1 copy": 1.5, "5 copies": 1.1, "no similar rows": 3.0, "as many fewer": 2.0}
+    recipes = {name: found(trained=bias + 2.0, left_out=2.0) for name, bias in biases.items()}
+    _, _, told, *_ = findings(result(base=found(trained=2.0), **recipes))
+    assert "is 1.50 (75%) and 1.10 (55%) instead of 1.00 (100%); without the 5 rows" in told.agreement
+    assert told.agreement.endswith("it is 3.00 (150%), without as many at random 2.00 (100%).")
+
+
+def test_steps_on_rows_that_share_a_mask_do_not_change_its_flipped_subnetwork():
+    found = _one_mask(_setting())
+    assert found["after"]["flip"] == found["before"]["flip"]
+    assert found["after"]["keep"] < found["before"]["keep"]
+    assert found["trained"]["flip"] != found["before"]["flip"]
+
+
+def test_what_is_frozen_keeps_what_the_rows_taught():
+    found = _one_mask(_setting())
+    assert found["trained_frozen"]["keep"] == found["after"]["keep"] != found["trained"]["keep"]
+    assert found["without_frozen"]["keep"] == found["before"]["keep"] != found["without"]["keep"]
+
+
+def test_rows_lack_their_most_similar_ones_or_as_many_at_random():
+    setting = _setting()
+    chosen, asked = setting.rows(1.0)
+    lacking = _lacking(setting, Recipe(lacking=2), chosen, asked)
+    nearest = [
+        sorted(
+            (row for row in chosen.tolist() if row not in asked and setting.y[row] == setting.y[one]),
+            key=lambda row, one=one: float((setting.x[row] - setting.x[one]).norm()),
+        )[:2]
+        for one in asked
+    ]
+    assert set(lacking.tolist()) == {row for rows in nearest for row in rows}
+    at_random = _lacking(setting, Recipe(lacking=2, lacking_at_random=True), chosen, asked)
+    assert len(at_random) == len(lacking)
+    assert not torch.isin(at_random, asked).any()
+    assert not len(_lacking(setting, Recipe(), chosen, asked))
+
+
+def test_copies_are_trained_under_masks_of_their_own():
+    setting = _setting()
+    chosen, asked = setting.rows(1.0)
+    others = _without(chosen, asked)
+    with_copies, without = (
+        _trained(setting, Recipe(copies=copies), others, setting.y, copied=asked) for copies in (5, 0)
+    )
+    known, unknown = (_loss(one, setting.x[asked], setting.y[asked], asked, "flip") for one in (with_copies, without))
+    assert known < unknown
+    plain = _trained(setting, Recipe(), others, setting.y)
+    assert all(map(torch.equal, plain.state_dict().values(), without.state_dict().values()))
+
+
+def _setting():
+    torch.manual_seed(0)
+    labels = np.arange(40) % 2
+    x = torch.randn(40, 6) + torch.from_numpy(labels)[:, None]
+    return _Setting(Task("", 40, (16, 16), 0.1, 40), (x, labels, torch.randn(300, 6), np.arange(300) % 2), 0.2, 0)
+
+
 def test_learned_rows_have_no_gradient_and_full_steps_no_masks():
     torch.manual_seed(0)
     model, x, y, ids = masked_mlp(4, (16,), 3), torch.randn(6, 4), torch.tensor([0, 1, 2] * 2), torch.arange(6)
@@ -119,7 +205,7 @@ def test_others_have_the_label_or_not():
     ],
 )
 def test_the_page_says_which_training_follows_retraining_best(other, words):
-    _, told, _ = findings(result(base=found(), other=found(lds=other)))
+    _, _, told, _ = findings(result(base=found(), other=found(lds=other)))
     assert told.agreement.endswith(words)
 
 
@@ -131,6 +217,7 @@ def test_recipes_that_are_asked_for_are_trained(toy):
     assert set(task["recipes"]) < set(RECIPES)
     assert "base" in task["recipes"]
     assert len(task["phases"][0]) == 3
+    assert set(task["shared"][0]) == set(ARMS)
 
 
 def test_rows_asked_about_are_among_those_trained_and_the_same_for_all_recipes():
