@@ -10,6 +10,7 @@ Owns: configurations, runs and result pages. Must not know: anything of `turnove
 | `networks.py`, `encoders.py`, `digits_network.py` | networks and their masks; pretrained encoders; digits |
 | `datasets/` | the data sets, read from a folder of the user's own |
 | `side_effects` … `variants` | the paper's results: see `PAPER` in `index.py`; three of them share `errors/` |
-| `mask_cost`, `mask_cost_classes`, `mask_dropout`, `own_row`, `own_row_recipes` | why numbers are missed here |
+| `mask_cost`, `mask_cost_classes`, `mask_cost_run`, `mask_dropout` | what masks cost, and when they cost less |
+| `own_row`, `own_row_recipes` | what a flipped subnetwork knows of its own row, and why |
 | `calibration`, `compared`, `curvature_intervals`, `laws`, `real_models`, `wrong_labels` | our own |
 """

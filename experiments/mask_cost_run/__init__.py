@@ -1,0 +1,1 @@
+"""What do masks cost in the image network of `turnover run`, trained as there?"""
