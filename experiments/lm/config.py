@@ -18,7 +18,8 @@ class Network:
         epochs: passes over the text.
         rates: at the start; where there are several, the one with the best validation perplexity is taken.
         trial_epochs: of the trainings that choose the rate.
-        decay: what the rate is multiplied by after an epoch that did not improve validation perplexity.
+        decay: what the rate is multiplied by after an epoch that did not improve validation perplexity; None: it falls
+            in a straight line over all steps, to 0, for trainings too short for such epochs.
         bfloat16: products of the linear layers have this precision in training: 2.5 times as fast on a processor that
             has them, 3 times as slow on one that lacks them.
     """
@@ -31,7 +32,7 @@ class Network:
     epochs: int = 40
     rates: tuple[float, ...] = (20.0,)
     trial_epochs: int = 2
-    decay: float = 0.25
+    decay: float | None = 0.25
     bfloat16: bool = False
 
 
@@ -84,7 +85,7 @@ SIZES = {
     # All of the text with all of its words, so that perplexity can be compared with the paper's: one model with masks
     # and one without, of less width and fewer epochs.
     "medium": Config(
-        network=Network(size=256, epochs=3, rates=(4.0,), bfloat16=True),
+        network=Network(size=256, epochs=6, rates=(4.0,), decay=None, bfloat16=True),
         models=1,
         scored=200_000,
         shares=(),

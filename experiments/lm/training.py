@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import lr_scheduler
 from tqdm import tqdm
 
 import turnover
@@ -149,8 +150,13 @@ def trained(
         model = turnover.wrap(model, at=language_model_sites(), seed=seed)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=network.weight_decay)
-    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=network.decay, patience=0)
     rows = torch.arange(len(corpus.train)) if weights is None else weights.nonzero().flatten()
+    total = network.epochs * -(-len(rows) // network.batch)
+    schedule = (
+        lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=total)
+        if network.decay is None
+        else lr_scheduler.ReduceLROnPlateau(optimizer, factor=network.decay, patience=0)
+    )
     best = _Best()
 
     def draw(order: torch.Generator) -> Sequence[Tensor]:
@@ -158,13 +164,16 @@ def trained(
 
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "best": best}
     steps = resumable(parts, epochs=network.epochs, draw=draw, order=torch.default_generator)
-    for step in tqdm(steps, total=network.epochs * -(-len(rows) // network.batch), desc=title, leave=False):
+    for step in tqdm(steps, total=total, desc=title, leave=False):
         loss = _loss(model.train(), corpus.train, step.batch, masked, weights, bfloat16=network.bfloat16)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if step.last:
             best.add(perplexity(model, corpus.valid), model)
+        if network.decay is None:
+            schedule.step()
+        elif step.last:
             schedule.step(best.found[-1])
     model.load_state_dict(best.weights)
     return model.eval(), best.found

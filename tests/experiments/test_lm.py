@@ -1,13 +1,14 @@
 """Language model: a toy run trains, scores and trains again; the page says what its numbers say."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from experiments.datasets.wikitext2 import load_wikitext2
-from experiments.lm.config import SIZES
+from experiments.lm.config import SIZES, Network
 from experiments.lm.figures import draw_text
 from experiments.lm.page import (
     colored_names,
@@ -17,6 +18,7 @@ from experiments.lm.page import (
     page,
     perplexity_verdict,
     question_verdict,
+    training_words,
 )
 from experiments.lm.pattern import (
     VARIANTS,
@@ -28,9 +30,9 @@ from experiments.lm.pattern import (
     weights_for,
     with_frequency,
 )
-from experiments.lm.training import Corpus, Positions, load_corpus
+from experiments.lm.training import Corpus, Positions, load_corpus, perplexity, trained
 from turnover.applications.colored_text import colored_text
-from turnover.runs.language_models import Vocabulary
+from turnover.runs.language_models import FeedForwardLM, Vocabulary
 
 
 def test_lines_are_those_of_the_file(tmp_path, monkeypatch):
@@ -66,6 +68,28 @@ def test_a_toy_run_measures_every_part(toy):
     assert set(result["removal"]["shares"][0]) == {"share", *VARIANTS}
     runs = [one for name in VARIANTS for one in result["removal"]["shares"][0][name]]
     assert all(one["known"] > 1 for one in (*runs, *result["removal"]["everything"]))
+
+
+def test_a_rate_without_plateaus_falls_in_a_straight_line_to_zero():
+    words = Vocabulary(tuple(str(number) for number in range(10)))
+    positions = Positions.of(torch.randint(10, (100,), generator=torch.Generator().manual_seed(0)), 4)
+    corpus = Corpus(words, positions, np.ones(10), valid=positions, test=positions, passage=0, first=0)
+    network = Network(size=8, batch=40, epochs=2, dropout=0.0, weight_decay=0.0, decay=None)
+    _, curve = trained(corpus, network, rate=2.0, seed=5, masked=False)
+
+    torch.manual_seed(5)
+    twin = FeedForwardLM(10, context=4, embedding=8, hidden=8, dropout=0.0)
+    expected, steps_left = [], 6
+    for _ in range(2):
+        for rows in torch.randperm(96).split(40):
+            loss = functional.cross_entropy(twin(positions.contexts[rows]), positions.words[rows])
+            gradients = torch.autograd.grad(loss, list(twin.parameters()))
+            with torch.no_grad():
+                for weight, gradient in zip(twin.parameters(), gradients, strict=True):
+                    weight -= 2.0 * steps_left / 6 * gradient
+            steps_left -= 1
+        expected.append(perplexity(twin, positions))
+    assert curve == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_best_rate_is_the_one_with_the_lowest_validation_perplexity(toy):
@@ -178,11 +202,17 @@ def test_sentences_on_perplexity_follow_the_number():
     assert "cannot be compared" in perplexity_verdict(176, whole=False, unknown=0.2)
     assert "agrees with" in perplexity_verdict(180, whole=True, unknown=0.0)
     assert perplexity_verdict(250, whole=True, unknown=0.0).endswith("it lies above.")
-    short = perplexity_verdict(250, whole=True, unknown=0.0, curves=[[900, 500, 300]])
-    assert short.endswith(
+    assert perplexity_verdict(250, whole=True, unknown=0.0, training="Short.").endswith("it lies above. Short.")
+    assert perplexity_verdict(150, whole=True, unknown=0.0, training="Short.").endswith("it lies below.")
+
+
+def test_a_training_is_called_short_where_perplexity_still_fell_or_the_rate_did():
+    plateaus, line = asdict(Network()), asdict(Network(size=256, epochs=6, decay=None))
+    assert training_words(plateaus, [[900, 500, 300]]).endswith(
         "in the last of 3 epochs (the paper: 40) the perplexity of the validation text still fell by 40 %."
     )
-    assert perplexity_verdict(250, whole=True, unknown=0.0, curves=[[900, 300, 299]]).endswith("it lies above.")
+    assert not training_words(plateaus, [[900, 300, 299]])
+    assert training_words(line, [[900, 300, 299]]).endswith("fell to 0 within 6 epochs (the paper: 40).")
 
 
 def test_sentences_on_frequency_follow_the_intervals():
