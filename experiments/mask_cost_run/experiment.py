@@ -65,7 +65,7 @@ SIZES = {
     # The paper has no such measurement, so no setting either.
     "full": Config({**_SMALL, "cifar10": (50_000, 10_000)}, pixels=32, seeds=(0, 1, 2, 3, 4)),
 }
-NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.5)}
+NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.4)}
 _TITLES: dict[Data, str] = {
     "letters": "rendered letters, 26 classes",
     "digits": "handwritten digits",
@@ -158,10 +158,10 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     seeds = counted(len(result["setting"]["seeds"]), "seed")
     costs = {data: {name: _cost(runs) for name, runs in by.items()} for data, by in result["data"].items()}
     defaults = {data: by[_DEFAULTS] for data, by in costs.items()}
-    told = ", ".join(f"{cost:.1f} points on {_title(data)}" for data, cost in defaults.items())
+    told = "; ".join(f"{cost:z.1f} points on {_title(data)}" for data, cost in defaults.items())
     little = [cost < LITTLE for cost in defaults.values()]
     others = "; ".join(
-        f"{_title(data)} {', '.join(f'{by[name]:.1f} with {name}' for name in by if name != _DEFAULTS)}"
+        f"{_title(data)}: {', '.join(f'{by[name]:z.1f} with {name}' for name in by if name != _DEFAULTS)}"
         for data, by in costs.items()
     )
     return [
@@ -196,7 +196,7 @@ def _cost(runs: list[dict[str, Any]]) -> float:
 def _row(name: str, runs: list[dict[str, Any]]) -> list[str]:
     used = [str(runs[0][what]) for what in ("hidden", "replicas", "epochs")]
     accuracies = [spread([100 * one[what] for one in runs], ".1f") for what in ("plain", "masked")]
-    cost = spread([100 * (one["plain"] - one["masked"]) for one in runs], ".1f")
+    cost = spread([100 * (one["plain"] - one["masked"]) for one in runs], "z.1f")
     return [name, *used, f"{runs[0]['trained']:,}", *accuracies, cost]
 
 

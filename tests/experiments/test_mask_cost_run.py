@@ -26,7 +26,7 @@ def test_masks_cost_little_where_they_do_so_on_all_data(letters, digits, verdict
     defaults, others = findings(result(letters=letters, digits=digits))
     assert defaults.verdict == verdict
     assert f"{letters:.1f} points on rendered letters" in defaults.agreement
-    assert "handwritten digits 0.0 with 1 replica" in others.agreement
+    assert "handwritten digits: 0.0 with 1 replica" in others.agreement
 
 
 def test_letters_are_given_with_wrong_labels_and_held_out_with_their_own():
