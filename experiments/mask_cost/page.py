@@ -107,8 +107,10 @@ def _sentence(result: dict[str, Any], place: str) -> str:
     told = []
     for kind in result["kinds"]:
         points = result["law"][f"{kind}, {place}"]["points"]
+        lowest = min(points, key=lambda point: point[1])
         told.append(
-            f"{kind} from {points[0][1]:.1f} points at {points[0][0]} to {points[-1][1]:.1f} at {points[-1][0]}"
+            f"{kind} {points[0][1]:.1f} points at {points[0][0]}, {lowest[1]:.1f} at {lowest[0]} (the least) and "
+            f"{points[-1][1]:.1f} at {points[-1][0]}"
         )
     return f"Masks on {_PLACES[place]} cost, by width: {'; '.join(told)}."
 

@@ -337,9 +337,9 @@ def _changed(setting: dict[str, Any], base: Setting = _BASE) -> str:
     before, words = asdict(base), []
     changed = {name for name in before if setting[name] != before[name]}
     if "classes" in changed:
-        rows = "as many rows of each" if "rows" in changed else "as many rows"
+        rows = "the same rows per class" if "rows" in changed else "the same rows"
         if "rows" in changed and setting["epochs"] == setting["rows"]:
-            rows = "as many rows and visits of each"
+            rows = "the same rows and epochs per class"
             changed.remove("epochs")
         words.append(f"{setting['classes']} classes and {rows}")
     elif "rows" in changed:

@@ -16,7 +16,7 @@ from experiments.mask_cost_classes.experiment import (
     plan_costs,
     plan_longer_costs,
 )
-from turnover.wrapping.plan.result import LONGER_COSTS, MASK_COSTS
+from turnover.wrapping.plan.cost import LONGER_COSTS, MASK_COSTS
 
 
 def test_masks_at_all_sites_of_the_network_have_no_warning():
@@ -55,9 +55,9 @@ def test_only_the_last_stage_grows_with_the_width():
 def test_every_setting_has_a_name_of_its_own():
     names = [_changed(vars(setting)) for setting in LETTERS]
     assert len(set(names)) == len(names)
-    assert "10 classes and as many rows" in names
-    assert "10 classes and as many rows of each" in names
-    assert "10 classes and as many rows and visits of each" in names
+    assert "10 classes and the same rows" in names
+    assert "10 classes and the same rows per class" in names
+    assert "10 classes and the same rows and epochs per class" in names
     assert _changed(vars(Setting())) == ""
 
 

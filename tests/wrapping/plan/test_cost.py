@@ -3,6 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,11 @@ from torch import nn
 import turnover
 from experiments.mask_cost.page import plan_costs
 from experiments.mask_cost_classes import experiment as many_classes
+from experiments.mask_cost_run import experiment as whole_runs
 from experiments.networks import VGG19, ResidualNetwork, vgg_sites
 from turnover.runs import RunConfig
 from turnover.runs.networks import plain_network, settings_for
-from turnover.wrapping.plan.result import LONGER_COSTS, MASK_COSTS, _between
+from turnover.wrapping.plan.cost import LONGER_COSTS, MASK_COSTS, RUN_COSTS, VGG19_COSTS, _between
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -39,6 +41,17 @@ def test_costs_are_those_that_were_published():
     classes = published("mask_cost_classes")
     assert {**plan_costs(published("mask_cost")), **many_classes.plan_costs(classes)} == MASK_COSTS
     assert many_classes.plan_longer_costs(classes) == LONGER_COSTS
+    assert whole_runs.plan_costs(published("mask_cost_run")) == RUN_COSTS
+
+
+def test_costs_of_vgg19_are_those_that_were_published():
+    real, side = published("real_models"), published("side_effects")
+    narrow = [real["vgg"]["accuracy"][name] for name in ("plain", "masks")]
+    wide = [mean(one["accuracy"] for one in side["vgg"][name]["seeds"]) for name in ("plain", "masks")]
+    places = [(real["setting"]["vgg"]["images"], narrow), (side["setting"]["vgg"]["images"], wide)]
+    channels = [int(512 * width) for width in (real["vgg"]["settings"]["width"], side["setting"]["vgg"]["width"])]
+    costs = [(n, round(100 * (plain - masked), 1)) for n, (plain, masked) in places]
+    assert tuple((width, *cost) for width, cost in zip(channels, costs, strict=True)) == VGG19_COSTS
 
 
 def test_masks_on_all_layers_of_a_narrow_network_are_told_to_cost_accuracy_and_what_to_do():
@@ -53,8 +66,8 @@ def test_masks_on_all_layers_of_a_narrow_network_are_told_to_cost_accuracy_and_w
 
 def test_a_narrow_site_has_the_width_that_is_enough():
     cost = turnover.plan(mlp(16), at=["0"]).cost
-    enough = next(width for width, points in MASK_COSTS["vectors", "last"] if points < 2)
-    assert str(cost).endswith(f"Use {enough} units or more")
+    enough = [width for width, points in MASK_COSTS["vectors", "last"] if points < 2]
+    assert str(cost).endswith(f"Use {enough[0]} to {enough[-1]} units")
 
 
 def test_one_wide_late_site_has_no_advice():
@@ -111,7 +124,7 @@ def test_a_narrow_site_of_many_classes_has_the_width_that_is_enough_after_a_long
     cost = turnover.plan(network, at={"classifier_input": "features"}, example=torch.zeros(2, 3, 12, 12)).cost
     enough = next(width for width, points in LONGER_COSTS["last"] if points < 2)
     assert f"after 12 epochs about {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
-    assert str(cost).endswith(f"Use {enough} units or more, and train until held-out accuracy no longer rises")
+    assert str(cost).endswith(f"Use {enough} units, and train until held-out accuracy no longer rises")
 
 
 def test_more_masked_relus_cost_more_than_one_and_fewer_classes_less_than_many():
@@ -158,12 +171,30 @@ def test_masks_on_all_convolutions_are_told_to_cost_far_more_than_on_a_late_one(
     assert "Mask later sites only" in str(everywhere)
 
 
-def test_the_network_of_a_run_for_images_has_one_site_before_the_outputs_that_costs_little():
+def of_a_run(classes, **options):
     settings = settings_for(RunConfig("images"), "pixels", 1_000)
-    network = plain_network(settings, SimpleNamespace(kind="pixels", channels=3), 10)
-    cost = turnover.plan(network, at=[str(len(network) - 2)], example=torch.zeros(2, 3, 32, 32)).cost
-    assert (cost.family, cost.place, cost.width) == ("images", "last", settings.hidden)
-    assert cost.points < 2
+    network = plain_network(settings, SimpleNamespace(kind="pixels", channels=3), classes)
+    options = {"replicas": settings.replicas} | options
+    cost = turnover.plan(network, at=[str(len(network) - 2)], example=torch.zeros(2, 3, 32, 32), **options).cost
+    assert (cost.place, cost.width) == ("last", settings.hidden)
+    return cost
+
+
+def test_the_network_of_a_run_is_told_what_whole_runs_cost():
+    few, many = of_a_run(10), of_a_run(26)
+    assert few.points == dict(RUN_COSTS["images"][8])[512] < 2
+    assert "in the image network of `turnover run`" in str(few)
+    assert "lower without masks" not in str(few)
+    assert many.points == dict(RUN_COSTS["many classes"][8])[512] > 2
+    assert str(many).endswith("64 units cost less than 1 point, of an accuracy that is lower without masks")
+
+
+def test_one_replica_of_a_wide_layer_is_told_to_cost_more_than_eight():
+    few, many = of_a_run(10, replicas=1), of_a_run(26, replicas=1)
+    assert few.points == dict(RUN_COSTS["images"][1])[512] > of_a_run(10).points
+    assert str(few).endswith("With replicas=8 they cost about 2 points there (docs/results/medium/mask_cost_run.md)")
+    assert "after 12 epochs about 9 points" in str(many)
+    assert "With replicas=8 they cost about 4 points there" in str(many)
 
 
 def test_sites_behind_half_of_the_convolutions_cost_less_than_sites_everywhere():
@@ -175,7 +206,8 @@ def test_sites_behind_half_of_the_convolutions_cost_less_than_sites_everywhere()
     assert [costs[first].place for first in costs] == ["all", "all", "later", "later"]
     assert costs[12].points == dict(MASK_COSTS["images", "later"])[64] < costs[1].points / 2
     assert "all in the later half of the layers" in str(costs[12])
-    assert "Mask the input of the output layer instead" in str(costs[12])
+    assert "Mask the input of the output layer instead: one site of 32 to 128 units there" in str(costs[12])
+    assert "VGG19 cost about 25 points with 128 channels and 10,000 images, about 6 points with 256" in str(costs[12])
 
 
 def test_later_sites_with_many_classes_are_told_what_ten_classes_cost():

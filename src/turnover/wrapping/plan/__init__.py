@@ -7,10 +7,12 @@ and its result. Must not know: how masks act in a forward pass, files.
 | --- | --- |
 | `dry_run.py` | `plan`; what the code of a model tells |
 | `_example.py` | what a forward pass and gradients on an example show |
-| `result.py` | `Plan` as data and as text; how much signal to expect, and what masks cost |
+| `cost.py` | what masks cost in accuracy, by what was measured |
+| `result.py` | `Plan` as data and as text; how much signal to expect |
 """
 
+from .cost import ExpectedCost
 from .dry_run import plan
-from .result import ExpectedCost, ExpectedSignal, Plan, expected_signal
+from .result import ExpectedSignal, Plan, expected_signal
 
 __all__ = ["ExpectedCost", "ExpectedSignal", "Plan", "expected_signal", "plan"]

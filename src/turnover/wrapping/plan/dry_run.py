@@ -20,7 +20,8 @@ from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
 from ._example import narrow_sites, with_example
-from .result import BROADCAST, ExpectedCost, Plan, SitePlan, expected_cost, expected_signal
+from .cost import ExpectedCost, expected_cost
+from .result import BROADCAST, Plan, SitePlan, expected_signal
 
 _DEFAULT_KEEP = 0.5
 
@@ -130,7 +131,7 @@ def plan(
     if example is not None and not problems:
         planned = with_example(planned, model, example)
     if mode == "forward" and adapters is None and not planned.problems:  # pretrained networks were not measured
-        planned = replace(planned, cost=_cost(planned, placed))
+        planned = replace(planned, cost=_cost(planned, placed, replicas))
     if n is None or planned.problems:
         return planned
     expected = expected_signal(n, [site.width for site in planned.sites], replicas)
@@ -139,12 +140,14 @@ def plan(
     return replace(planned, signal=expected)
 
 
-def _cost(planned: Plan, model: nn.Module) -> ExpectedCost | None:
+def _cost(planned: Plan, model: nn.Module, replicas: int) -> ExpectedCost | None:
     """Return what masks cost in accuracy, by what the code of the model tells of their place."""
     behind, layers = layers_behind(model, [site.path for site in planned.sites]) or (0, 0)
     images = any(isinstance(module, nn.Conv2d) for module in model.modules())
     later = 0 < 2 * behind <= layers
-    return expected_cost(planned.sites, planned.outputs, images=images, inner=behind > 1, later=later)
+    places = {"images": images, "inner": behind > 1, "later": later}
+    widths = {site.path: site.width for site in planned.sites}
+    return expected_cost(widths, planned.outputs, **places, replicas=replicas)
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:

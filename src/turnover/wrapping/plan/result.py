@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
 
 from turnover.errors import PlanError
 from turnover.layers import Recipe
 from turnover.tables import aligned, html_table
 from turnover.wrapping._flow import ZeroFlow
 from turnover.wrapping._leaks import CURES, Cause, Leak
+
+from .cost import ExpectedCost
 
 BROADCAST = "broadcast at the first site"
 REFERENCE_ROWS, REFERENCE_WIDTH = 1437, 512
@@ -90,157 +90,6 @@ def expected_signal(n: int, widths: Sequence[int | None], replicas: int) -> Expe
     width = min(known)
     ratio = math.sqrt(width * replicas / REFERENCE_WIDTH) * REFERENCE_ROWS / n
     return ExpectedSignal(n, width, replicas, ratio)
-
-
-Family = Literal["images", "many classes", "vectors"]
-Place = Literal["last", "inner", "later", "all"]
-MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
-    ("images", "last"): ((16, 5.1), (32, 0.9), (64, 1.9), (128, 1.1)),
-    ("images", "inner"): ((64, 2.2),),
-    ("images", "later"): ((64, 6.1),),
-    ("images", "all"): ((4, 19.9), (8, 16.9), (16, 17.2), (32, 17.7)),
-    ("many classes", "last"): ((16, 16.7), (64, 6.8), (256, 5.2)),
-    ("many classes", "inner"): ((64, 16.9),),
-    ("many classes", "all"): ((16, 46.4),),
-    ("vectors", "last"): ((16, 2.6), (32, 0.2), (64, 0.0), (128, 0.3), (256, 1.3), (512, 1.7)),
-    ("vectors", "inner"): ((64, 0.7),),
-    ("vectors", "all"): ((16, 6.1), (32, 2.2), (64, 1.1), (128, 2.4), (256, 2.8), (512, 3.5)),
-}
-"""Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for the site before the output
-layer, one before it, the later half of the sites and all of them, as mask_cost.md and mask_cost_classes.md of
-docs/results/medium have them; many classes after 4 epochs."""
-LONGER_COSTS: dict[Literal["last", "inner", "all"], tuple[tuple[int, float], ...]] = {
-    "last": ((16, 11.9), (64, 0.5)),
-    "inner": ((64, 2.7),),
-    "all": ((16, 38.2),),
-}
-"""The same for images of many classes after 12 epochs."""
-_MEASURED: dict[Family, str] = {
-    "vectors": "a network of two hidden layers, trained from scratch on 1,300 digits",
-    "images": (
-        "two small convolutional networks with recalibrated BatchNorm, trained from scratch for 12 epochs on 4,000 "
-        "images of 10 classes"
-    ),
-    "many classes": (
-        "a small residual network with recalibrated BatchNorm, trained from scratch for 4 epochs on 3,328 images of 26 "
-        "classes"
-    ),
-}
-_LITTLE = 2.0
-# Between the two numbers of classes that were measured, as far from one as from the other by their ratios.
-_MANY = math.sqrt(10 * 26)
-
-
-@dataclass(frozen=True)
-class ExpectedCost:
-    """What masks cost in accuracy: interpolated between small networks that were measured.
-
-    Attributes:
-        family: "vectors"; with convolutions "images", or "many classes" where there are more than 16 outputs.
-        place: "last" for one site before the output layer, "inner" for one that more layers follow; for several
-            "later" where at least half of a convolutional network's layers come before them, else "all".
-        sites: how many.
-        path: of the narrowest.
-        width: its units.
-        points: of accuracy that are lost.
-        beyond: the width is outside of what was measured, whose end counts.
-        outputs: of the model, where known.
-    """
-
-    family: Family
-    place: Place
-    sites: int
-    path: str
-    width: int
-    points: float
-    beyond: bool
-    outputs: int | None = None
-
-    def __str__(self) -> str:
-        """Return what to expect, how it is known and what to do."""
-        known = MASK_COSTS[self.family, self.place]
-        reach = f"at {known[0][0]}" if len(known) == 1 else f"from {known[0][0]} to {known[-1][0]}"
-        count = f"{self.sites} site{'' if self.sites == 1 else 's'}"
-        where = [
-            f"{count}, {self.path!r} with {self.width:,} units is the narrowest",
-            *(["more layers follow than the output layer"] if self.place == "inner" else []),
-            *(["all in the later half of the layers"] if self.place == "later" else []),
-            *([f"{self.outputs:,} outputs"] if self.family == "many classes" else []),
-            *([f"measured {reach} units, the nearest counts"] if self.beyond else []),
-        ]
-        source = "mask_cost_classes" if self.family == "many classes" or self.place == "inner" else "mask_cost"
-        more = {"vectors": "fewer rows cost more", "images": "fewer rows and more classes cost more"}.get(self.family)
-        if more is None and self.place != "later":  # many classes
-            more = f"after 12 epochs {_points(_between(LONGER_COSTS[self.place], self.width))}; fewer rows cost more"
-        told = (
-            f"masks cost {_points(self.points)} of accuracy ({'; '.join(where)}) in {_MEASURED[self.family]} "
-            f"with keep=0.5 (docs/results/medium/{source}.md); {more}"
-        )
-        return told if self.points < _LITTLE else f"{told}. {self._advice}"
-
-    @property
-    def _advice(self) -> str:
-        many = self.family == "many classes"
-        late = LONGER_COSTS["last"] if many else MASK_COSTS[self.family, "last"]
-        enough = next((width for width, points in late if points < _LITTLE), late[-1][0])
-        longer = "train until held-out accuracy no longer rises"
-        if self.place == "last":
-            wider = f"Use {enough} units or more"
-            if many:
-                return f"{wider}, and {longer}" if self.width < enough else longer.capitalize()
-            return wider
-        instead = "Mask the input of the output layer instead"
-        if self.place == "all":
-            instead = "Mask later sites only, at best the input of the output layer"
-        then = f", and {longer}" if many else ""
-        cost = _points(max(points for width, points in late if width >= enough))
-        return f"{instead}{then}: one site of {enough} units or more there costs {cost}"
-
-
-def _points(value: float) -> str:
-    return "less than 1 point" if value < 1 else f"about {value:.0f} point{'' if round(value) == 1 else 's'}"
-
-
-def expected_cost(
-    sites: Sequence[SitePlan],
-    outputs: int | None = None,
-    *,
-    images: bool = False,
-    inner: bool = False,
-    later: bool = False,
-) -> ExpectedCost | None:
-    """Return what masks on these sites cost; None where widths are not known.
-
-    Args:
-        sites: all of the model.
-        outputs: of the model, where known.
-        images: whether the model has convolutions.
-        inner: whether more layers than the output layer follow the only site.
-        later: whether at least half of the layers come before the first site.
-    """
-    known = [(site.width, site.path) for site in sites if site.width is not None]
-    if len(known) < len(sites) or not known:
-        return None
-    width, path = min(known)
-    family: Family = "vectors"
-    if images:
-        family = "many classes" if outputs is not None and outputs > _MANY else "images"
-    place: Place = "all" if len(sites) > 1 else "inner" if inner else "last"
-    if place == "all" and later and images:
-        family, place = "images", "later"  # of many classes it was not measured
-    measured = MASK_COSTS[family, place]
-    beyond = not measured[0][0] <= width <= measured[-1][0]
-    return ExpectedCost(family, place, len(sites), path, width, _between(measured, width), beyond, outputs)
-
-
-def _between(measured: Sequence[tuple[int, float]], width: int) -> float:
-    """Return the points at a width, on straight lines between the logarithms of measured ones."""
-    if width <= measured[0][0]:
-        return measured[0][1]
-    for (low, before), (high, after) in pairwise(measured):
-        if width <= high:
-            return before + (after - before) * math.log(width / low) / math.log(high / low)
-    return measured[-1][1]
 
 
 @dataclass(frozen=True)
