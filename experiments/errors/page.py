@@ -75,8 +75,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             _PAPER[how["data"]],
             "figure",
             about,
-            "Whether images resemble their supporting images is for the reader to see; what is counted is how many "
-            "errors are corrected, below.",
+            "Visual resemblance is not scored, only whether retraining corrects the error, below.",
         )
     share = {name: _share(repair, name) for name in ("recommended", "tod", "random")}
     low, high = _difference(repair, "recommended")

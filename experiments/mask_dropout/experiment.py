@@ -137,7 +137,7 @@ def page(result: dict[str, Any], folder: Path) -> str:
     _plot(result, folder / _FIGURE)
     how = result["setting"]
     lines = [
-        "# Ordinary dropout beside the masks",
+        "# Ordinary dropout in addition to the masks",
         "In the paper ordinary dropout, in addition to masks after the 11th layer, gives VGG19 back most of the "
         "accuracy that the masks cost (86.2 → 91.3, without masks 92.0), after 300 epochs. Here small networks are "
         f"trained for {_epochs_words(how)} epochs on {how['rows']:,} images of CIFAR-10 of {how['pixels']} × "
@@ -187,7 +187,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             + (
                 " Where masks cost less than a point there is nothing to bring back." if None in shares.values() else ""
             ),
-            "ordinary dropout beside the masks brings most of their cost back (small networks, long trainings)",
+            "ordinary dropout in addition to the masks brings most of their cost back (small networks, long trainings)",
             graded(all(most), in_part=any(most)) if known else "not comparable here",
             f"more than {_MOST:.0%} for both networks; in part: for one; not comparable: masks cost less than a point",
         )
@@ -224,7 +224,8 @@ def _by_epochs(kind: str, networks: dict[str, Any], how: dict[str, Any]) -> Find
         f"{series['cost']}; {series['gain']}; {series['plain']}",
         _about(how),
         f"{kind}: after {epochs} epochs masks cost {series['cost']} points; dropout of {_RATE:g} brings "
-        f"{series['gain']} (without masks {series['plain']}); labels are read from masks in {labels} of the cases. "
+        f"{series['gain']} (without masks {series['plain']}); in {labels} of the cases a test image is "
+        "given the label of the trained image whose mask it is shown under. "
         "After the longest training flipped subnetworks predict {:.0%} of their own rows, with dropout {:.0%}.".format(
             *flipped
         ),

@@ -98,7 +98,7 @@ SIZES = {
     # The paper has no such measurement, so no setting either.
     "full": Config({**_TASKS, "sst2": replace(_SST2, rows=67_349)}, seeds=tuple(range(10))),
 }
-NEEDS = {"medium": Needs(disk=0.2, memory=4, hours=0.8)}
+NEEDS = {"medium": Needs(disk=0.2, memory=4, hours=1.2)}
 
 BASE = Recipe()
 CAUSES = {

@@ -1,7 +1,8 @@
 """The page: bias, accuracy and use of every training, for whom flipped subnetworks get worse, and when."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean, pstdev, stdev
 from typing import Any
 
 from experiments.figures import drawn, tidy
@@ -226,8 +227,8 @@ def _cause_sentence(task: dict[str, Any]) -> str:
         + (
             "the steps of other rows, which make up for what kept subnetworks learned, do it."
             if by_others
-            else "the steps of these rows do it, each for the others among them: a row's own steps cannot change its "
-            "flipped subnetwork."
+            else "steps on the other rows of this group cause the rise; a row's own steps cannot change its flipped "
+            "subnetwork."
         )
     )
 
@@ -241,13 +242,19 @@ def _made_worse(task: dict[str, Any], ending: str) -> list[float]:
     return [one[f"trained{ending}"]["flip"] - one[f"without{ending}"]["flip"] for one in task["shared"]]
 
 
+def _with_range(by_seed: Sequence[float]) -> str:
+    """Return the mean over seeds, with the least and the most."""
+    ends = f" (from {min(by_seed):.2f} to {max(by_seed):.2f} by seed)" if len(by_seed) > 1 else ""
+    return f"{mean(by_seed):.2f}{ends}"
+
+
 def _competition_sentence(task: dict[str, Any]) -> str:
     """Return whose steps make the flipped subnetwork worse where all rows asked about share one mask."""
     free, frozen = (_made_worse(task, ending) for ending in ("", "_frozen"))
     told = (
         f"{task['title']}: rows that share a mask change its flipped loss by {_own_steps(task):+.2f} with their own "
-        f"steps; the others, trained again, end {mean(free):+.2f} beside a training without the rows, and "
-        f"{mean(frozen):+.2f} where what the rows changed is frozen meanwhile: "
+        "steps. After the other rows are trained again, it is higher than in a training that never saw these rows by "
+        f"{_with_range(free)}, and by {_with_range(frozen)} with the weights that they changed frozen: "
     )
     if min(free) <= 0:
         return f"{told}so other rows do not do it in every seed."
@@ -267,8 +274,22 @@ def _similar_sentence(task: dict[str, Any]) -> str | None:
     return (
         f"{task['title']}: with 1 and 5 copies of each row under other masks the bias (and its share of the loss) is "
         f"{one} and {five} instead of {base}; without the 5 rows most similar to each it is {fewer}, without as many "
-        f"at random {random}."
+        f"at random {random}{'' if _clear(_similar_rows(task)) else ', which these seeds do not tell apart'}."
     )
+
+
+def _similar_rows(task: dict[str, Any]) -> list[float]:
+    """Return by seed how much more bias there is without the most similar rows than without as many at random."""
+    fewer, random = (task["recipes"][name] for name in ("no similar rows", "as many fewer"))
+    return [
+        (one["trained"] - one["left_out"]) - (other["trained"] - other["left_out"])
+        for one, other in zip(fewer, random, strict=True)
+    ]
+
+
+def _clear(by_seed: Sequence[float]) -> bool:
+    """Tell whether a mean over seeds is beyond two standard errors of 0."""
+    return len(by_seed) > 1 and abs(mean(by_seed)) > 2 * stdev(by_seed) / len(by_seed) ** 0.5
 
 
 def _bias(task: dict[str, Any], name: str) -> float:
@@ -293,7 +314,9 @@ def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> 
     if not unbiased:
         return "No training tried makes flipped subnetworks unbiased on their own rows."
     costs = "; ".join(f"{_title(name)} ({_cost(task, name)})" for task, name in unbiased)
-    return f"Unbiased, and what that costs: {costs}." + (_BALANCE if any(_balances(one) for _, one in unbiased) else "")
+    return f"No training is unbiased at no cost. Unbiased ones, and what each costs: {costs}." + (
+        _BALANCE if any(_balances(one) for _, one in unbiased) else ""
+    )
 
 
 def _cost(task: dict[str, Any], name: str) -> str:

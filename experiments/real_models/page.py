@@ -81,9 +81,21 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             f"{percents(shares['unmasked'])}",
             setting=f"{_encoder(result)}, {small['rows']:,} rows, {small['epochs']} epochs, "
             f"{seeds_words(small['seeds'])}",
-            agreement=f"Plain masks on all layers cost {plain:.1f} points, mixout {left:.1f}.",
+            agreement=f"Plain masks on all layers {'cost' if plain > 0 else 'gain'} {abs(plain):.1f} points; mixout "
+            f"{'costs' if left > 0 else 'gains'} {abs(left):.1f}.{_baseline(result)}",
         ),
     ]
+
+
+def _baseline(result: Mapping[str, Any]) -> str:
+    """Return how far the network without masks can be relied on: its rate may be the largest that was tried."""
+    rates = result["rates"]["unmasked"]
+    tried = [float(rate) for rate in rates["accuracy"]]
+    if rates["best"] < max(tried):
+        return ""
+    return (
+        f" The network without masks has the largest rate that was tried, {max(tried):g}: a better one may lie beyond."
+    )
 
 
 def follows(curves: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -148,7 +148,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
         Finding(
             "the same, influence functions restricted to the parameters that the masks belong to",
             "–",
-            f"{times(min(equal.values()))} to {times(max(equal.values()))} times as fast",
+            f"{times(min(equal.values()))} to {times(max(equal.values()))} times as fast, with equal parameters",
             setting,
             equal_verdict(equal, result["head_alone"]["seconds"] / here["ours"]["0"]),
         ),

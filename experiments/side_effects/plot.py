@@ -75,12 +75,12 @@ def _vgg(panel: Any, result: Mapping[str, Any]) -> None:
 
 def _leak(panel: Any, result: Mapping[str, Any]) -> None:
     """Draw, layer by layer, the share of a row's squared gradient that leaks."""
-    for name, shift in (("masks", -0.2), ("masks on all layers", 0.2)):
+    for name, shift in (("masks", -0.27), ("masks and dropout", 0.0), ("masks on all layers", 0.27)):
         layers = [[100 * share for share in one["leak"]["by_layer"]] for one in result["vgg"][name]["seeds"]]
         heights = [mean(values) for values in zip(*layers, strict=True)]
         places = [number + shift for number in range(1, len(heights) + 1)]
         label = f"{_TITLES[name][0].replace(chr(10), ' ')}: {sum(heights):.0f} % in all"
-        panel.bar(places, heights, width=0.4, color=_TITLES[name][1], label=label)
+        panel.bar(places, heights, width=0.27, color=_TITLES[name][1], label=label)
     panel.axvline(FIRST_MASKED - 0.5, color="#999999", linewidth=0.8, linestyle="--")
     panel.set_xticks(range(1, 17), [str(number) if number % 2 else "" for number in range(1, 17)])
     panel.set(title="where a trained image leaks", xlabel="convolution", ylabel="share of squared gradient, %")

@@ -9,7 +9,7 @@ import torch
 import turnover
 from experiments.networks import masked_mlp
 from experiments.own_row_recipes.config import RECIPES, Recipe, Task
-from experiments.own_row_recipes.page import findings
+from experiments.own_row_recipes.page import _similar_sentence, findings
 from experiments.own_row_recipes.run import (
     _lacking,
     _loss,
@@ -42,8 +42,8 @@ def result(*, flips=(1.0, 1.0, 2.0), shared=(1.0, 1.0, 2.0, 3.0, 0.5, 0.5), **re
     ("other", "verdict", "words"),
     [
         (found(), "holds", "Unbiased, accurate and as good"),
-        (found(accuracy=0.9), "does not hold here", "Unbiased, and what that costs"),
-        (found(wrong=0.8), "does not hold here", "Unbiased, and what that costs"),
+        (found(accuracy=0.9), "does not hold here", "No training is unbiased at no cost"),
+        (found(wrong=0.8), "does not hold here", "No training is unbiased at no cost"),
         (found(trained=1.5), "does not hold here", "No training tried"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_cure_on_one_task_alone_holds_in_part():
     ("same", "flips", "words"),
     [
         (0.9, (1.0, 1.0, 2.0), r"for any row of its label .* the steps of other rows"),
-        (0.1, (1.0, 2.0, 2.1), r"for the row itself .* the steps of these rows do it"),
+        (0.1, (1.0, 2.0, 2.1), r"for the row itself .* steps on the other rows of this group cause the rise"),
     ],
 )
 def test_the_cause_is_told_by_other_rows_and_by_phases(same, flips, words):
@@ -93,13 +93,31 @@ def test_the_cause_is_told_by_other_rows_and_by_phases(same, flips, words):
     assert re.search(words, first.agreement)
 
 
+def test_more_bias_without_similar_rows_is_told_only_where_seeds_agree():
+    def recipes(*fewer):
+        names = ("base", "1 copy", "5 copies", "as many fewer")
+        return {
+            **{name: [{"trained": 1.0, "left_out": 0.5}] * len(fewer) for name in names},
+            "no similar rows": [{"trained": one, "left_out": 0.5} for one in fewer],
+        }
+
+    clear, unclear = (
+        _similar_sentence({"title": "X", "recipes": recipes(*fewer)}) for fewer in ((1.4, 1.5), (1.0, 2.0))
+    )
+    assert "without the 5 rows most similar to each it is 0.95 (190%), without as many at random 0.50 (100%)." in clear
+    assert unclear.endswith("at random 0.50 (100%), which these seeds do not tell apart.")
+
+
 @pytest.mark.parametrize(
     ("shared", "words"),
     [
-        ((1.0, 1.0, 2.0, 3.0, 0.5, 0.5), "by +0.00 with their own steps; the others, trained again, end +1.50 beside"),
         (
             (1.0, 1.0, 2.0, 3.0, 0.5, 0.5),
-            "and +2.50 where what the rows changed is frozen meanwhile: the others make up",
+            "by +0.00 with their own steps. After the other rows are trained again, it is",
+        ),
+        (
+            (1.0, 1.0, 2.0, 3.0, 0.5, 0.5),
+            "by 1.50, and by 2.50 with the weights that they changed frozen: the others make up",
         ),
         ((1.0, 1.0, 2.0, 0.5, 0.5, 0.5), "the others do it, but not with the kept subnetwork as it is."),
         ((1.0, 1.0, 0.5, 0.5, 0.5, 0.5), "so other rows do not do it in every seed."),
@@ -115,7 +133,9 @@ def test_the_number_of_similar_rows_is_told_by_the_bias_and_its_share():
     recipes = {name: found(trained=bias + 2.0, left_out=2.0) for name, bias in biases.items()}
     _, _, told, *_ = findings(result(base=found(trained=2.0), **recipes))
     assert "is 1.50 (75%) and 1.10 (55%) instead of 1.00 (100%); without the 5 rows" in told.agreement
-    assert told.agreement.endswith("it is 3.00 (150%), without as many at random 2.00 (100%).")
+    assert told.agreement.endswith(
+        "it is 3.00 (150%), without as many at random 2.00 (100%), which these seeds do not tell apart."
+    )
 
 
 def test_steps_on_rows_that_share_a_mask_do_not_change_its_flipped_subnetwork():
