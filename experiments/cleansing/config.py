@@ -5,7 +5,7 @@ from typing import Literal
 
 from experiments.runner import Needs
 
-Estimate = Literal["tod", "replicas", "ridge", "denoised", "recommended"]
+Estimate = Literal["tod", "tod_top", "replicas", "ridge", "denoised", "recommended"]
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,15 @@ class Config:
         epochs: for retraining; chosen with the rate.
         masked_epochs: the same for trainings with masks.
         batch_size: of every training.
-        estimates: "tod": the original estimator, one model; "replicas": several in one training; "ridge": these with
-            ridge regression; "denoised": that with influence functions of the last layer beside it; "recommended":
+        estimates: "tod": the original estimator, one model, all masks; "tod_top": that by the masks of `scored_blocks`;
+            "replicas": several in one training, by these masks; "ridge": these with ridge regression; "denoised": that
+            with influence functions of the last layer beside it; "recommended":
             `turnover.Influence(model, train=rows)` without options, on the same replicas.
+        asked: of the validation reviews, those on which "tod" takes mean influence, as many of both labels; None: all.
+        bfloat16: "tod" scores under autocast, for a processor that has such products.
         replicas: how many.
-        scored_blocks: of an encoder with adapters, the top blocks whose masks score, beside those before the output
-            layer; None: all. What lies below runs once per review, not once per review and training row.
+        scored_blocks: of an encoder with adapters, the top blocks whose masks score where not all do, beside those
+            before the output layer; None: all. What lies below runs once per review, not once per review and row.
         projection: most features of the ridge regression.
         shares: of the rows that are removed.
         shown: the share of the paper.
@@ -51,6 +54,8 @@ class Config:
     masked_epochs: tuple[int, ...] = (3, 6)
     batch_size: int = 100
     estimates: tuple[Estimate, ...] = ("tod", "replicas", "ridge", "denoised", "recommended")
+    asked: int | None = None
+    bfloat16: bool = False
     replicas: int = 8
     scored_blocks: int | None = None
     projection: int = 512
@@ -78,13 +83,15 @@ SIZES = {
         seeds=(0, 1),
     ),
     "small": Config(),
-    # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder. Masks in all blocks would
-    # take a hundred hours to score.
+    # Adapters, as in the paper. Rows are few: each replica is a pass of the whole encoder. By all masks, a review takes
+    # 20 seconds; eight replicas would take eight times as long.
     "medium": Config(
         rows=2_000,
         encoder="minilm",
         longest=64,
-        estimates=("tod", "replicas", "recommended"),
+        estimates=("tod", "tod_top", "replicas", "recommended"),
+        asked=40,
+        bfloat16=True,
         scored_blocks=0,
         rates=(1e-4,),
         masked_rates=(2e-3,),
@@ -110,6 +117,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=1, memory=8, hours=2.5),
+    "medium": Needs(disk=1, memory=8, hours=4),
     "full": Needs(disk=10, memory=24, hours=3000),
 }

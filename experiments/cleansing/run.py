@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 import turnover
@@ -21,12 +22,14 @@ from turnover.training import Checkpoint
 from turnover.wrapping import only_at, replica_models, top_sites
 
 from .config import Config
-from .data import Domains, by_length, choose, judge, labeled, load_domains, part, recipe_of
+from .data import Domains, Rows, by_length, choose, judge, labeled, load_domains, part, recipe_of
 
 MEASURES = ("accuracy", "loss")
 # The retrained models must not start from the parameters of the one that chose the rows.
 _FIRST_SEED = 1_000_000
 _EXAMPLES = 8
+_KEPT_AT_ONCE = 4
+"""Reviews: about two minutes of scoring by all masks of MiniLM."""
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def _chosen(
         return []
     if way == "random":
         return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
-    replicas = 1 if way == "tod" else config.replicas
+    replicas = 1 if way in ("tod", "tod_top") else config.replicas
     recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
     estimators: dict[str, Any] = {
         "ridge": Ridge(scale="query", projection=config.projection),
@@ -132,14 +135,40 @@ def _chosen(
     rows = labeled(part(domains.train.inputs, places), domains.train.labels[places], ids=places)
     # Estimates with as many replicas ask the same model: the first one trains it.
     model: Any = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
-    if config.scored_blocks is not None and way != "recommended":  # which asks the full view, without masks
+    asked, answers, how = validation, None, dict[str, Any]()
+    if way == "tod":
+        asked = of_both_labels(validation, domains.reviews.labels[validation], config.asked)
+        how["dtype"] = torch.bfloat16 if config.bfloat16 else None
+        if config.encoder is not None:
+            answers = masked.with_name("answers") / str(seed)
+    elif config.scored_blocks is not None and way != "recommended":  # which asks the full view, without masks
         model = [only_at(one, top_sites(one, config.scored_blocks)) for one in replica_models(model)]
-    influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"))
-    queries = labeled(part(domains.reviews.inputs, validation), domains.reviews.labels[validation])
+    influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"), **how)
+    values = mean_influence(influence, domains.reviews, asked, answers)
     # As `turnover.applications.cleanse` drops them, without the held-out predictions that it shows beside them.
-    values = influence.mean(queries, at_label="given", progress=False).values
     harmful = np.argsort(values, kind="stable")[: int((values < 0).sum())]
     return places[harmful[: _count(config, max(config.shares))]].tolist()
+
+
+def of_both_labels(places: np.ndarray, labels: Tensor, count: int | None) -> np.ndarray:
+    """Return so many places, half of each label; None: all."""
+    if count is None:
+        return places
+    return np.sort(np.concatenate([places[labels.numpy() == label][: count // 2] for label in (0, 1)]))
+
+
+def mean_influence(influence: turnover.Influence, reviews: Rows, asked: np.ndarray, answers: Path | None) -> np.ndarray:
+    """Return mean influence on reviews, [rows]; with a folder, answers of some reviews are kept there for resuming."""
+
+    def mean(places: np.ndarray) -> np.ndarray:
+        queries = labeled(part(reviews.inputs, places), reviews.labels[places])
+        return influence.mean(queries, at_label="given", progress=False).values
+
+    if answers is None:
+        return mean(asked)
+    pieces = [asked[start : start + _KEPT_AT_ONCE] for start in range(0, len(asked), _KEPT_AT_ONCE)]
+    means = [kept(answers / f"{number}.json", partial(mean, piece)) for number, piece in enumerate(pieces)]
+    return np.average(means, axis=0, weights=[len(piece) for piece in pieces])
 
 
 def _proof(config: Config, domains: Domains, seeds: list[dict[str, Any]], name: str, share: float) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def trained(
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, weight_decay=network.weight_decay)
     rows = torch.arange(len(corpus.train)) if weights is None else weights.nonzero().flatten()
     total = network.epochs * -(-len(rows) // network.batch)
-    schedule = (
+    schedule: Any = (
         lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=total)
         if network.decay is None
         else lr_scheduler.ReduceLROnPlateau(optimizer, factor=network.decay, patience=0)
@@ -201,12 +201,12 @@ class _Best:
 def word_losses(model: nn.Module, positions: Positions, *, ids: Tensor | None = None, view: View = "full") -> Tensor:
     """Return the loss of every position by the whole network, or in a view of instances, one per position."""
     model.eval()
-    losses, where = [], device_of(model)
+    losses, where = torch.empty(len(positions)), device_of(model)
     for rows in torch.arange(len(positions)).split(_EVALUATED):
         with nullcontext() if ids is None else turnover.instances(ids[rows], view=view):
             outputs = model(positions.contexts[rows].to(where))
-        losses.append(functional.cross_entropy(outputs, positions.words[rows].to(where), reduction="none").cpu())
-    return torch.cat(losses)
+        losses[rows] = functional.cross_entropy(outputs, positions.words[rows].to(where), reduction="none").cpu()
+    return losses
 
 
 def perplexity(model: nn.Module, positions: Positions) -> float:

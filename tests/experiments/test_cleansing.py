@@ -1,15 +1,19 @@
 """Cleansing: reviews are written as SST-2 is, a toy run measures every arm once, and the page tells what was found."""
 
+import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
+import turnover
+
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
 from experiments.cleansing.config import SIZES
-from experiments.cleansing.data import by_length, labeled, part
+from experiments.cleansing.data import Rows, by_length, labeled, part
 from experiments.cleansing.page import (
     agreement,
     best_sentence,
@@ -20,10 +24,13 @@ from experiments.cleansing.page import (
     source_sentence,
 )
 from experiments.cleansing.plot import gains
+from experiments.cleansing.run import mean_influence, of_both_labels
 from experiments.cleansing.run import run as measure
 from experiments.datasets.electronics import load_electronics, split_reviews, tokenized
 from experiments.datasets.sst2 import Sentences
 from experiments.encoders import encoder_inputs, encoder_recipe, open_encoder
+from experiments.networks import masked_mlp
+from turnover.training import TrainingRecipe
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,9 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
         reviews=12,
         validation=4,
         encoder=encoder,
-        estimates=("tod", "replicas", "recommended"),
+        estimates=("tod", "tod_top", "replicas", "recommended"),
+        asked=2,
+        bfloat16=True,
         scored_blocks=0,
         rates=(1e-3,),
         epochs=(1,),
@@ -120,6 +129,37 @@ def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     assert "Other shares" not in text  # there is one
     assert "One rate and number of epochs; no review was looked at." in text
     assert list(tmp_path.glob("*.svg")) == []
+    settings = [one.setting for one in findings(result)]
+    assert ["scored by all masks on 2 of 4 validation reviews, in bfloat16" in told for told in settings] == [
+        True
+    ] * 2 + [False] * 6
+    assert ["masks before the output layer alone" in told for told in settings] == [False] * 2 + [True] * 4 + [
+        False
+    ] * 2
+
+
+def test_mean_influence_in_pieces_is_that_of_all_reviews_and_resumes(tmp_path):
+    random = torch.Generator().manual_seed(0)
+    reviews = Rows(Sentences([], np.array([])), torch.randn(11, 4, generator=random), torch.arange(11) % 2)
+    train = torch.randn(20, 4, generator=random), torch.arange(20) % 2, torch.arange(20)
+    recipe = TrainingRecipe(partial(masked_mlp, 4, (16,), 2, seed=0), *train[:2], epochs=2, batch_size=10)
+    influence = turnover.Influence(recipe.fit(seed=0), train=train, estimator="tod")
+    asked = np.array([9, 1, 4, 7, 2, 8, 0, 3, 10])
+    expected = mean_influence(influence, reviews, asked, None)
+    assert expected.shape == (20,)
+    np.testing.assert_allclose(mean_influence(influence, reviews, asked, tmp_path), expected, atol=1e-6)
+    pieces = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(3)]
+    # What was kept is not asked again, and what is missing is.
+    (tmp_path / "0.json").write_text(json.dumps(pieces[0] | {"found": [one + 9 for one in pieces[0]["found"]]}))
+    (tmp_path / "1.json").unlink()
+    np.testing.assert_allclose(mean_influence(influence, reviews, asked, tmp_path), expected + 4, atol=1e-6)
+
+
+def test_reviews_that_are_asked_are_as_many_of_both_labels():
+    labels = torch.tensor([0, 0, 0, 1, 0, 1, 1])
+    places = np.array([2, 3, 5, 8, 13, 21, 34])
+    assert of_both_labels(places, labels, 4).tolist() == [2, 3, 8, 21]
+    assert of_both_labels(places, labels, None).tolist() == places.tolist()
 
 
 def test_columns_of_padding_are_dropped_and_change_no_output(tmp_path):
@@ -176,12 +216,18 @@ def test_the_best_shares_are_named(toy):
 
 
 @pytest.mark.parametrize(
-    ("stderr", "said"), [(0.001, "would have shown in accuracy"), (0.02, "would not have shown in a")]
+    ("stderr", "said"),
+    [(0.001, "over none would have shown in accuracy"), (0.02, "over none would not have shown in accuracy")],
 )
 def test_the_papers_gain_would_show_only_with_small_standard_errors(stderr, said):
-    each = [{"measure": measure, "against": "none", "stderr": stderr} for measure in ("accuracy", "loss")]
+    each = [
+        {"measure": measure, "against": against, "stderr": stderr * (1 if against == "none" else 10)}
+        for measure in ("accuracy", "loss")
+        for against in ("none", "random")
+    ]
     result = {"setting": {"shown": 0.01}, "seeds": [{}] * 8, "proofs": {"tod": {"0.01": {"differences": each}}}}
     assert said in power_sentence(result)
+    assert "over random would not have shown in accuracy" in power_sentence(result)
 
 
 @pytest.mark.parametrize(("ridge", "said"), [(0.702, "comes from the influence functions"), (0.706, "at least half")])
