@@ -5,7 +5,7 @@ from typing import Literal
 
 from experiments.runner import Needs
 
-Estimate = Literal["tod", "tod_top", "replicas", "ridge", "denoised", "recommended"]
+Estimate = Literal["tod", "replicas", "ridge", "denoised", "recommended"]
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,14 @@ class Config:
         epochs: for retraining; chosen with the rate.
         masked_epochs: the same for trainings with masks.
         batch_size: of every training.
-        estimates: "tod": the original estimator, one model, all masks; "tod_top": that by the masks of `scored_blocks`;
-            "replicas": several in one training, by these masks; "ridge": these with ridge regression; "denoised": that
-            with influence functions of the last layer beside it; "recommended":
+        estimates: "tod": the original estimator, one model; "replicas": several in one training; "ridge": these with
+            ridge regression; "denoised": that with influence functions of the last layer beside it; "recommended":
             `turnover.Influence(model, train=rows)` without options, on the same replicas.
         asked: of the validation reviews, those on which "tod" takes mean influence, as many of both labels; None: all.
         bfloat16: "tod" scores under autocast, for a processor that has such products.
         replicas: how many.
-        scored_blocks: of an encoder with adapters, the top blocks whose masks score where not all do, beside those
-            before the output layer; None: all. What lies below runs once per review, not once per review and row.
+        scored_blocks: of an encoder with adapters, the top blocks whose masks score replicas, beside those before the
+            output layer; None: all. What lies below runs once per review, not once per review and row.
         projection: most features of the ridge regression.
         shares: of the rows that are removed.
         shown: the share of the paper.
@@ -89,8 +88,8 @@ SIZES = {
         rows=2_000,
         encoder="minilm",
         longest=64,
-        estimates=("tod", "tod_top", "replicas", "recommended"),
-        asked=40,
+        estimates=("tod", "replicas", "recommended"),
+        asked=24,
         bfloat16=True,
         scored_blocks=0,
         rates=(1e-4,),
@@ -117,6 +116,6 @@ SIZES = {
 }
 
 NEEDS = {
-    "medium": Needs(disk=1, memory=8, hours=4),
+    "medium": Needs(disk=1, memory=8, hours=3),
     "full": Needs(disk=10, memory=24, hours=3000),
 }

@@ -150,7 +150,7 @@ _OUTPUT_MASKS = "scored by the masks before the output layer alone"
 def _by_output_masks(result: Mapping[str, Any]) -> list[str]:
     """Return the estimates that take these masks only, for time."""
     setting = result["setting"]
-    few = ("tod_top", "replicas", "ridge") if setting.get("scored_blocks") == 0 else ()
+    few = ("replicas", "ridge") if setting.get("scored_blocks") == 0 else ()
     return [name for name in setting["estimates"] if name in few]
 
 

@@ -11,7 +11,6 @@ from experiments.figures import drawn, tidy
 NAMES = {
     "random": "at random",
     "tod": "by one model, original estimator",
-    "tod_top": "by one model, original estimator, last masks",
     "replicas": "by {replicas} replicas",
     "ridge": "by {replicas} replicas, ridge regression",
     "denoised": "by {replicas} replicas, ridge regression and influence functions",
@@ -20,7 +19,6 @@ NAMES = {
 _STYLES = {
     "random": ("#888888", "v"),
     "tod": ("#1b7fa6", "o"),
-    "tod_top": ("#6fb7d6", "x"),
     "replicas": ("#7b3fa0", "s"),
     "ridge": ("#2e8b57", "^"),
     "denoised": ("#d95f02", "D"),

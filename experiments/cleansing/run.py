@@ -29,7 +29,7 @@ MEASURES = ("accuracy", "loss")
 _FIRST_SEED = 1_000_000
 _EXAMPLES = 8
 _KEPT_AT_ONCE = 4
-"""Reviews: about two minutes of scoring by all masks of MiniLM."""
+"""Reviews: a minute or two of scoring by all masks of MiniLM."""
 
 
 def run(config: Config, out: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _chosen(
         return []
     if way == "random":
         return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
-    replicas = 1 if way in ("tod", "tod_top") else config.replicas
+    replicas = 1 if way == "tod" else config.replicas
     recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
     estimators: dict[str, Any] = {
         "ridge": Ridge(scale="query", projection=config.projection),
@@ -137,7 +137,7 @@ def _chosen(
     model: Any = recipe.fit(seed=seed, checkpoint=Checkpoint(masked / f"{replicas}-{seed}.pt"))
     asked, answers, how = validation, None, dict[str, Any]()
     if way == "tod":
-        asked = of_both_labels(validation, domains.reviews.labels[validation], config.asked)
+        asked = of_both_labels(validation, domains.reviews.labels[validation], config.asked, seed=seed)
         how["dtype"] = torch.bfloat16 if config.bfloat16 else None
         if config.encoder is not None:
             answers = masked.with_name("answers") / str(seed)
@@ -150,11 +150,13 @@ def _chosen(
     return places[harmful[: _count(config, max(config.shares))]].tolist()
 
 
-def of_both_labels(places: np.ndarray, labels: Tensor, count: int | None) -> np.ndarray:
-    """Return so many places, half of each label; None: all."""
+def of_both_labels(places: np.ndarray, labels: Tensor, count: int | None, *, seed: int) -> np.ndarray:
+    """Return so many places at random, half of each label; None: all."""
     if count is None:
         return places
-    return np.sort(np.concatenate([places[labels.numpy() == label][: count // 2] for label in (0, 1)]))
+    order = np.random.default_rng(seed).permutation(len(places))
+    given = labels.numpy()[order]
+    return np.sort(np.concatenate([places[order[given == label]][: count // 2] for label in (0, 1)]))
 
 
 def mean_influence(influence: turnover.Influence, reviews: Rows, asked: np.ndarray, answers: Path | None) -> np.ndarray:
