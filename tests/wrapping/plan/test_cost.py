@@ -17,7 +17,15 @@ from experiments.mask_cost_run import experiment as whole_runs
 from experiments.networks import VGG19, ResidualNetwork, vgg_sites
 from turnover.runs import RunConfig
 from turnover.runs.networks import plain_network, settings_for
-from turnover.wrapping.plan.cost import LONGER_COSTS, MASK_COSTS, RUN_COSTS, VGG19_COSTS, _between
+from turnover.wrapping.plan.cost import (
+    LONGER_COSTS,
+    MASK_COSTS,
+    RUN_COSTS,
+    VGG19_ALL_COST,
+    VGG19_COSTS,
+    _between,
+    expected_cost,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -52,6 +60,8 @@ def test_costs_of_vgg19_are_those_that_were_published():
     channels = [int(512 * width) for width in (real["vgg"]["settings"]["width"], side["setting"]["vgg"]["width"])]
     costs = [(n, round(100 * (plain - masked), 1)) for n, (plain, masked) in places]
     assert tuple((width, *cost) for width, cost in zip(channels, costs, strict=True)) == VGG19_COSTS
+    everywhere = mean(one["accuracy"] for one in side["vgg"]["masks on all layers"]["seeds"])
+    assert round(100 * (wide[0] - everywhere), 1) == VGG19_ALL_COST
 
 
 def test_masks_on_all_layers_of_a_narrow_network_are_told_to_cost_accuracy_and_what_to_do():
@@ -72,7 +82,7 @@ def test_a_narrow_site_has_the_width_that_is_enough():
 
 def test_one_wide_late_site_has_no_advice():
     told = str(turnover.plan(mlp(64), at=["0"]).cost)
-    assert "1 site, '0' with 64 units" in told
+    assert "(1 site, '0' with 64 units)" in told
     assert "Mask later" not in told
     assert "Use" not in told
 
@@ -92,10 +102,10 @@ def test_between_two_widths_points_are_on_a_line_of_logarithms():
 def test_unknown_widths_have_no_cost_and_the_plan_says_that_an_example_would_tell():
     planned = turnover.plan(mlp(8), at=["1"])  # a ReLU does not tell its width
     assert planned.cost is None
-    assert "expected cost in accuracy: '1' has a width that only an example tells: example=x" in str(planned)
+    assert "expected: what masks cost in accuracy depends on the width of '1': give example=x" in str(planned)
     with_example = turnover.plan(mlp(8), at=["1"], example=torch.zeros(2, 4))
     assert with_example.cost is not None
-    assert "only an example tells" not in str(with_example)
+    assert "give example=x" not in str(with_example)
 
 
 def test_nothing_is_said_of_the_cost_of_other_modes():
@@ -114,8 +124,8 @@ def test_one_masked_relu_of_a_small_residual_network_with_many_classes_is_told_t
     assert inner.points == dict(MASK_COSTS["many classes", "inner"])[64] > 10
     assert inner.points > last.points > 2
     assert "Mask the input of the output layer instead" in str(inner)
-    assert f"after 12 epochs about {dict(LONGER_COSTS['inner'])[64]:.0f} points" in str(inner)
-    assert "after 12 epochs less than 1 point;" in str(last)
+    assert f"After 12 epochs about {dict(LONGER_COSTS['inner'])[64]:.0f} points" in str(inner)
+    assert "After 12 epochs less than 1 point." in str(last)
     assert str(last).endswith(". Train until held-out accuracy no longer rises")
 
 
@@ -123,8 +133,8 @@ def test_a_narrow_site_of_many_classes_has_the_width_that_is_enough_after_a_long
     network = ResidualNetwork(classes=26, channels=(16, 16, 16), blocks=1)
     cost = turnover.plan(network, at={"classifier_input": "features"}, example=torch.zeros(2, 3, 12, 12)).cost
     enough = next(width for width, points in LONGER_COSTS["last"] if points < 2)
-    assert f"after 12 epochs about {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
-    assert str(cost).endswith(f"Use {enough} units, and train until held-out accuracy no longer rises")
+    assert f"After 12 epochs about {dict(LONGER_COSTS['last'])[16]:.0f} points" in str(cost)
+    assert str(cost).endswith(f"Use {enough} units or more, and train until held-out accuracy no longer rises")
 
 
 def test_more_masked_relus_cost_more_than_one_and_fewer_classes_less_than_many():
@@ -141,7 +151,9 @@ def test_a_site_before_the_output_layer_is_the_last_and_one_that_layers_follow_i
     assert turnover.plan(mlp(64, 64), at=["2"]).cost.place == "last"
     inner = turnover.plan(mlp(64, 64), at=["0"]).cost
     assert inner.place == "inner"
-    assert "more layers follow than the output layer" in str(inner)
+    assert inner.early is False
+    deep = turnover.plan(mlp(64, 64, 64), at=["0"]).cost
+    assert "earlier ones are likely to cost more" in str(deep)
 
 
 def test_outputs_are_those_of_the_code_or_of_the_example():
@@ -167,7 +179,7 @@ def test_masks_on_all_convolutions_are_told_to_cost_far_more_than_on_a_late_one(
     assert (everywhere.family, everywhere.width, late.width) == ("images", 16, 64)
     assert everywhere.points == dict(MASK_COSTS["images", "all"])[16] > 10
     assert late.points == dict(MASK_COSTS["images", "last"])[64] < everywhere.points / 3
-    assert "convolutional networks with recalibrated BatchNorm" in str(everywhere)
+    assert "two small convolutional networks, trained from scratch" in str(everywhere)
     assert "Mask later sites only" in str(everywhere)
 
 
@@ -184,17 +196,57 @@ def test_the_network_of_a_run_is_told_what_whole_runs_cost():
     few, many = of_a_run(10), of_a_run(26)
     assert few.points == dict(RUN_COSTS["images"][8])[512] < 2
     assert "in the image network of `turnover run`" in str(few)
-    assert "lower without masks" not in str(few)
+    assert "narrower" not in str(few)
     assert many.points == dict(RUN_COSTS["many classes"][8])[512] > 2
-    assert str(many).endswith("64 units cost less than 1 point, of an accuracy that is lower without masks")
+    assert str(many).endswith("A narrower layer loses less to masks, but is less accurate with them, too")
 
 
 def test_one_replica_of_a_wide_layer_is_told_to_cost_more_than_eight():
     few, many = of_a_run(10, replicas=1), of_a_run(26, replicas=1)
     assert few.points == dict(RUN_COSTS["images"][1])[512] > of_a_run(10).points
-    assert str(few).endswith("With replicas=8 they cost about 2 points there (docs/results/medium/mask_cost_run.md)")
-    assert "after 12 epochs about 9 points" in str(many)
-    assert "With replicas=8 they cost about 4 points there" in str(many)
+    assert str(few).endswith("With replicas=8 they cost about 2 points in this network")
+    assert many.points == dict(RUN_COSTS["many classes"][1])[512] > of_a_run(26).points
+    assert "docs/results/medium/mask_cost_run.md" in str(many)
+    assert "After 12 epochs" not in str(many)  # that is how long this network was trained
+    assert str(many).endswith("With replicas=8 they cost about 4 points in this network")
+
+
+@pytest.mark.parametrize("outputs", [10, 26])
+def test_replicas_change_nothing_where_layers_are_narrower_than_they_were_measured_with(outputs):
+    one, eight = (expected_cost({"x": 16}, outputs, images=True, replicas=replicas) for replicas in (1, 8))
+    assert one.points == eight.points > 5
+    assert str(one) == str(eight)
+    assert "units or more" in str(eight)
+
+
+def test_wider_layers_of_many_classes_are_not_told_from_another_network_that_a_long_training_costs_more():
+    told = str(expected_cost({"x": 256}, 26, images=True))
+    assert "masks cost about 5 points" in told
+    assert "After 12 epochs less than 1 point, measured with 64 units." in told
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"), [(0.9, "keep=0.9 costs less"), (0.3, "keep=0.3 was not measured"), (0.5, "")]
+)
+def test_another_keep_rate_than_the_measured_one_is_named(keep, said):
+    reasons = turnover.plan(mlp(64), at=["0"], keep=keep).cost.reasons
+    assert said in " ".join(reasons)
+    assert len(reasons) == (2 if keep == 0.5 else 3)
+
+
+def test_nothing_is_said_of_networks_whose_kind_was_not_measured():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    for model, at in (
+        (nn.Sequential(layer, nn.Linear(16, 2)), ["0.linear1"]),
+        (nn.Sequential(nn.EmbeddingBag(9, 8), nn.ReLU(), nn.Linear(8, 2)), ["0"]),
+    ):
+        assert turnover.plan(model, at=at).cost is None
+
+
+def test_no_other_place_is_advised_that_is_hardly_cheaper():
+    cost = expected_cost({"x": 64}, 10, images=True, behind=2, layers=4)
+    assert cost.points > 2
+    assert "instead" not in str(cost)
 
 
 def test_sites_behind_half_of_the_convolutions_cost_less_than_sites_everywhere():
@@ -205,9 +257,10 @@ def test_sites_behind_half_of_the_convolutions_cost_less_than_sites_everywhere()
     }
     assert [costs[first].place for first in costs] == ["all", "all", "later", "later"]
     assert costs[12].points == dict(MASK_COSTS["images", "later"])[64] < costs[1].points / 2
-    assert "all in the later half of the layers" in str(costs[12])
+    assert "(5 sites in the later half of the layers" in str(costs[12])
     assert "Mask the input of the output layer instead: one site of 32 to 128 units there" in str(costs[12])
-    assert "VGG19 cost about 25 points with 128 channels and 10,000 images, about 6 points with 256" in str(costs[12])
+    assert "few rows: 25 with 128 channels and 10,000 images, 6 with 256 channels and 50,000 images" in str(costs[12])
+    assert "on all layers of VGG19, 67 points" in str(costs[1])
 
 
 def test_later_sites_with_many_classes_are_told_what_ten_classes_cost():

@@ -8,7 +8,8 @@ from typing import Literal
 
 Family = Literal["images", "many classes", "vectors"]
 Place = Literal["last", "inner", "later", "all"]
-MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
+Points = tuple[tuple[int, float], ...]
+MASK_COSTS: dict[tuple[Family, Place], Points] = {
     ("images", "last"): ((16, 5.1), (32, 0.9), (64, 1.9), (128, 1.1)),
     ("images", "inner"): ((64, 2.2),),
     ("images", "later"): ((64, 6.1),),
@@ -23,13 +24,13 @@ MASK_COSTS: dict[tuple[Family, Place], tuple[tuple[int, float], ...]] = {
 """Points of accuracy that masks with keep=0.5 cost, by the width of the narrowest site, for the site before the output
 layer, one before it, the later half of the sites and all of them, as mask_cost.md and mask_cost_classes.md of
 docs/results/medium have them; many classes after 4 epochs."""
-LONGER_COSTS: dict[Literal["last", "inner", "all"], tuple[tuple[int, float], ...]] = {
+LONGER_COSTS: dict[Literal["last", "inner", "all"], Points] = {
     "last": ((16, 11.9), (64, 0.5)),
     "inner": ((64, 2.7),),
     "all": ((16, 38.2),),
 }
 """The same for images of many classes after 12 epochs."""
-RUN_COSTS: dict[Family, dict[int, tuple[tuple[int, float], ...]]] = {
+RUN_COSTS: dict[Family, dict[int, Points]] = {
     "images": {1: ((512, 3.9),), 8: ((64, 0.0), (512, 1.5))},
     "many classes": {1: ((512, 9.2),), 8: ((64, 0.0), (512, 3.7))},
 }
@@ -38,15 +39,17 @@ mask_cost_run.md has them."""
 VGG19_COSTS = ((128, 10_000, 25.1), (256, 50_000, 6.2))
 """Channels, images and points of VGG19 with masks after its 11th layer, as real_models.md and side_effects.md have
 them: five sites in a row, which two small networks do not stand for."""
+VGG19_ALL_COST = 67.1
+"""Points with masks on all layers of the second one."""
 _MEASURED: dict[Family, str] = {
     "vectors": "a network of two hidden layers, trained from scratch on 1,300 digits",
     "images": (
-        "two small convolutional networks with recalibrated BatchNorm, trained from scratch for 12 epochs on 4,000 "
-        "images of 10 classes"
+        "two small convolutional networks, trained from scratch for 12 epochs on 4,000 images of 10 classes, after "
+        "turnover.recalibrate"
     ),
     "many classes": (
-        "a small residual network with recalibrated BatchNorm, trained from scratch for 4 epochs on 3,328 images of 26 "
-        "classes"
+        "a small residual network, trained from scratch for 4 epochs on 3,328 images of 26 classes, after "
+        "turnover.recalibrate"
     ),
 }
 _RUN_MEASURED: dict[Family, str] = {
@@ -54,7 +57,11 @@ _RUN_MEASURED: dict[Family, str] = {
     "many classes": "3,000 images of 26 classes",
 }
 _LITTLE = 2.0
+_CHEAPER = 1.0
+_MEASURED_KEEP = 0.5
 _MANY_REPLICAS = 8
+_BEHIND_INNER = 2
+"""Layers behind the site that was measured as "inner"."""
 # Between the two numbers of classes that were measured, as far from one as from the other by their ratios.
 _MANY = math.sqrt(10 * 26)
 
@@ -71,9 +78,12 @@ class ExpectedCost:
         path: of the narrowest.
         width: its units.
         points: of accuracy that are lost.
-        beyond: the width is outside of what was measured, whose end counts.
+        measured: points by width in the networks that were measured.
+        in_runs: these are the image network of `turnover run`, which was measured with wide layers and 8 replicas.
+        early: more layers follow the only site than where it was measured.
         outputs: of the model, where known.
-        replicas: 8 or more are told apart from fewer before the output layer of a convolutional network.
+        replicas: of the masked part.
+        keep: share of units that an instance trains.
     """
 
     family: Family
@@ -82,92 +92,114 @@ class ExpectedCost:
     path: str
     width: int
     points: float
-    beyond: bool
+    measured: Points
+    in_runs: bool = False
+    early: bool = False
     outputs: int | None = None
     replicas: int = 1
+    keep: float = _MEASURED_KEEP
 
     def __str__(self) -> str:
         """Return what to expect, how it is known and what to do."""
-        known = _measured(self.family, self.place, self.replicas)
-        reach = f"at {known[0][0]}" if len(known) == 1 else f"from {known[0][0]} to {known[-1][0]}"
-        count = f"{self.sites} site{'' if self.sites == 1 else 's'}"
+        return f"{self.headline}: {'. '.join(self.reasons)}"
+
+    @property
+    def headline(self) -> str:
+        """Return what to expect."""
         where = [
-            f"{count}, {self.path!r} with {self.width:,} units{'' if self.sites == 1 else ' is the narrowest'}",
-            *(["more layers follow than the output layer"] if self.place == "inner" else []),
-            *(["all in the later half of the layers"] if self.place == "later" else []),
+            f"{self.sites} site{'' if self.sites == 1 else 's'}"
+            + (" in the later half of the layers" if self.place == "later" else ""),
+            f"{self.path!r} with {self.width:,} units{'' if self.sites == 1 else ' is the narrowest'}",
             *([f"{self.outputs:,} outputs"] if self.family == "many classes" else []),
-            *([f"{self.replicas} replicas"] if self._like_a_run else []),
-            *([f"measured {reach} units, the nearest counts"] if self.beyond else []),
+            *([f"{self.replicas} replica{'' if self.replicas == 1 else 's'}"] if self.in_runs else []),
         ]
-        told = (
-            f"masks cost {_points(self.points)} of accuracy ({'; '.join(where)}) in {self._measured_in} with keep=0.5 "
-            f"({', '.join(f'docs/results/medium/{source}.md' for source in self._sources)}); {self._more}"
-        )
-        return told if self.points < _LITTLE else f"{told}. {self._advice}"
+        return f"masks cost {_points(self.points)} of accuracy ({', '.join(where)})"
 
     @property
-    def _like_a_run(self) -> bool:
-        return self.place == "last" and self.family in RUN_COSTS and self.replicas >= _MANY_REPLICAS
+    def reasons(self) -> list[str]:
+        """Return how it is known, what differs from what was measured, and what to do."""
+        source = f"measured in {self._network} with keep={_MEASURED_KEEP:g} (docs/results/medium/{self._page}.md)"
+        advice = self._advice if self.points >= _LITTLE else None
+        return [source, *self._differences, *([advice] if advice else [])]
 
     @property
-    def _measured_in(self) -> str:
-        if not self._like_a_run:
+    def _network(self) -> str:
+        if not self.in_runs:
             return _MEASURED[self.family]
         return (
-            "the image network of `turnover run`, trained from scratch for 12 epochs with 8 replicas on "
-            f"{_RUN_MEASURED[self.family]}"
+            f"the image network of `turnover run`, trained from scratch for 12 epochs on {_RUN_MEASURED[self.family]},"
         )
 
     @property
-    def _sources(self) -> list[str]:
-        if self._like_a_run:
-            return ["mask_cost_run"]
-        if self.family == "many classes" or self.place == "inner":
-            return ["mask_cost_classes"]
-        widest = MASK_COSTS[self.family, self.place][-1][0]
-        runs = self.place == "last" and self.family in RUN_COSTS and self.width > widest
-        return ["mask_cost", *(["mask_cost_run"] if runs else [])]
+    def _page(self) -> str:
+        if self.in_runs:
+            return "mask_cost_run"
+        return "mask_cost_classes" if self.family == "many classes" or self.place == "inner" else "mask_cost"
 
     @property
-    def _more(self) -> str:
-        if self.family == "many classes":
-            longer = "" if self._like_a_run else f"after 12 epochs {_points(self._longer)}; "
-            return f"{longer}fewer rows cost more"
+    def _differences(self) -> list[str]:
+        """Return what costs more or less than what was measured."""
+        told = []
+        widths = [width for width, _ in self.measured]
+        if not widths[0] <= self.width <= widths[-1]:
+            reach = f"at {widths[0]}" if len(widths) == 1 else f"from {widths[0]} to {widths[-1]}"
+            told.append(f"Measured {reach} units: the nearest counts")
+        if self.early:
+            told.append("Measured one layer before the last: earlier ones are likely to cost more")
+        if self.family == "many classes" and not self.in_runs:
+            told.append(f"After 12 epochs {_points(self._longer)}{self._longer_at}")
         if self.place == "later":
-            vgg = ", ".join(
-                f"{_points(points)} with {width} channels and {n:,} images" for width, n, points in VGG19_COSTS
-            )
-            return f"five such sites of VGG19 cost {vgg}; fewer rows and more classes cost more"
-        return "fewer rows cost more" if self.family == "vectors" else "fewer rows and more classes cost more"
+            vgg = ", ".join(f"{points:.0f} with {width} channels and {n:,} images" for width, n, points in VGG19_COSTS)
+            told.append(f"Masks after the 11th layer of VGG19 cost more points with few rows: {vgg}")
+        if (self.family, self.place) == ("images", "all"):
+            told.append(f"More sites cost more: on all layers of VGG19, {VGG19_ALL_COST:.0f} points")
+        if self.keep > _MEASURED_KEEP:
+            told.append(f"keep={self.keep:g} costs less")
+        elif self.keep < _MEASURED_KEEP:
+            told.append(f"keep={self.keep:g} was not measured")
+        told.append(f"Fewer rows{'' if self.family == 'vectors' else ' and more classes'} cost more")
+        return told
 
     @property
     def _longer(self) -> float:
         assert self.place != "later"
-        return _between(_measured_longer(self.place), self.width)
+        return _between(LONGER_COSTS[self.place], self.width)
 
     @property
-    def _advice(self) -> str:
+    def _longer_at(self) -> str:
+        assert self.place != "later"
+        widest = LONGER_COSTS[self.place][-1][0]
+        return f", measured with {widest} units" if self.width > widest else ""
+
+    @property
+    def _advice(self) -> str | None:
         many = self.family == "many classes"
-        late = _measured_longer("last") if many else _measured(self.family, "last", self.replicas)
-        enough = [width for width, points in late if points < _LITTLE]
-        reach = f"{enough[0]} to {enough[-1]} units" if len(enough) > 1 else f"{enough[0]} units"
-        longer = "train until held-out accuracy no longer rises"
+        late = LONGER_COSTS["last"] if many else MASK_COSTS[self.family, "last"]
+        enough = [(width, points) for width, points in late if points < _LITTLE]
+        least, most = enough[0][0], enough[-1][0]
+        longer = ", and train until held-out accuracy no longer rises" if many else ""
         if self.place != "last":
+            cost = max(points for _, points in enough)
+            if self.points < cost + _CHEAPER:
+                return None
             instead = "Mask the input of the output layer instead"
             if self.place == "all":
                 instead = "Mask later sites only, at best the input of the output layer"
-            cost = _points(max(points for width, points in late if width in enough))
-            return f"{instead}{f', and {longer}' if many else ''}: one site of {reach} there costs {cost}"
-        if self.width < enough[0]:
-            return f"Use {reach}{f', and {longer}' if many else ''}"
-        if many and not self._like_a_run and self._longer < _LITTLE:
-            return longer.capitalize()
-        # A wide layer gains more without masks: its masked accuracy is not below that of a narrow one.
-        narrower = f"{reach} cost {_points(0)}, of an accuracy that is lower without masks"
-        if self._like_a_run:
-            return narrower[0].upper() + narrower[1:]
-        fewer = _points(_between(RUN_COSTS[self.family][_MANY_REPLICAS], self.width))
-        return f"With replicas={_MANY_REPLICAS} they cost {fewer} there (docs/results/medium/mask_cost_run.md)"
+            reach = f"{least} units" if most == least else f"{least} to {most} units"
+            return f"{instead}{longer}: one site of {reach} there costs {_points(cost)}"
+        if self.width < least:
+            # Wide layers of images lose more to masks, but are the more accurate ones with them.
+            return f"Use {f'{least} to {most} units' if self.family == 'vectors' else f'{least} units or more'}{longer}"
+        if self.in_runs:
+            return self._advice_in_runs
+        return "Train until held-out accuracy no longer rises" if many else None
+
+    @property
+    def _advice_in_runs(self) -> str:
+        if self.replicas >= _MANY_REPLICAS:
+            return "A narrower layer loses less to masks, but is less accurate with them, too"
+        with_many = _between(RUN_COSTS[self.family][_MANY_REPLICAS], self.width)
+        return f"With replicas={_MANY_REPLICAS} they cost {_points(with_many)} in this network"
 
 
 def _points(value: float) -> str:
@@ -179,9 +211,10 @@ def expected_cost(
     outputs: int | None = None,
     *,
     images: bool = False,
-    inner: bool = False,
-    later: bool = False,
+    behind: int = 0,
+    layers: int = 0,
     replicas: int = 1,
+    keep: float = _MEASURED_KEEP,
 ) -> ExpectedCost | None:
     """Return what masks on these sites cost; None where widths are not known.
 
@@ -189,9 +222,10 @@ def expected_cost(
         widths: of all sites, by path.
         outputs: of the model, where known.
         images: whether the model has convolutions.
-        inner: whether more layers than the output layer follow the only site.
-        later: whether at least half of the layers come before the first site.
+        behind: layers with weights that follow the first site, the output layer among them; 0: not known.
+        layers: of the model.
         replicas: of the masked part.
+        keep: the smallest of the sites.
     """
     known = [(width, path) for path, width in widths.items() if width is not None]
     if len(known) < len(widths) or not known:
@@ -200,29 +234,39 @@ def expected_cost(
     family: Family = "vectors"
     if images:
         family = "many classes" if outputs is not None and outputs > _MANY else "images"
-    place: Place = "all" if len(widths) > 1 else "inner" if inner else "last"
-    if place == "all" and later and images:
+    place: Place = "all" if len(widths) > 1 else "inner" if behind > 1 else "last"
+    if place == "all" and images and 0 < 2 * behind <= layers:
         family, place = "images", "later"  # of many classes it was not measured
-    measured = _measured(family, place, replicas)
-    beyond = not measured[0][0] <= width <= measured[-1][0]
-    points = _between(measured, width)
-    return ExpectedCost(family, place, len(widths), path, width, points, beyond, outputs, replicas)
+    in_runs = place == "last" and _nearer_to_runs(family, width, replicas)
+    measured = _of_runs(family, replicas) if in_runs else MASK_COSTS[family, place]
+    return ExpectedCost(
+        family,
+        place,
+        len(widths),
+        path,
+        width,
+        _between(measured, width),
+        measured,
+        in_runs=in_runs,
+        early=place == "inner" and behind > _BEHIND_INNER,
+        outputs=outputs,
+        replicas=replicas,
+        keep=keep,
+    )
 
 
-def _measured(family: Family, place: Place, replicas: int) -> tuple[tuple[int, float], ...]:
-    """Return points by width, those of the image network of `turnover run` among them."""
-    known = MASK_COSTS[family, place]
-    if place != "last" or family not in RUN_COSTS:
-        return known
+def _of_runs(family: Family, replicas: int) -> Points:
+    return RUN_COSTS[family][_MANY_REPLICAS if replicas >= _MANY_REPLICAS else 1]
+
+
+def _nearer_to_runs(family: Family, width: int, replicas: int) -> bool:
+    """Tell whether the image network of `turnover run` was measured nearer to this site than the small networks."""
+    if family not in RUN_COSTS:
+        return False
+    narrowest = _of_runs(family, replicas)[0][0]
     if replicas >= _MANY_REPLICAS:
-        return RUN_COSTS[family][_MANY_REPLICAS]
-    # Many classes have their points after 4 epochs here, the image network after 12.
-    return known if family == "many classes" else (*known, *RUN_COSTS[family][1])
-
-
-def _measured_longer(place: Literal["last", "inner", "all"]) -> tuple[tuple[int, float], ...]:
-    """Return points of many classes after 12 epochs, by width."""
-    return (*LONGER_COSTS[place], *(RUN_COSTS["many classes"][1] if place == "last" else ()))
+        return width >= narrowest
+    return width**2 > narrowest * MASK_COSTS[family, "last"][-1][0]  # by their ratios
 
 
 def _between(measured: Sequence[tuple[int, float]], width: int) -> float:

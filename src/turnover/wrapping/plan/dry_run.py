@@ -14,7 +14,7 @@ from turnover.storage import check_memory
 from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, layers_behind, output_width, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
 from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
-from turnover.wrapping._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
+from turnover.wrapping._modules import EMBEDDINGS, UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
 from turnover.wrapping._replicas import plan_replicas
 from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
@@ -24,6 +24,8 @@ from .cost import ExpectedCost, expected_cost
 from .result import BROADCAST, Plan, SitePlan, expected_signal
 
 _DEFAULT_KEEP = 0.5
+_NOT_MEASURED = (nn.MultiheadAttention, nn.RNNBase, *EMBEDDINGS)
+"""What no network has whose masks were measured for what they cost."""
 
 
 def plan(
@@ -131,7 +133,7 @@ def plan(
     if example is not None and not problems:
         planned = with_example(planned, model, example)
     if mode == "forward" and adapters is None and not planned.problems:  # pretrained networks were not measured
-        planned = replace(planned, cost=_cost(planned, placed, replicas))
+        planned = replace(planned, cost=_cost(planned, placed))
     if n is None or planned.problems:
         return planned
     expected = expected_signal(n, [site.width for site in planned.sites], replicas)
@@ -140,14 +142,21 @@ def plan(
     return replace(planned, signal=expected)
 
 
-def _cost(planned: Plan, model: nn.Module, replicas: int) -> ExpectedCost | None:
+def _cost(planned: Plan, model: nn.Module) -> ExpectedCost | None:
     """Return what masks cost in accuracy, by what the code of the model tells of their place."""
+    modules = list(model.modules())
+    if any(isinstance(module, _NOT_MEASURED) for module in modules):
+        return None
     behind, layers = layers_behind(model, [site.path for site in planned.sites]) or (0, 0)
-    images = any(isinstance(module, nn.Conv2d) for module in model.modules())
-    later = 0 < 2 * behind <= layers
-    places = {"images": images, "inner": behind > 1, "later": later}
-    widths = {site.path: site.width for site in planned.sites}
-    return expected_cost(widths, planned.outputs, **places, replicas=replicas)
+    return expected_cost(
+        {site.path: site.width for site in planned.sites},
+        planned.outputs,
+        images=any(isinstance(module, nn.Conv2d) for module in modules),
+        behind=behind,
+        layers=layers,
+        replicas=planned.recipe.replicas,
+        keep=min((site.keep for site in planned.sites), default=_DEFAULT_KEEP),
+    )
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:

@@ -169,10 +169,10 @@ class Plan:
         if self.signal is not None:
             parts.append((f"expected: {self.signal}", []))
         if self.cost is not None:
-            parts.append((f"expected: {self.cost}", []))
+            parts.append((f"expected: {self.cost.headline}", [f"- {reason}" for reason in self.cost.reasons]))
         elif unknown := self._without_width:
             parts.append(
-                (f"expected cost in accuracy: {unknown} has a width that only an example tells: example=x", [])
+                (f"expected: what masks cost in accuracy depends on the width of {unknown}: give example=x", [])
             )
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
