@@ -63,6 +63,11 @@ def agreements(findings: Sequence[Finding]) -> list[str]:
     return [f"- {finding.agreement}" for finding in findings]
 
 
+def noise(one: float, other: float, rows: int) -> float:
+    """Return two standard errors of the difference of two accuracies in points, each measured on so many rows."""
+    return 2 * (sum(points * (100 - points) for points in (one, other)) / rows) ** 0.5
+
+
 def spread(values: Sequence[float], form: str = ".3f") -> str:
     """Return mean ± standard deviation over seeds; of one seed, its value.
 

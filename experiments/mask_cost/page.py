@@ -108,9 +108,11 @@ def _sentence(result: dict[str, Any], place: str) -> str:
     for kind in result["kinds"]:
         points = result["law"][f"{kind}, {place}"]["points"]
         lowest = min(points, key=lambda point: point[1])
+        between = (
+            f"{lowest[1]:.1f} at {lowest[0]} (the least) and " if lowest not in (points[0], points[-1]) else "and "
+        )
         told.append(
-            f"{kind} {points[0][1]:.1f} points at {points[0][0]}, {lowest[1]:.1f} at {lowest[0]} (the least) and "
-            f"{points[-1][1]:.1f} at {points[-1][0]}"
+            f"{kind} {points[0][1]:.1f} points at {points[0][0]}, {between}{points[-1][1]:.1f} at {points[-1][0]}"
         )
     return f"Masks on {_PLACES[place]} cost, by width: {'; '.join(told)}."
 

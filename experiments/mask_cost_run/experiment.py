@@ -22,6 +22,7 @@ from experiments.runner import Needs, kept
 from experiments.timing import one_thread
 from turnover.evaluation import markdown_table
 from turnover.runs import Run, RunConfig, run_recipe, start_run
+from turnover.storage import atomic_file
 
 Data = Literal["letters", "digits", "cifar10"]
 
@@ -96,7 +97,8 @@ def _measured(config: Config, data: Data, name: str, seed: int, folder: Path) ->
     files = folder / "train.npz", folder / "test.npz"
     for file, images in zip(files, _images(config, data, seed), strict=True):
         if not file.exists():  # a run rejects data that changed; the same settings give the same file
-            np.savez(file, images=images.pixels, labels=images.labels)
+            with atomic_file(file) as part:
+                np.savez(part, images=images.pixels, labels=images.labels)
     settings: dict[str, Any] = {"image_size": config.pixels, "seed": seed, **config.settings[name]}
     finished = start_run(RunConfig(str(files[0]), test_data=str(files[1]), **settings), folder / "run")
     used = finished.settings
@@ -122,7 +124,6 @@ def _images(config: Config, data: Data, seed: int) -> tuple[Images, Images]:
     return Images(pixels[:rows], given[:rows]), Images(pixels[rows:end], labels[rows:end])
 
 
-@torch.no_grad()
 def _right(finished: Run[Any], model: torch.nn.Module) -> float:
     """Return the accuracy of the full network on held-out images."""
     return share_right(model.eval(), *finished.data("test"))

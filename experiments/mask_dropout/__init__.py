@@ -1,1 +1,1 @@
-"""Does ordinary dropout beside the masks bring accuracy back? By length of training, for two kinds of networks."""
+"""Does ordinary dropout in addition to masks bring accuracy back? By length of training, for two kinds of networks."""

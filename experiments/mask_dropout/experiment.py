@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import torch
@@ -173,7 +173,9 @@ def findings(result: dict[str, Any]) -> list[Finding]:
     longest = str(max(how["epochs"]))
     shares = {kind: _brought_back(networks, longest) for kind, networks in kinds.items()}
     known = [share for share in shares.values() if share is not None]
-    most = [share is not None and share > _MOST for share in shares.values()]
+    most = [
+        share is not None and share > _MOST and _clear(_gains(kinds[kind], longest)) for kind, share in shares.items()
+    ]
     made = [_by_epochs(kind, networks, how) for kind, networks in kinds.items()]
     told = ", ".join(f"{kind} {'–' if share is None else f'{share:.0%}'}" for kind, share in shares.items())
     epochs = int(longest) * how["base_epochs"]
@@ -185,11 +187,19 @@ def findings(result: dict[str, Any]) -> list[Finding]:
             _about(how),
             f"After {epochs} epochs dropout of {_RATE:g} brings back of what masks cost: {told}."
             + (
-                " Where masks cost less than a point there is nothing to bring back." if None in shares.values() else ""
+                " Where masks cost less than a point, or no more than two standard errors, nothing can be brought back."
+                if None in shares.values()
+                else ""
+            )
+            + (
+                " No gain is beyond two standard errors."
+                if not any(_clear(_gains(networks, longest)) for networks in kinds.values())
+                else ""
             ),
             "ordinary dropout in addition to the masks brings most of their cost back (small networks, long trainings)",
             graded(all(most), in_part=any(most)) if known else "not comparable here",
-            f"more than {_MOST:.0%} for both networks; in part: for one; not comparable: masks cost less than a point",
+            f"a significant gain of more than {_MOST:.0%} of a significant cost for both networks; in part: for one; "
+            "not comparable: masks cost less than a point, or not significantly",
         )
     )
     return made
@@ -237,10 +247,24 @@ def _accuracy(seeds: Sequence[dict[str, float]]) -> float:
 
 
 def _brought_back(networks: dict[str, Any], times: str) -> float | None:
-    """Return the share of the cost of masks that dropout brings back; None: they cost less than a point."""
-    masks = _accuracy(networks["masks"][times])
-    cost = _accuracy(networks["plain"][times]) - masks
-    return (_accuracy(networks[f"masks, dropout {_RATE:g}"][times]) - masks) / cost if cost >= 1 else None
+    """Return the share of the cost of masks that dropout brings back; None: they cost too little to tell."""
+    costs = _points_more(networks, times, "plain")
+    return mean(_gains(networks, times)) / mean(costs) if mean(costs) >= 1 and _clear(costs) else None
+
+
+def _gains(networks: dict[str, Any], times: str) -> list[float]:
+    return _points_more(networks, times, f"masks, dropout {_RATE:g}")
+
+
+def _points_more(networks: dict[str, Any], times: str, name: str) -> list[float]:
+    """Return by seed how many points more accuracy a network has than that with masks."""
+    pairs = zip(networks[name][times], networks["masks"][times], strict=True)
+    return [100 * (one["accuracy"] - other["accuracy"]) for one, other in pairs]
+
+
+def _clear(points: Sequence[float]) -> bool:
+    """Tell whether a mean over seeds is beyond two standard errors of 0, which one seed does not tell."""
+    return len(points) > 1 and abs(mean(points)) > 2 * stdev(points) / len(points) ** 0.5
 
 
 def _epochs_words(how: dict[str, Any]) -> str:

@@ -222,7 +222,7 @@ def _sentence(name: str, task: dict[str, Any]) -> str:
     )
     worse = _is_worse(task)
     return (
-        f"{_TASKS[name]}: {'does not hold: ' if worse else ''}flipped subnetworks are "
+        f"{_TASKS[name]}: flipped subnetworks are "
         f"{'' if worse else 'not clearly '}worse on their own rows than those of a network trained without them (loss "
         f"{mean(trained):.2f} against "
         f"{mean(away):.2f} in the mean{', in every seed' if worse else ''}); with mask-bias correction, "

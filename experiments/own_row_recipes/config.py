@@ -143,7 +143,7 @@ TITLES = {
     "learned rows rest": "no gradient for rows of a loss below 0.5",
     "references": "100 other rows per step, under the masks of its rows",
     "penalty": "a penalty on what masks alone do",
-    "dropout 0.5": "ordinary dropout 0.5 beside the masks",
+    "dropout 0.5": "ordinary dropout 0.5 in addition to the masks",
     "label smoothing 0.2, full steps 0.3": "label smoothing 0.2, 30% of steps without masks",
     "label smoothing 0.1, full steps 0.1, references": "label smoothing 0.1, 10% of steps without masks, other rows",
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, pstdev, stdev
+from statistics import mean, pstdev
 from typing import Any
 
 from experiments.figures import drawn, tidy
@@ -274,7 +274,7 @@ def _similar_sentence(task: dict[str, Any]) -> str | None:
     return (
         f"{task['title']}: with 1 and 5 copies of each row under other masks the bias (and its share of the loss) is "
         f"{one} and {five} instead of {base}; without the 5 rows most similar to each it is {fewer}, without as many "
-        f"at random {random}{'' if _clear(_similar_rows(task)) else ', which these seeds do not tell apart'}."
+        f"at random {random}{', more in every seed' if min(_similar_rows(task)) > 0 else '; seeds do not agree'}."
     )
 
 
@@ -285,11 +285,6 @@ def _similar_rows(task: dict[str, Any]) -> list[float]:
         (one["trained"] - one["left_out"]) - (other["trained"] - other["left_out"])
         for one, other in zip(fewer, random, strict=True)
     ]
-
-
-def _clear(by_seed: Sequence[float]) -> bool:
-    """Tell whether a mean over seeds is beyond two standard errors of 0."""
-    return len(by_seed) > 1 and abs(mean(by_seed)) > 2 * stdev(by_seed) / len(by_seed) ** 0.5
 
 
 def _bias(task: dict[str, Any], name: str) -> float:
@@ -314,16 +309,20 @@ def _cure_sentence(tasks: dict[str, Any], cured: list[str], some: list[str]) -> 
     if not unbiased:
         return "No training tried makes flipped subnetworks unbiased on their own rows."
     costs = "; ".join(f"{_title(name)} ({_cost(task, name)})" for task, name in unbiased)
-    return f"No training is unbiased at no cost. Unbiased ones, and what each costs: {costs}." + (
-        _BALANCE if any(_balances(one) for _, one in unbiased) else ""
-    )
+    return (
+        "No training with masks in every step is unbiased at no cost. Unbiased ones, with accuracy beside no masks, "
+        f"and AUC of wrong labels and recommended LDS beside those of own_row: {costs}."
+    ) + (_BALANCE if any(_balances(one) for _, one in unbiased) else "")
 
 
 def _cost(task: dict[str, Any], name: str) -> str:
     found, base = task["recipes"][name], task["recipes"]["base"]
     accuracy = _mean(found, "accuracy") - mean(task["plain"])
     wrong_labels = _mean(found, "wrong_labels") - _mean(base, "wrong_labels")
-    return f"{task['title']}: accuracy {accuracy:+.3f} beside no masks, wrong labels {wrong_labels:+.3f}"
+    told = f"{task['title']}: accuracy {accuracy:+.3f}, wrong labels {wrong_labels:+.3f}"
+    if "lds_recommended" not in found[0]:
+        return told
+    return f"{told}, LDS {_mean(found, 'lds_recommended') - _mean(base, 'lds_recommended'):+.3f}"
 
 
 def _relative(task: dict[str, Any], name: str) -> float:

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from experiments.encoders import DEV_ROWS, UNITS, encoder_words
-from experiments.findings import Finding, graded, paragraphs, percents, seeds_words, spread
+from experiments.findings import Finding, graded, noise, paragraphs, percents, seeds_words, spread
 from turnover.evaluation import markdown_table
 
 from .config import PAPER_TEXT, PAPER_VGG
@@ -52,11 +52,6 @@ def on_text_loss(size: Mapping[str, Any]) -> str:
     without, with_masks = (mean(one["loss"] for one in size[how]) for how in (WITHOUT, WITH))
     way = "rises" if with_masks > without else "falls"
     return f"The loss on dev rows {way} from {without:.2f} to {with_masks:.2f}."
-
-
-def noise(one: float, other: float, images: int) -> float:
-    """Return two standard errors of the difference of two accuracies in points, each measured on so many images."""
-    return 2 * (sum(points * (100 - points) for points in (one, other)) / images) ** 0.5
 
 
 def on_masks(accuracy: Mapping[str, float], images: int) -> str:
@@ -192,7 +187,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
                 ours=f"{_points(size[WITHOUT])} → {_points(size[WITH])}",
                 setting=f"{encoder_words(text['encoder'], text['blocks'])}, {_epochs(text)}, "
                 f"{seeds_words(text['seeds'][: len(size[WITH])])}",
-                agreement=f"{on_text(lost, error)} {on_text_loss(size)}",
+                agreement=f"{size['rows']:,} rows: {on_text(lost, error)} {on_text_loss(size)}",
                 claim=f"masks on adapters cost little accuracy (SST-2, {size['rows']:,} rows)",
                 verdict=graded(error is not None and lost + 2 * error <= SLIGHT, in_part=lost <= SLIGHT),
                 rule=f"a loss of {SLIGHT:g} points or less, two standard errors added; in part: without them (one seed "

@@ -39,13 +39,26 @@ def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "keep", "words"),
+    ("ratio", "keep", "rise", "words"),
     [
-        (0.2, 0.1, "Agrees: "),
-        (0.7, 0.1, "Agrees in part"),
-        (1.2, 0.1, "Does not agree: the flipped"),
-        (0.2, 0.6, "Does not agree: rows are not memorized"),
+        (0.2, 0.1, 0.1, "Agrees: "),
+        (0.2, 0.1, 0.2, "Agrees in part: the flipped curve lies by the test curve"),
+        (0.7, 0.1, 0.1, "Agrees in part: in every seed"),
+        (1.2, 0.1, 0.1, "Does not agree: the flipped"),
+        (0.2, 0.6, 0.1, "Does not agree: rows are not memorized"),
     ],
 )
-def test_words_on_agreement_follow_from_ratio_and_ends(ratio, keep, words):
-    assert agreement([{"ratio": ratio, "keep_end": keep, "flip_end": 0.4, "test_end": 0.5}]).startswith(words)
+def test_words_on_agreement_follow_from_ratio_ends_and_rises(ratio, keep, rise, words):
+    ends = {"keep_end": keep, "flip_end": 0.4, "test_end": 0.5, "flip_rise": rise, "test_rise": 0.15}
+    assert agreement([{"ratio": ratio, **ends}]).startswith(words)
+
+
+def test_a_flipped_curve_that_rises_more_than_the_test_curve_holds_in_part():
+    def curves(flip):
+        names = ("keep", "flip", "test", "test_half", "held_out")
+        points = ((0.7,) * 5, (0.4, 0.4, 0.4, 0.4, 0.4), (0.0, flip, 0.5, 0.5, 0.5))
+        return [{"step": 4 * step, **dict(zip(names, point, strict=True))} for step, point in enumerate(points)]
+
+    setting = {"encoder": None, "blocks": 2, "rows": 64, "epochs": 2, "seeds": [0]}
+    told = [findings({"setting": setting, "curves": [curves(flip)]})[0] for flip in (0.5, 0.55)]
+    assert [one.verdict for one in told] == ["holds", "holds in part"]

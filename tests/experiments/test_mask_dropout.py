@@ -28,10 +28,16 @@ def test_dropout_is_where_the_masks_are_and_changes_no_weights(kind, later):
 
 
 def result(**accuracies):
-    """Return a result whose networks have these accuracies after a short and a long training."""
+    """Return a result whose networks have these accuracies after a short and a long training, in the mean of seeds."""
+
+    def apart(name):
+        return accuracies.get("apart", {}).get(name, 0.0)
+
     networks = {
         name: {
-            time: [{"accuracy": value, "label_of_mask": 0.2, "flip": 0.3}]
+            time: [
+                {"accuracy": value + (seed - 0.5) * apart(name), "label_of_mask": 0.2, "flip": 0.3} for seed in (0, 1)
+            ]
             for time, value in zip("19", values, strict=True)
         }
         for name, values in {
@@ -42,7 +48,7 @@ def result(**accuracies):
             "masks, dropout 0.5": (0.6, 0.6),
         }.items()
     }
-    how = {"epochs": [1, 9], "base_epochs": 12, "rows": 10, "pixels": 8, "seeds": [0]}
+    how = {"epochs": [1, 9], "base_epochs": 12, "rows": 10, "pixels": 8, "seeds": [0, 1]}
     return {"setting": how, "kinds": {"vgg": networks}}
 
 
@@ -61,7 +67,15 @@ def test_masks_that_cost_nothing_leave_nothing_to_bring_back():
         {**result(), "kinds": {"vgg": {**result()["kinds"]["vgg"], "masks": result()["kinds"]["vgg"]["plain"]}}}
     )
     assert claim.verdict == "not comparable here"
-    assert claim.agreement.endswith("there is nothing to bring back.")
+    assert "nothing can be brought back." in claim.agreement
+
+
+@pytest.mark.parametrize(
+    ("unsure", "verdict"), [("plain", "not comparable here"), ("masks, dropout 0.3", "does not hold here")]
+)
+def test_costs_and_gains_count_only_beyond_two_standard_errors(unsure, verdict):
+    *_, claim = findings(result(low=(0.4, 0.55), apart={unsure: 0.4}))
+    assert claim.verdict == verdict
 
 
 def test_every_network_is_trained_for_every_number_of_epochs(toy):

@@ -100,6 +100,11 @@ def test_recalibrated_statistics_are_those_of_the_full_network_and_weights_stay(
         torch.testing.assert_close(dict(found.named_buffers())[name], value)
 
 
+@pytest.mark.parametrize(("loss", "said"), [(0.6, "rises from 0.50 to 0.60."), (0.4, "falls from 0.50 to 0.40.")])
+def test_words_on_the_loss_say_which_way_it_goes(loss, said):
+    assert words.on_text_loss({WITHOUT: [{"loss": 0.5}], WITH: [{"loss": loss}]}).endswith(said)
+
+
 @pytest.mark.parametrize(
     ("after", "end"),
     [
