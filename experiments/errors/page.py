@@ -40,11 +40,16 @@ def page(result: dict[str, Any], folder: Path) -> str:
         f"({repair['removed']}) of the predicted label that support it most are removed, and the network without masks "
         f"is retrained from {counted(len(how['seeds']), 'seed')}; beside it, as many random rows of that label. An "
         f"error counts where a training on all rows makes it too: {repair['tried']} cases. Intervals (95 %) are over "
-        "errors.",
+        f"errors. All cases together take {_trainings(repair, how):,} trainings, hence a small network.",
         markdown_table(["removed", "corrected", "share", "more than at random"], _rows(result)),
         *agreements(findings(result)),
     ]
     return paragraphs(parts)
+
+
+def _trainings(repair: dict[str, Any], how: dict[str, Any]) -> int:
+    """Return how many networks are trained: without the rows of every choice for every case, and on all rows."""
+    return (len(ESTIMATES) + 1) * repair["tried"] + len(how["seeds"])
 
 
 def findings(result: dict[str, Any]) -> list[Finding]:
