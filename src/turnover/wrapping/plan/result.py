@@ -50,8 +50,9 @@ class SitePlan:
 class ExpectedSignal:
     """How much of one pair's score to expect to be signal: a rule of thumb, against a task that was measured.
 
-    At a fixed number of rows noise falls as one over the root of width times replicas, and what one row does falls with
-    the number of rows.
+    Signal divided by noise is taken to grow with the root of width times replicas, as measured (exponents of .65 and
+    .54; docs/results/medium/laws.md), and to fall with the number of rows, where it was measured to fall more slowly
+    (exponent of -.6): of many rows it expects too little.
 
     Attributes:
         rows: training rows.
@@ -75,8 +76,8 @@ class ExpectedSignal:
         return (
             f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
             f"that of digits ({REFERENCE_ROWS:,} rows, sites of {REFERENCE_WIDTH}, one replica: {REFERENCE_SIGNAL}); a "
-            f"rule of thumb, √(width × replicas) / n with width {self.width:,}. Raise it by replicas=, wider sites, "
-            "denoised estimators or means over many queries; Scores.noise measures it"
+            f"rule of thumb, √(width × replicas) / n with width {self.width:,}, too low for many rows. Raise it by "
+            "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
         )
 
 
