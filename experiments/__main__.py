@@ -19,6 +19,7 @@ from turnover.errors import TurnOverError
 
 from .index import write_index
 from .runner import ROOT, SIZES, experiments, find, module_of, outside, publish, read_json, run
+from .timing import keep_freed_memory
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -111,7 +112,9 @@ def run_side_by_side(
 
 def _run_alone(name: str, size: str, out: Path | None, results: Path) -> bool:
     """Run and publish one experiment; return whether all went as expected."""
-    folder = out or ROOT / "runs" / f"{name}-{size}"
+    folder, config = out or ROOT / "runs" / f"{name}-{size}", module_of(name, "config")
+    if not getattr(config, "ALONE", False) and not getattr(config, "MEASURES_MEMORY", False):
+        keep_freed_memory()
     try:
         record = run(name, size, folder)
     except TurnOverError as error:

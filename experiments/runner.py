@@ -3,7 +3,8 @@
 An experiment is a folder with expected.json (ranges by size, by dotted path into the result), README.md and the parts
 that follow: each in a file of its name, or all of them in experiment.py.
 
-- config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size and `ALONE` (it measures time).
+- config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size, `ALONE` (it measures time) and
+  `MEASURES_MEMORY`.
 - run: `run(config, out) -> dict`. What is finished lies in `out` and is not measured again (see `kept`), and a training
   of minutes keeps its state there (see `checkpoints.py`): a run that is killed at any moment resumes, in its folder or
   in a copy of it, to the same result. Missing data are a MissingDataError before anything is trained.

@@ -132,3 +132,4 @@ SIZES = {
 }
 
 NEEDS = {"medium": Needs(disk=1, memory=4, hours=0.8)}
+MEASURES_MEMORY = True

@@ -44,3 +44,4 @@ SIZES = {
     "full": Config(hidden=1024, halves=200, retrainings=5, seeds=tuple(range(10)), ids=100_000),
 }
 NEEDS = {"medium": Needs(disk=0.2, memory=4.0, hours=0.4), "full": Needs(disk=0.5, memory=4.0, hours=8.0)}
+MEASURES_MEMORY = True
