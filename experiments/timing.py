@@ -38,7 +38,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 def keep_freed_memory() -> None:
     """Let the C library keep the memory of freed tensors for the next ones, where it can.
 
-    glibc gives large blocks back at once, so that every training step pays for their pages anew: up to half of its time.
+    glibc gives large blocks back at once, so that every training step pays for their pages anew: half of its time or
+    more with large layers.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
