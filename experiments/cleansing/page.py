@@ -230,9 +230,9 @@ def _settings(result: Mapping[str, Any]) -> Iterable[str]:
     if few := _by_output_masks(result):
         names = "; ".join(name_of(name, result) for name in few)
         yield (
-            f"What is chosen {names} is {_OUTPUT_MASKS}, for time, on all of these reviews; all masks are trained. Such "
-            "scores need not rank rows as scores by all masks do ([runtime](runtime.md)), so this is not quite what the "
-            "paper did."
+            f"What is chosen {names} is {_OUTPUT_MASKS}, for time, on all of these reviews; all masks are trained. "
+            "Such scores need not rank rows as scores by all masks do ([runtime](runtime.md)), so this is not quite "
+            "what the paper did."
         )
 
 
