@@ -55,7 +55,7 @@ def _trainings(repair: dict[str, Any], how: dict[str, Any]) -> int:
 def findings(result: dict[str, Any]) -> list[Finding]:
     """Return what the paper shows beside what we measure."""
     how, repair, shared = result["setting"], result["repair"], result["shared"]
-    title, about = _TITLES[how["data"]], f"{result['train_rows']:,} rows, {_network(how)}"
+    title, about = _TITLES[how["data"]], f"{result['train_rows']:,} rows, {_network(how)}, one training"
     if shared is not None:
         more = shared["supporting"] > shared["random"]
         first = Finding(
@@ -90,7 +90,7 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         "–",
         f"{share['recommended']:.0%} corrected by the recommended estimator, {share['tod']:.0%} by the original "
         f"one; by removing random rows of that label {share['random']:.0%}",
-        about,
+        f"{about}, {repair['tried']} cases, retrained from {counted(len(how['seeds']), 'seed')}",
         f"Removing the {how['share']:.0%} that support an error most {verdict} often than removing random rows of "
         f"that label does (difference {low:+.0%} to {high:+.0%}); by the original estimator "
         "{:+.0%} to {:+.0%}.".format(*_difference(repair, "tod")),

@@ -148,7 +148,7 @@ def page(result: dict[str, Any], folder: Path) -> str:
 def findings(result: dict[str, Any]) -> list[Finding]:
     """Return the exponents of each method beside the paper's orders."""
     setting = result["setting"]
-    about = f"MLP of width {setting['width']}, |D| from {setting['rows'][0]:,} to {setting['rows'][-1]:,}"
+    about = f"MLP of width {setting['width']}, one seed, |D| from {setting['rows'][0]:,} to {setting['rows'][-1]:,}"
     return [_finding(method, result["exponents"][method], about) for method in ORDERS if method != "feldman"]
 
 
