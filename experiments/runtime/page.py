@@ -118,7 +118,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     alike = [name for name, agreement in result["costs"]["agreement"].items() if agreement >= ALIKE]
     fastest = max(alike, key=lambda name: ratios[name])
     what = f"MNLI, {here['instances']:,} instances on one target: turn-over dropout"
-    setting = f"{_encoder(result)} with adapters, one seed, one processor thread, influence functions extrapolated from a part"
+    setting = f"{_encoder(result)} with adapters, one seed, one thread, influence functions extrapolated from a part"
     loop, best = (
         f"{time_of(here['ours'][name])} against {time_of(here['koh'][HEADLINE])}, {times(ratios[name])} times as fast"
         for name in ("loop", fastest)
