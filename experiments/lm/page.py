@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.findings import Finding, agreements, counted, graded, paragraphs, spread
+from experiments.findings import Finding, Verdict, agreements, counted, graded, paragraphs, spread
 from turnover.applications import colored_text
 from turnover.evaluation import markdown_table
 
@@ -65,7 +65,8 @@ def frequency_verdict(found: Mapping[str, float], null: Mapping[str, float]) -> 
 def names_verdict(names: Mapping[str, Sequence[str]], rare: Mapping[str, float]) -> str:
     """Return one sentence on names: those of the paper, and rare names against words that are as rare."""
     few, many = len(names["colored"]), len(names["all"])
-    text = "Agrees" if few > 0.6 * many else "Agrees in part" if few >= 0.5 * many else "Does not agree"
+    words: dict[Verdict, str] = {"holds": "Agrees", "holds in part": "Agrees in part"}
+    text = words.get(_names_grade(names, rare), "Does not agree")
     text += f": {few} of {many} of the paper's names are colored, where 3 of 10 of all words are"
     by = f"{abs(rare['difference']):.2f} nats"
     if rare["low"] > 0:
@@ -73,6 +74,11 @@ def names_verdict(names: Mapping[str, Sequence[str]], rare: Mapping[str, float])
     if rare["high"] < 0:
         return f"{text}; all rare names together score {by} below other words that are as rare."
     return f"{text}; all rare names together score like other words that are as rare."
+
+
+def _names_grade(names: Mapping[str, Sequence[str]], rare: Mapping[str, float]) -> Verdict:
+    few, many = len(names["colored"]), len(names["all"])
+    return graded(few > 0.6 * many and rare["high"] >= 0, in_part=few >= 0.5 * many)
 
 
 def question_verdict(removal: Mapping[str, Any]) -> str:
@@ -137,7 +143,6 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     tests = [one["test"]["all"] for one in result["masked"]]
     whole = result["setting"]["tokens"] is None
     names, rare, null = colored_names(result["passage"]), pattern["names"], pattern["frequency_null"]
-    colored = len(names["colored"]) / max(1, len(names["all"]))
     return [
         Finding(
             "WikiText-2, test perplexity of the model with masks",
@@ -174,8 +179,9 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             setting,
             names_verdict(names, rare),
             "last names have high self-influence",
-            graded(colored > 0.6, in_part=colored >= 0.5),
-            "more than 60 % of the names colored; in part: half",
+            _names_grade(names, rare),
+            "more than 60 % of the names colored, and all rare names not below words that are as rare; in part: half "
+            "of the names colored",
         ),
         *(_open_question(result["removal"], setting) if result["removal"]["shares"] else []),
     ]

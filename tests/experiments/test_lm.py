@@ -234,6 +234,8 @@ def test_sentences_on_names_follow_the_numbers():
     )
     assert names_verdict(names, none).startswith("Agrees in part: 1 of 2")
     assert "score 1.50 nats above" in names_verdict({"all": ["a"], "colored": ["a"]}, above)
+    assert names_verdict({"all": ["a"], "colored": ["a"]}, above).startswith("Agrees: ")
+    assert names_verdict({"all": ["a"], "colored": ["a"]}, below).startswith("Agrees in part: ")
     assert names_verdict({"all": ["a"], "colored": []}, below).startswith("Does not agree")
     assert "below other words" in names_verdict(names, below)
     assert "score like" in names_verdict(names, none)
