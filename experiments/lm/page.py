@@ -141,13 +141,14 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
     """Return the paper's perplexity, its pattern and its open question beside what we found."""
     setting, corpus, pattern = _setting(result), result["corpus"], result["pattern"]
     tests = [one["test"]["all"] for one in result["masked"]]
+    plain = [one["all"] for one in result["removal"]["everything"]]
     whole = result["setting"]["tokens"] is None
     names, rare, null = colored_names(result["passage"]), pattern["names"], pattern["frequency_null"]
     return [
         Finding(
             "WikiText-2, test perplexity of the model with masks",
             "about 176 (App. self-influence)",
-            spread(tests, ".0f"),
+            f"{spread(tests, '.0f')} (without masks {spread(plain, '.0f')})",
             setting,
             perplexity_verdict(
                 sum(tests) / len(tests),
