@@ -94,7 +94,7 @@ def areas(curves: Curves) -> dict[str, float]:
 
     `ratio` is the area between flip and test over that between keep and test: 0, the flipped curve is the test curve;
     1, it is no nearer than the kept one. `ratio_half` and `ratio_held_out` have other curves in the place of test.
-    `flip_rise` and `test_rise` are from the lowest point of a curve to its end.
+    `flip_rise`, `test_rise` and `test_half_rise` are from the lowest point of a curve to its end.
     """
     found = {name: area(curves, *pair) for name, pair in PAIRS.items()}
     for ending in ("", "_half", "_held_out"):
@@ -102,7 +102,8 @@ def areas(curves: Curves) -> dict[str, float]:
         found[f"ratio{ending}"] = found[f"flip_{other}"] / found[f"keep_{other}"]
     last = curves[-1]
     found |= {f"{name}_end": last[name] for name in ("keep", "flip", "test")}
-    return found | {f"{name}_rise": last[name] - min(point[name] for point in curves) for name in ("flip", "test")}
+    rising = ("flip", "test", "test_half")
+    return found | {f"{name}_rise": last[name] - min(point[name] for point in curves) for name in rising}
 
 
 def area(curves: Curves, one: str, other: str) -> float:
@@ -278,13 +279,13 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
 def _verdict(areas: Sequence[Mapping[str, float]]) -> Verdict:
     worst = max(one["ratio"] for one in areas)
     keep, test = (mean(one[f"{name}_end"] for one in areas) for name in ("keep", "test"))
-    flip_rise, test_rise = _rises(areas)
+    flip_rise, test_rise, _ = _rises(areas)
     return graded(keep < test and worst < _NEAR and flip_rise <= test_rise, in_part=keep < test and worst < 1)
 
 
-def _rises(areas: Sequence[Mapping[str, float]]) -> tuple[float, float]:
-    """Return how far the flipped and the test curve rise from their lowest points, mean over seeds."""
-    return mean(one["flip_rise"] for one in areas), mean(one["test_rise"] for one in areas)
+def _rises(areas: Sequence[Mapping[str, float]]) -> list[float]:
+    """Return how far the flipped and the test curves rise from their lowest points, means over seeds."""
+    return [mean(one[f"{name}_rise"] for one in areas) for name in ("flip", "test", "test_half")]
 
 
 def agreement(areas: Sequence[Mapping[str, float]]) -> str:
@@ -301,12 +302,12 @@ def agreement(areas: Sequence[Mapping[str, float]]) -> str:
             "Agrees in part: in every seed the flipped curve is nearer to the test curve than the kept one, but its "
             f"area is up to {worst:.2f} of the kept one's ({ends})."
         )
-    flip_rise, test_rise = _rises(areas)
+    flip_rise, test_rise, half_rise = _rises(areas)
     if flip_rise > test_rise:
         return (
             "Agrees in part: the flipped curve lies by the test curve and the kept one falls away from it, but the "
             f"flipped one rises more from its lowest point, by {flip_rise:.2f} where the test curve rises by "
-            f"{test_rise:.2f} ({ends})."
+            f"{test_rise:.2f}, and by {half_rise:.2f} in half the network, under masks of null ids ({ends})."
         )
     return f"Agrees: the flipped curve lies by the test curve and the kept one falls away from it ({ends})."
 

@@ -49,7 +49,14 @@ def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
     ],
 )
 def test_words_on_agreement_follow_from_ratio_ends_and_rises(ratio, keep, rise, words):
-    ends = {"keep_end": keep, "flip_end": 0.4, "test_end": 0.5, "flip_rise": rise, "test_rise": 0.15}
+    ends = {
+        "keep_end": keep,
+        "flip_end": 0.4,
+        "test_end": 0.5,
+        "flip_rise": rise,
+        "test_rise": 0.15,
+        "test_half_rise": 0.2,
+    }
     assert agreement([{"ratio": ratio, **ends}]).startswith(words)
 
 
