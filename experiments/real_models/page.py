@@ -85,7 +85,7 @@ def findings(result: Mapping[str, Any]) -> list[Finding]:
             agreement=f"Plain masks on all layers {'cost' if plain > 0 else 'gain'} {abs(plain):.1f} points; mixout "
             f"{'costs' if left > 0 else 'gains'} {abs(left):.1f}.{_baseline(result)}",
             claim="BERT trains badly with masks on all layers, without adapters",
-            verdict=graded(plain > noise(*(_POINTS * mean(shares[name]) for name in ("unmasked", "plain")), tested)),
+            verdict=graded(plain > noise(_POINTS * mean(shares["unmasked"]), _POINTS * mean(shares["plain"]), tested)),
             rule="significantly worse than without masks",
         ),
     ]
