@@ -63,6 +63,11 @@ def agreements(findings: Sequence[Finding]) -> list[str]:
     return [f"- {finding.agreement}" for finding in findings]
 
 
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return that of a mean over seeds; None: one seed does not tell."""
+    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
+
+
 def noise(one: float, other: float, rows: int) -> float:
     """Return two standard errors of the difference of two accuracies in points, each measured on so many rows."""
     return 2 * (sum(points * (100 - points) for points in (one, other)) / rows) ** 0.5

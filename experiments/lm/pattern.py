@@ -1,7 +1,7 @@
 """Rare words and names, and trainings without positions of high self-influence."""
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from experiments.findings import standard_error
 from turnover.evaluation import Bootstrap, drawn, interval_of, spearman
 
 from .training import Corpus, word_losses
@@ -175,7 +176,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
         >>> mean_and_error([1.0, 3.0])
         (2.0, 1.0)
     """
-    return mean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return mean(values), standard_error(values) or 0.0
 
 
 def verdict(values: Sequence[float]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from tqdm import tqdm
 import turnover
 from experiments.datasets.numbers import Rows
 from experiments.figures import drawn, tidy
-from experiments.findings import Finding, agreements, graded, paragraphs, seeds_words, spread
+from experiments.findings import Finding, agreements, graded, paragraphs, seeds_words, spread, standard_error
 from experiments.mask_cost.config import BATCH, KINDS, RATES, Kind
 from experiments.mask_cost.run import build, images_of, masked_sites, train
 from experiments.networks import with_dropout
@@ -264,7 +264,8 @@ def _points_more(networks: dict[str, Any], times: str, name: str) -> list[float]
 
 def _clear(points: Sequence[float]) -> bool:
     """Tell whether a mean over seeds is beyond two standard errors of 0, which one seed does not tell."""
-    return len(points) > 1 and abs(mean(points)) > 2 * stdev(points) / len(points) ** 0.5
+    error = standard_error(points)
+    return error is not None and abs(mean(points)) > 2 * error
 
 
 def _epochs_words(how: dict[str, Any]) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from experiments.encoders import DEV_ROWS, UNITS, encoder_words
-from experiments.findings import Finding, graded, noise, paragraphs, percents, seeds_words, spread
+from experiments.findings import Finding, graded, noise, paragraphs, percents, seeds_words, spread, standard_error
 from turnover.evaluation import markdown_table
 
 from .config import PAPER_TEXT, PAPER_VGG
@@ -24,7 +24,7 @@ SMALL_LEAK, LARGE_LEAK = 0.01, 0.25
 def lost_points(without: Sequence[float], with_masks: Sequence[float]) -> tuple[float, float | None]:
     """Return the points of accuracy that masks cost, and the standard error over seeds; of one seed, None."""
     each = [100 * (plain - masked) for plain, masked in zip(without, with_masks, strict=True)]
-    return mean(each), stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
+    return mean(each), standard_error(each)
 
 
 def on_text(lost: float, error: float | None) -> str:
