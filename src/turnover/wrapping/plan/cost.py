@@ -101,7 +101,7 @@ class ExpectedCost:
 
     def __str__(self) -> str:
         """Return what to expect, how it is known and what to do."""
-        return f"{self.headline}: {'. '.join(self.reasons)}"
+        return ". ".join([self.headline, *self.reasons])
 
     @property
     def headline(self) -> str:
@@ -118,7 +118,7 @@ class ExpectedCost:
     @property
     def reasons(self) -> list[str]:
         """Return how it is known, what differs from what was measured, and what to do."""
-        source = f"measured in {self._network} with keep={_MEASURED_KEEP:g} (docs/results/medium/{self._page}.md)"
+        source = f"Measured with keep={_MEASURED_KEEP:g} in {self._network} (docs/results/medium/{self._page}.md)"
         advice = self._advice if self.points >= _LITTLE else None
         return [source, *self._differences, *([advice] if advice else [])]
 
@@ -127,7 +127,7 @@ class ExpectedCost:
         if not self.in_runs:
             return _MEASURED[self.family]
         return (
-            f"the image network of `turnover run`, trained from scratch for 12 epochs on {_RUN_MEASURED[self.family]},"
+            f"the image network of `turnover run`, trained from scratch for 12 epochs on {_RUN_MEASURED[self.family]}"
         )
 
     @property
