@@ -78,8 +78,7 @@ class ExpectedCost:
         path: of the narrowest.
         width: its units.
         points: of accuracy that are lost.
-        measured: points by width in the networks that were measured.
-        in_runs: these are the image network of `turnover run`, which was measured with wide layers and 8 replicas.
+        in_runs: measured in the image network of `turnover run`, with wide layers and 8 replicas.
         early: more layers follow the only site than where it was measured.
         outputs: of the model, where known.
         replicas: of the masked part.
@@ -92,7 +91,6 @@ class ExpectedCost:
     path: str
     width: int
     points: float
-    measured: Points
     in_runs: bool = False
     early: bool = False
     outputs: int | None = None
@@ -140,7 +138,7 @@ class ExpectedCost:
     def _differences(self) -> list[str]:
         """Return what costs more or less than what was measured."""
         told = []
-        widths = [width for width, _ in self.measured]
+        widths = [width for width, _ in _measured(self.family, self.place, self.in_runs, self.replicas)]
         if not widths[0] <= self.width <= widths[-1]:
             reach = f"at {widths[0]}" if len(widths) == 1 else f"from {widths[0]} to {widths[-1]}"
             told.append(f"Measured {reach} units: the nearest counts")
@@ -238,21 +236,24 @@ def expected_cost(
     if place == "all" and images and 0 < 2 * behind <= layers:
         family, place = "images", "later"  # of many classes it was not measured
     in_runs = place == "last" and _nearer_to_runs(family, width, replicas)
-    measured = _of_runs(family, replicas) if in_runs else MASK_COSTS[family, place]
     return ExpectedCost(
         family,
         place,
         len(widths),
         path,
         width,
-        _between(measured, width),
-        measured,
+        _between(_measured(family, place, in_runs, replicas), width),
         in_runs=in_runs,
         early=place == "inner" and behind > _BEHIND_INNER,
         outputs=outputs,
         replicas=replicas,
         keep=keep,
     )
+
+
+def _measured(family: Family, place: Place, in_runs: bool, replicas: int) -> Points:
+    """Return points by width in the networks that were measured."""
+    return _of_runs(family, replicas) if in_runs else MASK_COSTS[family, place]
 
 
 def _of_runs(family: Family, replicas: int) -> Points:
