@@ -15,31 +15,41 @@ FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda pat
 
 
 SUB_PACKAGES = ("applications", "baselines", "evaluation", "integrations")
-STATEMENTS = (
-    "import torch, numpy, tqdm",
+ALONE, NAMES, CORE, INTEGRATIONS = STATEMENTS = (
     f"import turnover; assert {{*{SUB_PACKAGES}, *turnover.__all__}} <= set(dir(turnover))",
+    "turnover.TurnOverError; turnover.__version__",
+    "turnover.Influence; turnover.Scores; turnover.wrap; turnover.instances; turnover.with_instance_ids",
     "dir(turnover.integrations)",
-    *(f"turnover.{name}" for name in SUB_PACKAGES),
 )
 
 
 @pytest.fixture(scope="module")
 def loaded_after() -> dict[str, set[str]]:
     """Names of all modules that a fresh interpreter holds after each statement, one after the other."""
-    code = "\n".join(f"{statement}\nimport sys; print(*sys.modules)" for statement in STATEMENTS)
+    statements = ("import torch, numpy, tqdm", *STATEMENTS, *(f"turnover.{name}" for name in SUB_PACKAGES))
+    code = "\n".join(f"{statement}\nimport sys; print(*sys.modules)" for statement in statements)
     # -P: the current folder, with its tests and benchmarks, is no part of what users import.
     answer = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
     return {
-        statement: set(line.split()) for statement, line in zip(STATEMENTS, answer.stdout.splitlines(), strict=True)
+        statement: set(line.split()) for statement, line in zip(statements, answer.stdout.splitlines(), strict=True)
     }
 
 
-@pytest.mark.parametrize("statement", STATEMENTS[1:3], ids=["turnover", "integrations"])
-def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm(loaded_after, statement):
+@pytest.mark.parametrize("statement", [ALONE, NAMES])
+def test_import_alone_loads_neither_torch_nor_any_other_package(statement):
+    code = f"import turnover\n{statement}\nimport sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True).stdout
+    own = {name for name in loaded.split() if name.split(".")[0] == "turnover"}
+    assert own == {"turnover", "turnover._version", "turnover.errors"}
+    assert not {"torch", "numpy", "tqdm"} & set(loaded.split())
+
+
+@pytest.mark.parametrize("statement", [CORE, INTEGRATIONS], ids=["core", "integrations"])
+def test_the_core_loads_no_third_party_package_beyond_torch_numpy_and_tqdm(loaded_after, statement):
     # Extension modules leave names such as cython_runtime behind that are no packages.
     allowed, loaded = (
         {name.split(".")[0] for name in loaded_after[after]} & packages_distributions().keys() - sys.stdlib_module_names
-        for after in (STATEMENTS[0], statement)
+        for after in ("import torch, numpy, tqdm", statement)
     )
     assert {"torch", "numpy", "tqdm"} <= allowed
     assert loaded - allowed <= {"turnover"}
@@ -47,7 +57,7 @@ def test_import_loads_no_third_party_package_beyond_torch_numpy_and_tqdm(loaded_
 
 @pytest.mark.parametrize("name", SUB_PACKAGES)
 def test_sub_packages_are_loaded_when_they_are_used(loaded_after, name):
-    assert f"turnover.{name}" not in loaded_after[STATEMENTS[1]]
+    assert f"turnover.{name}" not in loaded_after[CORE]
     assert f"turnover.{name}" in loaded_after[f"turnover.{name}"]
 
 

@@ -1,24 +1,23 @@
 """Turn-over dropout: which training examples made a prediction, which harm it and which were memorized.
 
-Wrap a model before training, train it with instance ids, then ask. See README.md for the twenty-line example. The
-sub-packages `applications`, `baselines`, `evaluation` and `integrations`, and the scikit-learn estimators, are loaded
-when they are first used.
+Wrap a model before training, train it with instance ids, then ask. See README.md for the twenty-line example. Every
+name is loaded when it is first used: `import turnover` alone loads neither torch nor any other package.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .batches import with_instance_ids
 from .errors import MissingExtraError, TurnOverError
-from .influence import Influence
-from .layers import TurnOverDropout, checkpoint_contexts, instances
-from .scores import Scores
-from .wrapping import audit, load, plan, recalibrate, save, unwrap, wrap
 
 if TYPE_CHECKING:
     from . import applications, baselines, evaluation, integrations
+    from .batches import with_instance_ids
+    from .influence import Influence
     from .integrations import TurnOverClassifier, TurnOverRegressor
+    from .layers import TurnOverDropout, checkpoint_contexts, instances
+    from .scores import Scores
+    from .wrapping import audit, load, plan, recalibrate, save, unwrap, wrap
 
 __all__ = [
     "Influence",
@@ -43,17 +42,38 @@ __all__ = [
     "wrap",
 ]
 
+_FOLDER_OF = {
+    "Influence": "influence",
+    "Scores": "scores",
+    "TurnOverClassifier": "integrations",
+    "TurnOverDropout": "layers",
+    "TurnOverRegressor": "integrations",
+    "audit": "wrapping",
+    "checkpoint_contexts": "layers",
+    "instances": "layers",
+    "load": "wrapping",
+    "plan": "wrapping",
+    "recalibrate": "wrapping",
+    "save": "wrapping",
+    "unwrap": "wrapping",
+    "with_instance_ids": "batches",
+    "wrap": "wrapping",
+}
+_FOLDERS = {"applications", "baselines", "evaluation", "masks", *_FOLDER_OF.values()}
+
 
 def __getattr__(name: str) -> Any:
-    """Load a public sub-package, or an estimator of the extra `sklearn`, when it is first used."""
-    if name in ("applications", "baselines", "evaluation", "integrations"):
+    """Load a public name or sub-package when it is first used."""
+    if name in _FOLDERS:
         return import_module(f".{name}", __name__)
-    if name in ("TurnOverClassifier", "TurnOverRegressor"):
-        try:
-            return getattr(import_module(".integrations", __name__), name)
-        except MissingExtraError as error:
-            return _unavailable(name, str(error))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _FOLDER_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value = getattr(import_module(f".{_FOLDER_OF[name]}", __name__), name)
+    except MissingExtraError as error:
+        return _unavailable(name, str(error))
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,7 @@ def test_a_missing_package_is_named_with_what_to_type(monkeypatch, name, package
 
 def test_without_scikit_learn_the_core_has_its_estimators_and_they_say_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "turnover.integrations.sklearn_estimators", raising=False)
+    monkeypatch.delitem(vars(turnover), "TurnOverClassifier", raising=False)
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     names = {}
     exec("from turnover import *", names)
