@@ -43,7 +43,7 @@ def demo(
     if not as_json:
         _introduce(terminal)
     with resumable(_STOPPED), terminal.bars() as watch:
-        result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch, expect=watch.expect)
+        result = run_digits(DigitsConfig(seed=seed, epochs=epochs), out, watch=watch)
         _, page, seconds = written_report(result.run, watch)
     if as_json:
         terminal.result(_as_data(result, page))

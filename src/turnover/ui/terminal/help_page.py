@@ -76,13 +76,12 @@ def help_page() -> str:
 def _sections() -> Iterator[str]:
     from typer.testing import CliRunner
 
-    from .app import make_app
+    from .app import COMMANDS, make_app
 
     app = make_app()
-    names = ["", *(command.name or "" for command in app.registered_commands)]
     # A fixed width and no colors: the page must not depend on who makes it.
     width = {"COLUMNS": _WIDTH, "LINES": "50", "NO_COLOR": "1", "TERM": "xterm"}
-    for name in names:
+    for name in ("", *COMMANDS):
         shown = CliRunner().invoke(app, [*name.split(), "--help"], env={**os.environ, **width}, prog_name="turnover")
         text = "\n".join(line.rstrip() for line in shown.output.strip("\n").splitlines()).strip("\n")
         yield f"## turnover {name}".rstrip() + f"\n\n```text\n{text}\n```\n"

@@ -16,7 +16,6 @@ from typing import Any, TextIO
 import typer
 
 from turnover.errors import TurnOverError
-from turnover.layers import PREFERRED, preferred_device
 
 from .terminal import print_json
 
@@ -45,7 +44,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _remark
-                if device := kwargs.get("device"):  # worker processes inherit it
+                if device := kwargs.get("device"):
+                    from turnover.layers import PREFERRED, preferred_device
+
+                    # Worker processes inherit it.
                     os.environ[PREFERRED] = str(preferred_device(device))
                 command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):

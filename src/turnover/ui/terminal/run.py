@@ -127,9 +127,8 @@ def run(
     for path in _changed_data(config, folder):
         sentence = f"{visible(path)} changed since the run whose settings are repeated: it is read as it is now."
         terminal.aside.print(sentence, style="yellow")
-    advice = "Use fewer rows to save time: --max-rows."
-    with resumable(lambda: _how_to_resume(folder)), terminal.bars(advice=advice) as watch:
-        made = start_run(settings, folder, watch=watch, expect=watch.expect, executor=executor)
+    with resumable(lambda: _how_to_resume(folder)), terminal.bars() as watch:
+        made = start_run(settings, folder, watch=watch, executor=executor)
         track(made, trackers)
         finish(made, terminal, watch)
 

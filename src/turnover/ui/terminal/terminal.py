@@ -21,9 +21,9 @@ class Terminal:
         self.aside = Console(stderr=True, highlight=False)
         self.words = self.aside if as_json else Console(highlight=False)
 
-    def bars(self, *, advice: str = "") -> Bars:
+    def bars(self) -> Bars:
         """Return a bar for a function that takes a watch; it shows only while someone looks."""
-        return Bars(self.aside, advice=advice)
+        return Bars(self.aside)
 
     def warn(self, sentence: str) -> None:
         """Print what to know before the rest is read; nothing for an empty sentence."""

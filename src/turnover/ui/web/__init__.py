@@ -9,7 +9,6 @@ Everything here needs the extra `serve`, except `serving.py`, which says so wher
 | `serving.py` | a bound port, an address with its token, a server that runs until it is stopped |
 | `app.py`, `site.py` | all parts put together; what pages and API share |
 | `security.py` | which requests are answered: token, host, origin, size, time; headers |
-| `connections.py` | how long a connection may be silent, how many a client may have |
 | `work_queue.py` | one worker for the model; requests wait in a bounded queue, with a timeout |
 | `shapes.py` | what goes over the wire, as pydantic models |
 | `answering.py` | from a value to a prediction and the training rows behind it |

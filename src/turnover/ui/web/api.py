@@ -33,7 +33,6 @@ def _problems(**sentences: str) -> Responses:
 _ALWAYS = _problems(
     _401="a token is required",
     _421="this server has another host name",
-    _429="this client has too many requests under way; Retry-After says when to try again",
     _500="the server failed",
 )
 _INVALID = _problems(_422="that cannot be asked")

@@ -13,7 +13,7 @@ from .api import make_api
 from .pages import add_files, make_pages
 from .responses import handle_problems
 from .schema import describe_run
-from .security import LOOPBACK_HOSTS, BodyLimits, ClientLimits, Guard
+from .security import LOOPBACK_HOSTS, BodyLimits, Guard
 from .site import Site
 from .text_page import make_text_routes
 from .work_queue import WorkQueue
@@ -32,7 +32,6 @@ def make_app(
     most_waiting: int = 32,
     seconds: float | None = None,
     body_seconds: float = 15.0,
-    most_per_client: int = 16,
 ) -> FastAPI:
     """Return the live page of a run as an ASGI app; the model is loaded in the background when it starts.
 
@@ -75,6 +74,5 @@ def make_app(
     app.openapi_schema = app.openapi() if site is None else describe_run(app.openapi(), site)
     handle_problems(app)
     app.add_middleware(BodyLimits, seconds=body_seconds)
-    app.add_middleware(ClientLimits, most=most_per_client)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app

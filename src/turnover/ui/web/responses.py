@@ -39,7 +39,6 @@ _TITLES = {
     413: "Too large",
     421: "Unknown host name",
     422: "Invalid request",
-    429: "Too many requests",
     503: "Busy",
     504: "Timeout",
 }

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import hmac
 import html
-from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlencode, urlsplit
 
@@ -14,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .connections import is_this_machine
 from .responses import methods_at, problem_response
 
 MEGABYTE = 2**20
@@ -206,33 +204,6 @@ class BodyLimits:
             return message
 
         await self._app(scope, bounded, send)
-
-
-class ClientLimits:
-    """Rejects requests (429) of a client that has too many others under way; those of this machine have no limit."""
-
-    def __init__(self, app: ASGIApp, *, most: int = 16) -> None:
-        self._app, self._most = app, most
-        self._under_way: Counter[str] = Counter()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
-        address = (scope.get("client") or ("",))[0]
-        if scope["type"] != "http" or is_this_machine(address):
-            await self._app(scope, receive, send)
-            return
-        if self._under_way[address] >= self._most:
-            sentence = f"{self._most} requests of yours are being answered. Wait for one of them, then try again."
-            answer = problem_response(Request(scope), 429, sentence, {"Retry-After": "2"})
-            await answer(scope, receive, send)
-            return
-        self._under_way[address] += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._under_way[address] -= 1
-            if not self._under_way[address]:
-                del self._under_way[address]
 
 
 def _too_large(most: int) -> HTTPException:

@@ -13,22 +13,16 @@ from turnover.errors import MissingExtraError, RunError
 if TYPE_CHECKING:
     from turnover.runs import Run
 
-    from .connections import ConnectionLimits
-
 _SHORTEST_TOKEN = 16
+_MOST_CONNECTIONS = 200
 
 
 class LiveServer:
     """A server whose port is bound; made by `open_server`."""
 
-    def __init__(
-        self, app: Any, bound: socket.socket, address: str, token: str | None, limits: "ConnectionLimits | None" = None
-    ) -> None:
+    def __init__(self, app: Any, bound: socket.socket, address: str, token: str | None) -> None:
         import uvicorn
 
-        from .connections import ConnectionLimits, protocol_within
-
-        limits = limits or ConnectionLimits()
         self.address, self.token = address, token
         self.port: int = bound.getsockname()[1]
         self._bound = bound
@@ -37,9 +31,8 @@ class LiveServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            http=protocol_within(limits),
             ws="none",
-            limit_concurrency=limits.most + 1,
+            limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=2,
         )
@@ -85,7 +78,6 @@ def open_server(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
-    limits: "ConnectionLimits | None" = None,
     **options: Any,
 ) -> LiveServer:
     """Return a server for a run, its port bound: `run()` it, or use it in a `with` statement.
@@ -120,7 +112,7 @@ def open_server(
     if host in ("0.0.0.0", "::", ""):
         shown = socket.gethostname()
     address = f"http://{shown}:{bound.getsockname()[1]}/"
-    return LiveServer(app, bound, f"{address}?token={token}" if token else address, token, limits)
+    return LiveServer(app, bound, f"{address}?token={token}" if token else address, token)
 
 
 def _bind(host: str, port: int) -> socket.socket:
