@@ -1,6 +1,5 @@
-"""The page: what masks cost by width and by what else is varied, and what `turnover.plan` takes from it."""
+"""The page: what masks cost by width and by what else is varied."""
 
-from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -72,31 +71,6 @@ def findings(result: dict[str, Any]) -> list[Finding]:
         )
         for place in ("last", "all")
     ]
-
-
-def plan_costs(result: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[int, float], ...]]:
-    """Return what `turnover.plan` says: points by the narrowest site, for images (mean of both networks) and vectors.
-
-    With all sites masked, the narrowest of images has a quarter of the last one's width. Less than no cost is none. The
-    later half of the sites was masked at one width alone, for images.
-    """
-    found: dict[tuple[str, str], tuple[tuple[int, float], ...]] = {}
-    for family, kinds, narrowest in (("images", ("vgg", "resnet"), 4), ("vectors", ("mlp",), 1)):
-        if not result["kinds"].keys() >= {*kinds}:
-            continue
-        for place, part in (("last", 1), ("all", narrowest)):
-            each = [dict(result["law"][f"{kind}, {place}"]["points"]) for kind in kinds]
-            points = {width // part: round(mean(max(0.0, one[width]) for one in each), 1) for width in each[0]}
-            found[family, place] = tuple(points.items())
-    if result["kinds"].keys() >= {"vgg", "resnet"}:
-        half = [
-            cost(point)
-            for kind in ("vgg", "resnet")
-            for point in result["kinds"][kind]
-            if point["setting"] == asdict(replace(BASE, place="half"))
-        ]
-        found["images", "later"] = ((BASE.width, round(mean(half), 1)),)
-    return found
 
 
 def _width(enough: int | None) -> str:

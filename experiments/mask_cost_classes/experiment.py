@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from statistics import mean
 from typing import Any, Literal
 
 import torch
@@ -207,43 +206,6 @@ def _accuracy(
 
 def _other_epochs(config: Config, kind: Kind) -> int:
     return config.other_epochs[kind != "mlp"]
-
-
-def plan_costs(result: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[int, float], ...]]:
-    """Return what `turnover.plan` says of many classes, and of an inner site: points by the narrowest site.
-
-    With all sites masked, the narrowest of letters has 16 channels. Less than no cost is none.
-    """
-    kinds = result["kinds"]
-    found: dict[tuple[str, str], tuple[tuple[int, float], ...]] = {
-        ("many classes", name): _by_width(kinds["letters"], replace(_BASE, place=place))
-        for name, place in _PLAN_PLACES.items()
-    }
-    for family, others in (("images", ("vgg", "resnet")), ("vectors", ("mlp",))):
-        if kinds.keys() >= {*others}:
-            inner = [dict(_by_width(kinds[kind], replace(_TEN, place="before"))) for kind in others]
-            lost = {width: round(mean(one[width] for one in inner), 1) for width in inner[0]}
-            found[family, "inner"] = tuple(lost.items())
-    return found
-
-
-def plan_longer_costs(result: dict[str, Any]) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Return what `turnover.plan` says of many classes after a longer training: points by the narrowest site."""
-    letters = result["kinds"]["letters"]
-    return {name: _by_width(letters, replace(_BASE, place=place, epochs=_LONG)) for name, place in _PLAN_PLACES.items()}
-
-
-_PLAN_PLACES: dict[str, Place] = {"last": "last", "inner": "before", "all": "all"}
-
-
-def _by_width(points: Sequence[dict[str, Any]], base: Setting) -> tuple[tuple[int, float], ...]:
-    """Return the narrowest site's width and the cost of all settings that differ from one in their width at most."""
-    found = [
-        (point["setting"]["width"] // (4 if base.place == "all" else 1), round(max(0.0, cost(point)), 1))
-        for point in points
-        if point["setting"] == asdict(replace(base, width=point["setting"]["width"]))
-    ]
-    return tuple(sorted(found))
 
 
 _FIGURE = "mask_cost_classes.svg"

@@ -132,19 +132,6 @@ def _right(finished: Run[Any], model: torch.nn.Module) -> float:
 _PLAN_FAMILIES: dict[Data, str] = {"cifar10": "images", "letters": "many classes"}
 
 
-def plan_costs(result: dict[str, Any]) -> dict[str, dict[int, tuple[tuple[int, float], ...]]]:
-    """Return what `turnover.plan` says of this network: points by replicas and units. Less than no cost is none."""
-    found: dict[str, dict[int, tuple[tuple[int, float], ...]]] = {}
-    for data, family in _PLAN_FAMILIES.items():
-        by_replicas: dict[int, dict[int, float]] = {}
-        for name in ("1 replica", "64 units", _DEFAULTS):
-            runs = result["data"][data][name]
-            by_width = by_replicas.setdefault(runs[0]["replicas"], {})
-            by_width[runs[0]["hidden"]] = round(max(0.0, _cost(runs)), 1)
-        found[family] = {replicas: tuple(by_width.items()) for replicas, by_width in by_replicas.items()}
-    return found
-
-
 _FIGURE = "mask_cost_run.svg"
 _COLORS: dict[str, str] = {"letters": "#1f4e9c", "digits": "#2e8b57", "cifar10": "#c8102e"}
 

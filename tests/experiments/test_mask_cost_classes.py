@@ -13,10 +13,7 @@ from experiments.mask_cost_classes.experiment import (
     letter_rows,
     masked_sites,
     network,
-    plan_costs,
-    plan_longer_costs,
 )
-from turnover.wrapping.plan.cost import LONGER_COSTS, MASK_COSTS
 
 
 def test_masks_at_all_sites_of_the_network_have_no_warning():
@@ -59,14 +56,6 @@ def test_every_setting_has_a_name_of_its_own():
     assert "10 classes and the same rows per class" in names
     assert "10 classes and the same rows and epochs per class" in names
     assert _changed(vars(Setting())) == ""
-
-
-def test_a_toy_has_every_place_that_a_plan_tells_of(toy):
-    told = {key for key in MASK_COSTS if key[0] == "many classes" or key[1] == "inner"}
-    found = plan_costs(toy.result)
-    assert found.keys() == told
-    assert [width for width, _ in found["many classes", "last"]] == [16, 64, 256]
-    assert plan_longer_costs(toy.result).keys() == LONGER_COSTS.keys()
 
 
 @pytest.mark.parametrize("kind", ["letters", "mlp", "vgg", "resnet"])

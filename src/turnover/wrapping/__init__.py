@@ -29,7 +29,7 @@ from .adapters import Adapters
 from .audit import MOST_ROWS, AuditReport, audit
 from .build import wrapped_root
 from .model_card import write_card
-from .plan import ExpectedCost, ExpectedSignal, Plan, expected_signal, plan
+from .plan import ExpectedSignal, Plan, expected_signal, plan
 from .recalibrate import has_batch_statistics, recalibrate
 from .saved import RECIPE_FILE, load, masks_beside, save
 from .tensor_file import read_tensors, write_tensors
@@ -40,7 +40,6 @@ __all__ = [
     "RECIPE_FILE",
     "Adapters",
     "AuditReport",
-    "ExpectedCost",
     "ExpectedSignal",
     "Plan",
     "audit",

@@ -235,29 +235,6 @@ def feeds_output_linear(model: nn.Module, path: str) -> bool:
     return [user.op for user in consumer.users] == ["output"]
 
 
-def layers_behind(model: nn.Module, paths: Sequence[str]) -> tuple[int, int] | None:
-    """Return how many layers with weights the outputs of sites flow into, and how many there are in all.
-
-    None where the code cannot be traced.
-    """
-    flow = flow_of(model, paths)
-    if flow is None:
-        return None
-    behind = {name for path in paths for name in flow.behind(path)}
-    layers = {name for name, module in model.named_modules() if isinstance(module, _WEIGHTS)}
-    return len(behind & layers), len(layers)
-
-
-def output_width(model: nn.Module) -> int | None:
-    """Return how many numbers per row the linear layer gives whose output is the model's; None where none does."""
-    graph = _trace(model, "", [])
-    outputs = [] if graph is None else [node.args[0] for node in graph.nodes if node.op == "output"]
-    if len(outputs) != 1 or not isinstance(outputs[0], fx.Node) or outputs[0].op != "call_module":
-        return None
-    last = model.get_submodule(str(outputs[0].target))
-    return last.out_features if isinstance(last, nn.Linear) else None
-
-
 def _flow(model: nn.Module, path: str, sites: list[str], traces: dict[str, fx.Graph | None]) -> ZeroFlow:
     parts = path.split(".") if path else []
     known = _inside_torch(model, path)

@@ -7,12 +7,10 @@ and its result. Must not know: how masks act in a forward pass, files.
 | --- | --- |
 | `dry_run.py` | `plan`; what the code of a model tells |
 | `_example.py` | what a forward pass and gradients on an example show |
-| `cost.py` | what masks cost in accuracy, by what was measured |
 | `result.py` | `Plan` as data and as text; how much signal to expect |
 """
 
-from .cost import ExpectedCost
 from .dry_run import plan
 from .result import ExpectedSignal, Plan, expected_signal
 
-__all__ = ["ExpectedCost", "ExpectedSignal", "Plan", "expected_signal", "plan"]
+__all__ = ["ExpectedSignal", "Plan", "expected_signal", "plan"]

@@ -11,21 +11,19 @@ from turnover.errors import AlreadyWrappedError, MaskError, PlanError, TooLargeE
 from turnover.layers import Mode, Recipe, find_root, is_sharded
 from turnover.masks import MaskSource, check_keep, source_named
 from turnover.storage import check_memory
-from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, layers_behind, output_width, zero_flows
+from turnover.wrapping._flow import ZeroFlow, feeds_output_linear, zero_flows
 from turnover.wrapping._leaks import expected_leaks, tied_weights
 from turnover.wrapping._modes import MODES, choose_for_mode, mode_leaks, mode_problems
-from turnover.wrapping._modules import EMBEDDINGS, UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
+from turnover.wrapping._modules import UNINITIALIZED, compiled_in, lazy_in, listed, quantized_in
 from turnover.wrapping._replicas import plan_replicas
 from turnover.wrapping._sites import At, Choice, choose_sites
 from turnover.wrapping.adapters import Adapters, adapter_leaks, plan_adapters, site_width
 
 from ._example import narrow_sites, with_example
-from .cost import ExpectedCost, expected_cost
 from .result import BROADCAST, Plan, SitePlan, expected_signal
 
 _DEFAULT_KEEP = 0.5
-_NOT_MEASURED = (nn.MultiheadAttention, nn.RNNBase, *EMBEDDINGS)
-"""What no network has whose masks were measured for what they cost."""
+_NARROW = 64  # units
 
 
 def plan(
@@ -128,35 +126,17 @@ def plan(
         path=_expected_path(placed, site_plans),
         parameters=sum(p.numel() for p in placed.parameters()),
         trainable=sum(p.numel() for p in placed.parameters() if p.requires_grad),
-        outputs=output_width(placed),
     )
     if example is not None and not problems:
         planned = with_example(planned, model, example)
-    if mode == "forward" and adapters is None and not planned.problems:  # pretrained networks were not measured
-        planned = replace(planned, cost=_cost(planned, placed))
+    if mode == "forward" and adapters is None:  # what bottlenecks of adapters cost was not measured
+        planned = replace(planned, notes=(*planned.notes, *_narrow(planned.sites)))
     if n is None or planned.problems:
         return planned
     expected = expected_signal(n, [site.width for site in planned.sites], replicas)
     if isinstance(expected, str):
         return replace(planned, notes=(*planned.notes, expected))
     return replace(planned, signal=expected)
-
-
-def _cost(planned: Plan, model: nn.Module) -> ExpectedCost | None:
-    """Return what masks cost in accuracy, by what the code of the model tells of their place."""
-    modules = list(model.modules())
-    if any(isinstance(module, _NOT_MEASURED) for module in modules):
-        return None
-    behind, layers = layers_behind(model, [site.path for site in planned.sites]) or (0, 0)
-    return expected_cost(
-        {site.path: site.width for site in planned.sites},
-        planned.outputs,
-        images=any(isinstance(module, nn.Conv2d) for module in modules),
-        behind=behind,
-        layers=layers,
-        replicas=planned.recipe.replicas,
-        keep=min((site.keep for site in planned.sites), default=_DEFAULT_KEEP),
-    )
 
 
 def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
@@ -170,6 +150,19 @@ def _notes(model: nn.Module, sites: Sequence[SitePlan]) -> Iterator[str]:
             f"{', '.join(recurrent)}: the sequence of outputs is masked, the last hidden state is not. A head that "
             "reads h_n goes around the mask; read output[:, -1] instead."
         )
+
+
+def _narrow(sites: Sequence[SitePlan]) -> list[str]:
+    """Return which layers are so narrow that masks cost accuracy; docs/models.md has what was measured."""
+    narrow = [
+        f"{site.path!r} ({site.width} units)" for site in sites if site.width is not None and site.width < _NARROW
+    ]
+    if not narrow:
+        return []
+    return [
+        f"{', '.join(narrow)}: masks on layers of fewer than {_NARROW} units cost accuracy. Mask a wider one, at best "
+        "the input of the output layer."
+    ]
 
 
 def _check_model(model: Any) -> None:

@@ -10,8 +10,6 @@ from turnover.tables import aligned, html_table
 from turnover.wrapping._flow import ZeroFlow
 from turnover.wrapping._leaks import CURES, Cause, Leak
 
-from .cost import ExpectedCost
-
 BROADCAST = "broadcast at the first site"
 REFERENCE_ROWS, REFERENCE_WIDTH = 1437, 512
 REFERENCE_SIGNAL = 0.45
@@ -108,8 +106,6 @@ class Plan:
     parameters: int = 0
     trainable: int = 0
     signal: ExpectedSignal | None = None
-    cost: ExpectedCost | None = None
-    outputs: int | None = None
 
     def raise_problems(self) -> None:
         """Raise one error with all problems, if there are any."""
@@ -139,13 +135,6 @@ class Plan:
         )
 
     @property
-    def _without_width(self) -> str:
-        """Return the first site whose width is missing to say what masks cost; "": none, or nothing could be said."""
-        if self.problems or self.recipe.mode != "forward" or self.recipe.adapters is not None:
-            return ""
-        return next((repr(site.path) for site in self.sites if site.width is None), "")
-
-    @property
     def _table(self) -> tuple[list[str], list[list[str]]]:
         header = ["site", "module", "units", "width", "batch dim", "keep", "zero stays zero", "runs"]
         rows = [_row(site) for site in self.sites]
@@ -169,12 +158,6 @@ class Plan:
             )
         if self.signal is not None:
             parts.append((f"expected: {self.signal}", []))
-        if self.cost is not None:
-            parts.append((f"expected: {self.cost.headline}", [f"- {reason}" for reason in self.cost.reasons]))
-        elif unknown := self._without_width:
-            parts.append(
-                (f"expected: what masks cost in accuracy depends on the width of {unknown}: give example=x", [])
-            )
         for title, entries in (("problems", self.problems), ("warnings", self.warnings), ("notes", self.notes)):
             if entries:
                 parts.append((f"{title}:", [f"- {entry}" for entry in entries]))
