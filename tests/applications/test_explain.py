@@ -151,13 +151,6 @@ def test_an_ensemble_predicts_by_the_mean_of_all_its_replicas(digits, queries):
     assert found.replicas == 5
 
 
-def test_denoised_scores_explain_too(digits, queries):
-    calm = turnover.Influence(digits.model, train=(digits.x, digits.y, torch.arange(500)), estimator="ridge")
-    found = explain(calm, (queries[0][:10], queries[1][:10]), k=3)
-    assert "ridge" in found.path
-    assert all(one.supporting and one.supporting[0].stderr > 0 for one in found)
-
-
 def test_queries_without_labels_are_explained(digits, queries):
     found = explain(digits.influence, queries[0][:3], k=2)
     assert [one.label for one in found] == [None] * 3

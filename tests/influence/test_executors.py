@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from turnover.errors import CurvatureWarning, InfluenceError
-from turnover.influence import Bundles, Curvature, ProcessExecutor, Ridge, Several, in_order, packed
+from turnover.influence import Bundles, Curvature, ProcessExecutor, Several, in_order, packed
 from turnover.influence._data import TrainRows
 
 IDS = range(96)
@@ -61,9 +61,7 @@ def shared_product() -> nn.Module:
 CASES = {
     "last layer": (last_layer, {}),
     "first product shared": (shared_product, {}),
-    "control variate": (shared_product, {"control": "linear"}),
     "a measure of one's own": (shared_product, {"measure": margin, "against": "full"}),
-    "ridge": (shared_product, {"train": True, "estimator": Ridge(projection=16, form="primal")}),
     "curvature": (shared_product, {"train": True, "estimator": Curvature(temperature=2.0)}),
 }
 

@@ -226,11 +226,3 @@ def test_duplicate_names_are_an_error(model):
     inf = turnover.Influence(model, train=rows, estimator="tod")
     with pytest.raises(DuplicateIdError, match="different rows with one id, 'doc-0'"):
         inf.pairwise(QUERIES)
-
-
-def test_former_score_folders_without_names_get_them_when_they_are_asked_again(model, tmp_path):
-    hashes = torch.tensor([instance_id_of(name) for name in DOCS])
-    turnover.Influence(model, train=(X, Y, hashes), estimator="tod").pairwise(QUERIES, out=tmp_path)
-    assert turnover.Scores.open(tmp_path).ids.tolist() == hashes.tolist()
-    again = turnover.Influence(model, train=SOURCES["dicts"](), estimator="tod").pairwise(QUERIES, out=tmp_path)
-    assert again.ids.tolist() == DOCS

@@ -14,8 +14,6 @@ from turnover.influence import NULL_IDS, Member
 from turnover.influence.blocks import null_count
 from turnover.influence.paths import routes
 from turnover.scores import Top
-from turnover.storage._manifest import read_manifest
-from turnover.storage.folders import open_folder
 
 
 @pytest.fixture(autouse=True)
@@ -164,18 +162,6 @@ def test_lists_of_ranges_of_other_sizes_are_merged_where_the_number_of_null_ids_
     whole = inf.top(queries(), ids=range(2100))
     assert np.array_equal(parts.helpful_ids, whole.helpful_ids)
     assert np.allclose(parts.helpful_scores, whole.helpful_scores, atol=1e-5)
-
-
-def test_a_folder_without_a_number_of_null_ids_is_resumed_with_all_of_them(tmp_path):
-    model = trained(mlp(), at=["1", "3"])
-    whole = turnover.Influence(model, nulls=NULL_IDS).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
-    folder = open_folder(tmp_path / "scores")
-    manifest = read_manifest(folder)
-    assert manifest.identity.pop("nulls") == NULL_IDS
-    manifest.write(folder)
-    again = turnover.Influence(model).pairwise(queries(), ids=range(30), out=tmp_path / "scores")
-    assert len(again.null) == NULL_IDS
-    assert np.array_equal(again.values, whole.values)
 
 
 def test_another_number_of_null_ids_is_another_folder(tmp_path):

@@ -76,7 +76,7 @@ def test_a_span_is_the_mean_of_its_tokens(model, corpus):
     np.testing.assert_allclose(each[:, 4:7].mean(1), span, atol=2e-5)
 
 
-@pytest.mark.parametrize("estimator", ["tod", "ridge", "curvature"])
+@pytest.mark.parametrize("estimator", ["tod", "curvature"])
 def test_every_estimator_finds_the_document_that_a_span_was_memorized_from(model, corpus, estimator):
     tokens, data = corpus
     influence = turnover.Influence(model, train=data, estimator=estimator)

@@ -203,36 +203,6 @@ def test_a_run_that_stopped_half_way_goes_on_with_the_same_bytes(tmp_path, small
     assert content(tmp_path / "half") == content(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("shared", ["", ", first product shared"])
-@pytest.mark.parametrize(
-    ("former", "path"),
-    [("grown at the first site", "broadcast at the first site"), ("repeated before the model", "expanded batch")],
-)
-def test_a_folder_with_the_former_name_of_its_path_is_resumed(tmp_path, small_tiles, monkeypatch, former, path, shared):
-    from turnover.influence.paths import Route
-
-    inf, folder = turnover.Influence(model()), tmp_path / "scores"
-    monkeypatch.setattr(Route, "path", former + shared)
-    expected = inf.pairwise(asked(), ids=IDS, out=folder).values
-    monkeypatch.setattr(Route, "path", path + shared)
-    before = content(folder)
-    assert np.array_equal(inf.pairwise(asked(), ids=IDS, out=folder).values, expected)
-    assert content(folder) == before
-    (folder / "arrays/values/c/0/0").unlink()
-    assert np.array_equal(inf.pairwise(asked(), ids=IDS, out=folder).values, expected)
-
-
-def test_a_former_name_of_a_path_is_rejected_by_its_new_name_where_another_path_is_taken(tmp_path, monkeypatch):
-    from turnover.influence.paths import Route
-
-    inf = turnover.Influence(model())
-    monkeypatch.setattr(Route, "path", "repeated before the model")
-    inf.pairwise(asked(), ids=IDS, out=tmp_path / "scores")
-    monkeypatch.setattr(Route, "path", "broadcast at the first site")
-    with pytest.raises(StoreMismatchError, match='stored "expanded batch", given "broadcast at the first site"'):
-        inf.pairwise(asked(), ids=IDS, out=tmp_path / "scores")
-
-
 def test_a_full_disk_is_said_clearly_and_the_folder_goes_on_when_there_is_room(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

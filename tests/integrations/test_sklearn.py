@@ -175,14 +175,6 @@ def test_the_network_has_no_leak(classifier, wine):
     assert turnover.audit(classifier.model_, (inputs, torch.from_numpy(y[:8]), torch.arange(8))).clean
 
 
-def test_denoised_scores_are_closer_together_and_survive_pickling(wine):
-    x, y = wine
-    plain = turnover.TurnOverClassifier(**QUICK, random_state=0, estimator="tod").fit(x, y)
-    ridge = turnover.TurnOverClassifier(**QUICK, random_state=0, estimator="ridge").fit(x, y)
-    smooth = pickle.loads(pickle.dumps(ridge)).influence(x[:3], y[:3])
-    assert np.std(smooth.values) < np.std(plain.influence(x[:3], y[:3]).values)
-
-
 def test_balanced_class_weights_help_a_rare_class():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(0, 1, (380, 2)), rng.normal(1.2, 1, (20, 2))])

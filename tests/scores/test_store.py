@@ -90,7 +90,6 @@ def test_files_that_runs_of_version_0_1_0_kept_are_opened(tmp_path):
     np.savez_compressed(tmp_path / "mean.npz", **kept, stderr=np.float32([1, 1]))
     opened = Scores.open(tmp_path / "mean.npz")
     assert (opened.path, opened.replicas, opened.standardized, float(opened.offset)) == ("generic", 4, True, 0.5)
-    assert opened.method == "ridge"
     assert (opened.values.tolist(), opened.stderr.tolist(), opened.null.tolist()) == ([1, 2], [1, 1], [0, 1])
     np.savez_compressed(tmp_path / "unseen.npz", replicas=np.ones((2, 1, 3), np.float32), ids=[7], labels=[2])
     predictions = OutOfSample.open(tmp_path / "unseen.npz")

@@ -1,7 +1,7 @@
 """The influence engine: scores of training instances by forward passes.
 
 Owns: pairwise, mean, top, self-influence and held-out predictions, the fast paths to them and the estimators on top.
-Offers: `Influence`, its options (`Curvature`, `Ridge`, `ProcessExecutor`), and what others need to run models as it
+Offers: `Influence`, its options (`Curvature`, `ProcessExecutor`), and what others need to run models as it
 does. Must not know: how models are trained, reports, or any library but torch, numpy and tqdm.
 
 | file | one idea |
@@ -27,7 +27,7 @@ from turnover.batches import null_ids
 
 from .blocks import NULL_IDS
 from .engine import Influence
-from .estimate import Curvature, EstimatorOption, Ridge
+from .estimate import Curvature, EstimatorOption
 from .execution import Bundles, Executor, LocalExecutor, RemoteExecutor, Several, in_order
 from .fingerprint import fingerprint_of
 from .measures import Measure, MeasureOption
@@ -50,7 +50,6 @@ __all__ = [
     "Member",
     "ProcessExecutor",
     "RemoteExecutor",
-    "Ridge",
     "Several",
     "Shared",
     "Span",

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from turnover.batches import null_ids
 from turnover.errors import InfluenceError, TurnOverWarning
-from turnover.progress import progress_bar
 from turnover.scores import Scores, Top, finish_store
 from turnover.storage import ArraySpec, TileStore, TileWriter
 
 from ._question import Question
-from .blocks import NULL_IDS, Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
+from .blocks import Part, Tile, average, finite_mean, joined_nulls, null_of, spread_of
 from .estimate import KeepsRows
 from .execution import is_remote, threads_of
-from .paths import FORMER_PATHS, with_predicted_target
+from .paths import with_predicted_target
 
 _IDS_PER_STORED_TILE = 4096
 _SHOWN = 5
@@ -71,11 +69,9 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
         "memory": question.options.memory,
         "threads": threads_of(question.executor),
     }
-    stored = TileStore.identity_of(folder)
-    # Folders of version 0.1.0 say nothing of null ids: there were always as many.
-    if question.routes and (stored is None or "nulls" in stored or question.nulls != NULL_IDS):
+    if question.routes:
         identity["nulls"] = question.nulls
-    with TileStore.open_for_writing(folder, identity=identity, arrays=arrays, former=FORMER_PATHS) as store:
+    with TileStore.open_for_writing(folder, identity=identity, arrays=arrays) as store:
         if not store.complete:
             if is_remote(question.executor):
                 question.executor.check_folder(str(store.folder))
@@ -102,9 +98,7 @@ def store_pairs(folder: str | os.PathLike[str], question: Question, bar: Any) ->
             )
             if isinstance(question.estimate, KeepsRows):
                 question.estimate.remove_rows()
-    scores = Scores.open(folder)
-    # Folders of version 0.1.0 have no names.
-    return scores if scores.names else scores.named(question.instance_names)
+    return Scores.open(folder)
 
 
 def _pending(store: TileStore) -> dict[int, list[tuple[int, slice]]]:
@@ -160,7 +154,7 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
     members = len(question.forwards)
     sums, counts = np.zeros((2, members, len(question.ids)))
     null_sums, null_counts = np.zeros((2, members, question.nulls))
-    offsets, noise = [], np.zeros(())
+    offsets = []
     whole = question.estimate.mean_block(question.queries)
     for block in [whole] if whole is not None else (block for _, block in question.blocks(bar)):
         if block.member_nulls is not None:
@@ -168,15 +162,10 @@ def mean_over_queries(question: Question, bar: Any) -> Scores:
             null_sums += total
             null_counts += count
         offsets.append(block.offset)
-        block_noise = block.mean_noise()
-        if block_noise is not None:
-            noise = noise + block_noise / len(question.queries)
         for part, (total, count) in question.tiles(block, _finite_sums, bar):
             sums[:, part.rows] += total
             counts[:, part.rows] += count
     values, errors = average(_divided(sums, counts))
-    if errors is None:
-        errors = question.estimate.errors_of_mean(question.ids, noise)
     null = finite_mean(_divided(null_sums, null_counts), 0).astype(np.float32) if question.estimate.keeps_null else None
     return Scores(
         values=values,
@@ -270,21 +259,6 @@ class _Best:
             **self.about,
         )
         return scores.top(self.k), failed
-
-
-def null_of_rows(question: Question, count: int) -> Scores:
-    """Return Scores [count, queries] of null ids in the place of training instances, denoised alike."""
-    blocks = [block for _, block in question.blocks(progress_bar(None, False, "pairs"))]
-    null = joined_nulls([null_of(block) for block in blocks])
-    assert null is not None
-    return Scores(
-        values=null,
-        ids=null_ids(count).numpy(),
-        queries=question.names,
-        offset=np.concatenate([block.offset for block in blocks]) if question.is_centered else None,
-        null=null if count > 1 else None,
-        **question.about,
-    )
 
 
 def warn_of_nan(scores: Scores) -> None:

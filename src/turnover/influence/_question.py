@@ -17,7 +17,7 @@ from ._data import single_queries
 from ._self_influence import check_ids
 from ._setup import Options, Setup, kept_fit
 from .blocks import FEWEST_MEMBERS, NULL_IDS, Finish, Part, RawBlock, ScoreBlock, null_count
-from .estimate import Estimate, LinearControl
+from .estimate import Estimate
 from .execution import Executor
 from .paths import Forward, Route, with_predicted_target
 
@@ -66,14 +66,9 @@ class Question:
         return len(self.ids) * len(self.queries)
 
     @property
-    def pairs_to_compute(self) -> int:
-        """Return how many scores are computed; an estimator may need those of all training instances first."""
-        return self.pairs + self.estimate.pairs_first * len(self.queries)
-
-    @property
     def has_errors(self) -> bool:
         """Return whether every score has a standard error of its own."""
-        return self.estimate.has_errors or len(self.forwards) >= FEWEST_MEMBERS
+        return len(self.forwards) >= FEWEST_MEMBERS
 
     @property
     def is_centered(self) -> bool:
@@ -108,9 +103,8 @@ class Question:
 
     @property
     def path(self) -> str:
-        """Return the paths of all models and the control variate, as scores name them; "" without raw scores."""
-        path = " / ".join(dict.fromkeys(route.path for route in self.routes))
-        return path if self.options.control is None else f"{path}; linear control variate"
+        """Return the paths of all models, as scores name them; "" without raw scores."""
+        return " / ".join(dict.fromkeys(route.path for route in self.routes))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -129,11 +123,10 @@ class Question:
         queries = self.queries[start : start + self.estimate.queries_per_block]
 
         def raw() -> RawBlock:
-            controls = [LinearControl(route, queries) for route in self.routes] if self.options.control else []
             beside = self.ids if self.in_one_pass else None
             with explained_failures():
                 scorers = [route.scorer(queries) for route in self.routes]
-                return RawBlock(scorers, center=self.center, controls=controls, nulls=self.nulls, beside=beside)
+                return RawBlock(scorers, center=self.center, nulls=self.nulls, beside=beside)
 
         return self.estimate.block(start, raw, queries, self.executor, bar.update)
 
@@ -186,16 +179,16 @@ def open_question(
     weights = [member.digest() for member in members]
     routes: list[Route] = []
     if options.estimator.needs_masks:
-        # A folder's path must be the same in a later run, and a fit needs all training rows.
-        tries = out is not None or options.estimator.needs_train or options.control is not None
+        # A folder's path must be the same in a later run.
+        tries = out is not None
         with explained_failures():
             routes = setup.routes.find(forwards, opened, weights, ids=len(ids), tries=tries)
     stored = None if out is None else TileStore.identity_of(out)
     routes = routes if stored is None else _as_stored(routes, stored)
     raw_nulls = NULL_IDS
-    if routes and not options.estimator.needs_train:
+    if routes:
         fitting = null_count(len(ids), len(opened), min(route.saving for route in routes))
-        kept_as = fitting if stored is None else stored.get("nulls", NULL_IDS)
+        kept_as = fitting if stored is None else stored.get("nulls", fitting)
         raw_nulls = options.nulls or nulls or kept_as
     check_ids(setup)
     provenance = setup.provenance(opened, ids, weights=weights)
@@ -210,7 +203,7 @@ def open_question(
         executor=setup.workers(members, weights),
         unit=setup.measure.unit,
         provenance=provenance,
-        estimate=setup.fitted(forwards, weights, kept).question(nulls or NULL_IDS),
+        estimate=setup.fitted(forwards, weights, kept),
         kept=kept,
         nulls=raw_nulls,
         instance_names=setup.instances.names,
@@ -223,8 +216,4 @@ def _as_stored(routes: Sequence[Route], identity: dict[str, Any]) -> list[Route]
     chunks = identity.get("chunks", [])
     if len(chunks) != len(routes):
         return list(routes)
-    resumed = [replace(route, ids_per_chunk=chunk) for route, chunk in zip(routes, chunks, strict=True)]
-    if "nulls" in identity:
-        return resumed
-    # Version 0.1.0 packed no weights and scored all null ids together.
-    return [replace(route, tried={}, forward=replace(route.forward, packed=None)) for route in resumed]
+    return [replace(route, ids_per_chunk=chunk) for route, chunk in zip(routes, chunks, strict=True)]

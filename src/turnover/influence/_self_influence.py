@@ -86,7 +86,7 @@ def _by_masks(setup: Setup, rows: TrainRows, progress: bool | None) -> Scores:
     if not center:
         offsets = np.zeros_like(offsets)
     mean, errors = average(np.concatenate(values, 1) - offsets[:, None])
-    raw = replace(setup.options, estimator=Original(), control=None)
+    raw = replace(setup.options, estimator=Original())
     scores = Scores(
         values=mean,
         **setup.instances.named(row_ids.numpy(), rows),

@@ -16,8 +16,7 @@ from turnover.storage import KeptArrays
 
 from ._data import TrainRows
 from ._instances import Instances
-from .blocks import NULL_IDS
-from .estimate import Estimator, Fit
+from .estimate import Estimate, Estimator
 from .execution import Executor, as_workers, is_remote
 from .fingerprint import fingerprint_of
 from .measures import Measure
@@ -40,15 +39,12 @@ class Options:
     memory: int
     compile: bool
     estimator: Estimator
-    control: Literal["linear"] | None
     nulls: int | None = None
 
     def __post_init__(self) -> None:
         """Reject what no option can be."""
         if self.against not in ("keep", "full"):
             raise InfluenceError(f"against={self.against!r} is unknown. Give 'keep' or 'full'.")
-        if self.control not in (None, "linear"):
-            raise InfluenceError(f"control={self.control!r} is unknown. Give 'linear' or None.")
         if self.dtype not in _DTYPES:
             raise InfluenceError(f"dtype={self.dtype} is not supported. Give torch.bfloat16, torch.float16 or None.")
         if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
@@ -59,10 +55,10 @@ class Options:
                 f"nulls must be an integer >= {_FEWEST_NULLS}, got {self.nulls!r}. Give nulls=1024, or None for a "
                 "number in proportion to the job."
             )
-        if self.nulls is not None and (self.estimator.needs_train or not self.estimator.needs_masks):
+        if self.nulls is not None and (not self.estimator.needs_masks):
             raise InfluenceError(
-                f"nulls={self.nulls} needs estimator='tod', got {self.estimator.name!r}: 'ridge' always takes "
-                f"{NULL_IDS:,} null ids and 'curvature' has none. Leave nulls out, or give estimator='tod'."
+                f"nulls={self.nulls} needs estimator='tod', got {self.estimator.name!r}, which has none. "
+                "Leave nulls out, or give estimator='tod'."
             )
 
     def as_data(self) -> dict[str, Any]:
@@ -73,10 +69,7 @@ class Options:
             "sites": None if self.sites is None else list(self.sites),
             "dtype": None if self.dtype is None else str(self.dtype),
         }
-        data |= self.estimator.as_data()
-        if self.control is not None:
-            data["control"] = self.control
-        return data
+        return data | self.estimator.as_data()
 
 
 @dataclass
@@ -90,7 +83,7 @@ class Setup:
     executor: Executor
     fit_folder: str | os.PathLike[str] | None = None  # where an earlier process may have kept the fit
     are_ids_checked: bool = False  # whether it was looked at that the ids of `train` are those of the training
-    _fit: tuple[list[str], Fit] | None = field(default=None, init=False)
+    _fit: tuple[list[str], Estimate] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Raise where a model lacks one of the chosen sites."""
@@ -134,7 +127,7 @@ class Setup:
             shared.append(self.train.shared)
         return self.executor.sharing(shared, memory=self.options.memory)
 
-    def fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Fit:
+    def fitted(self, forwards: Sequence[Forward], weights: list[str], kept: KeptArrays | None = None) -> Estimate:
         """Return the estimator, fitted once, as long as the weights stay; or as an earlier run kept it."""
         if self.train is not None:
             self.train.check_unchanged()
@@ -153,7 +146,7 @@ class Setup:
             members = list(self.members)
             weights = [member.digest() for member in members]
             kept = kept_fit(folder, self.provenance([], self.instances.chosen(None), weights=weights))
-            kept.write(self.fitted(self.forwards(members), weights, kept).question(0).arrays())
+            kept.write(self.fitted(self.forwards(members), weights, kept).arrays())
 
     def provenance(
         self,

@@ -80,22 +80,6 @@ class ScoreBlock(Protocol):
         """Yield what `finish` makes of the scores of each part of the instances, in their order."""
         ...
 
-    def mean_noise(self) -> np.ndarray | None:
-        """Return what an estimator makes of every null id's summed scores; None: raw scores."""
-        ...
-
-
-class Control(Protocol):
-    """Predicts the noise of one model's scores on a block of queries."""
-
-    def fit(self, scores: np.ndarray, ids: Tensor) -> None:
-        """Choose how much to subtract, by the scores [ids, queries] of null ids."""
-        ...
-
-    def prediction(self, ids: Tensor) -> np.ndarray:
-        """Return what is to be subtracted from scores [ids, queries]."""
-        ...
-
 
 class RawBlock:
     """A block of queries with the scores of the original estimator."""
@@ -105,7 +89,6 @@ class RawBlock:
         scorers: Sequence[Scorer],
         *,
         center: bool,
-        controls: Sequence[Control] = (),
         nulls: int = NULL_IDS,
         beside: Tensor | None = None,
     ) -> None:
@@ -114,13 +97,10 @@ class RawBlock:
         Instances `beside` them go through in the same passes, and their scores are kept: of a few rows, a second pass
         takes as long as the first.
         """
-        self._scorers, self._controls = scorers, controls
+        self._scorers = scorers
         ids = null_ids(nulls)
         scored = np.stack([_first_scores(scorer, ids, beside) for scorer in scorers])  # [members, ids, queries]
         null_scores, self._beside = scored[:, :nulls], (beside, scored[:, nulls:])
-        for control, scores in zip(controls, null_scores, strict=False):
-            control.fit(scores, ids)
-            scores -= control.prediction(ids)
         means = finite_mean(null_scores, 1)
         self._offsets = means.astype(np.float32) if center else np.zeros(means.shape, np.float32)
         self.offset = self._offsets.mean(0)
@@ -135,15 +115,9 @@ class RawBlock:
         """Return the scores [nulls, queries] of null ids, averaged over members."""
         return finite_mean(self.member_nulls, 0).astype(np.float32)
 
-    def mean_noise(self) -> None:
-        """Return None: nothing is made of raw scores."""
-
     def members(self, ids: Tensor) -> np.ndarray:
         """Return centered scores [members, ids, queries]."""
-        members = np.stack([raw - offset for raw, offset in zip(self._raw(ids), self._offsets, strict=True)])
-        for control, scores in zip(self._controls, members, strict=False):
-            scores -= control.prediction(ids)
-        return members
+        return np.stack([raw - offset for raw, offset in zip(self._raw(ids), self._offsets, strict=True)])
 
     def _raw(self, ids: Tensor) -> Iterable[np.ndarray]:
         """Return the scores [ids, queries] of each member before anything is subtracted."""

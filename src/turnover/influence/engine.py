@@ -16,7 +16,7 @@ from turnover.progress import progress_bar
 from turnover.scores import OutOfSample, Scores, Top
 from turnover.tables import faded, html_table
 
-from ._answers import every_pair, mean_over_queries, null_of_rows, store_pairs, top_of_each, warn_of_nan
+from ._answers import every_pair, mean_over_queries, store_pairs, top_of_each, warn_of_nan
 from ._data import first_of_each
 from ._held_out import held_out_predictions
 from ._instances import Instances
@@ -25,7 +25,7 @@ from ._self_influence import self_influence, warn_of_weak_signal
 from ._setup import Options, Setup
 from ._views import RowViews
 from .blocks import NULL_IDS
-from .estimate import EstimatorOption, TokenScores, as_estimator, check_renamed
+from .estimate import EstimatorOption, TokenScores, as_estimator
 from .execution import Executor, as_executor
 from .measures import Measure, MeasureOption
 from .members import open_members
@@ -49,14 +49,12 @@ class Influence:
         loss: `loss(outputs, targets) -> [rows]`; None: cross-entropy for integer targets, squared error for floats.
         train: the training data, with ids for a wrapped model; the default for `ids` and for the labels of `top`.
         estimator: of questions about queries. "tod": the original estimator, loss of the flipped subnetwork minus that
-            of the kept one. "ridge": its denoised form. "curvature": influence functions with K-FAC curvature, also
-            for models without masks. "auto": "curvature"; without `train`, or with options that say how masks are
-            compared (against, center, control, sites), "tod". Or an object with options of its own,
-            `turnover.influence.Curvature(...)` or `turnover.influence.Ridge(...)`.
+            of the kept one. "curvature": influence functions with K-FAC curvature, also for models without masks.
+            "auto": "curvature"; without `train`, or with options that say how masks are compared (against, center,
+            sites), "tod". Or an object with options of its own, `turnover.influence.Curvature(...)`.
         against: compare the flipped subnetwork with the kept one ("keep") or with the full network ("full").
         measure: "loss", "probability", "margin" (log-odds of the target), or a function, higher meaning better.
         center: subtract the mean score of null ids, query by query.
-        control: "linear": subtract what masks alone explain of a score, to first order; less noise.
         sites: flip only these sites; None: all.
         targets: name of the target in dict batches; None: "labels", else "label".
         device: move the model there; None: where it is.
@@ -91,7 +89,6 @@ class Influence:
         against: Literal["keep", "full"] = "keep",
         measure: MeasureOption = "loss",
         center: bool = True,
-        control: Literal["linear"] | None = None,
         sites: Sequence[str] | None = None,
         targets: str | None = None,
         device: torch.device | str | None = None,
@@ -101,10 +98,8 @@ class Influence:
         executor: Executor | None = None,
         nulls: int | None = None,
         names: Mapping[int, Any] | Iterable[Any] | None = None,
-        **renamed: Any,
     ) -> None:
         """Check everything that can be checked before the first query."""
-        check_renamed(renamed)
         if not isinstance(center, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InfluenceError(f"center must be True or False, got {center!r}.")
         if targets is not None and (not isinstance(targets, str) or not targets):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -114,7 +109,6 @@ class Influence:
             warnings.warn(hint, TurnOverWarning, stacklevel=2)
         of_masks = {
             "against='full'": against == "full",
-            "control='linear'": control is not None,
             "sites=": sites is not None,
             "center=False": not center,
         }
@@ -131,7 +125,6 @@ class Influence:
                 has_masks=members.have_masks,
                 of_masks=[name for name, is_given in of_masks.items() if is_given],
             ),
-            control=control,
             nulls=nulls,
         )
         self._instances = Instances(train, names, targets=targets, numbered=not members.have_masks)
@@ -244,7 +237,7 @@ class Influence:
         """
         with self._setup.computing():
             question = open_question(self._setup, queries, at_label, self._instances.chosen(ids), out=out)
-            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
+            with progress_bar(question.pairs, progress, "pairs") as bar:
                 if out is not None:
                     return store_pairs(out, question, bar)
                 scores = every_pair(question, bar)
@@ -264,7 +257,7 @@ class Influence:
         """
         with self._setup.computing():
             question = open_question(self._setup, queries, at_label, self._instances.chosen(ids))
-            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
+            with progress_bar(question.pairs, progress, "pairs") as bar:
                 scores = mean_over_queries(question, bar)
         warn_of_nan(scores)
         return scores.seen_by(RowViews(self._setup.train))
@@ -303,7 +296,7 @@ class Influence:
             id_labels = id_labels if label is None else id_labels[included.numpy()]
         with self._setup.computing():
             question = open_question(self._setup, queries, at_label, unique_ids)
-            with progress_bar(question.pairs_to_compute, progress, "pairs") as bar:
+            with progress_bar(question.pairs, progress, "pairs") as bar:
                 top = top_of_each(question, bar, k=k, label=label, labels=id_labels)
         return top.seen_by(RowViews(self._setup.train, queries, question.names))
 
@@ -347,8 +340,6 @@ class Influence:
     def null(self, queries: Any, *, n: int = NULL_IDS, at_label: AtLabel | None = None) -> Scores:
         """Return Scores [n, queries] of null ids, which were never trained: what pure noise looks like.
 
-        With the estimator "ridge" their scores stand in the place of training rows' and are denoised as those are.
-
         Raises:
             InfluenceError: the estimator has no null distribution.
         """
@@ -356,13 +347,9 @@ class Influence:
         if not estimator.needs_masks:
             raise InfluenceError(
                 f"estimator={estimator.name!r} has no null distribution: a row without training gets a score, too. "
-                "Give estimator='tod' or 'ridge'; intervals come from replicas (Scores.interval)."
+                "Give estimator='tod'; intervals come from replicas (Scores.interval)."
             )
         with self._setup.computing():
-            if estimator.needs_train and n > 0:
-                return null_of_rows(
-                    open_question(self._setup, queries, at_label, self._instances.chosen(None), nulls=n), n
-                )
             question = open_question(self._setup, queries, at_label, null_ids(n), nulls=NULL_IDS)
             return every_pair(question, progress_bar(question.pairs, False, "pairs"))
 

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from turnover.applications import Examples, NumberFit, NumberScale, TrainingText
 from turnover.errors import RunError
-from turnover.influence import EstimatorOption, Ridge
+from turnover.influence import EstimatorOption
 from turnover.integrations import TextEncoder
 from turnover.scores import Scores
 from turnover.storage import atomic_file, read_array
-from turnover.wrapping import only_at, top_sites
 
 from ._splits import split_rows
 from .config import RunConfig, Watch
@@ -104,21 +103,13 @@ class LabeledRows:
 
     @property
     def estimator(self) -> EstimatorOption:
-        """Return the estimator of questions about predictions.
-
-        With adapters it is that of masks: "auto" takes every training row through the encoder and back for every
-        question (measured: 15 seconds against 0.1 on 560 rows), and a single model has no interval without null ids.
-        """
-        return Ridge() if self.preparation.kind == "tokens" else "auto"
+        """Return the estimator of questions about predictions."""
+        return "auto"
 
     @property
     def estimator_of_means(self) -> EstimatorOption:
-        """Return the estimator of means over predictions, each of which counts equally.
-
-        Means over many predictions gain from influence functions of the last layer beside the scores of masks, while
-        fewer single scores would be significant.
-        """
-        return Ridge(gradients=1, scale="query") if self.preparation.kind == "tokens" else "auto"
+        """Return the estimator of means over predictions, each of which counts equally."""
+        return "auto"
 
     @property
     def sizes(self) -> Sizes:
@@ -229,12 +220,8 @@ class LabeledRows:
         return masked_network(self.settings, self.preparation, self.outputs)
 
     def asked_model(self, model: nn.Module) -> nn.Module:
-        """Return the model as it is asked about predictions.
-
-        In a network with adapters only the masks before the output layer count: all pairs are one matrix product then,
-        instead of one pass through the encoder per pair.
-        """
-        return only_at(model, top_sites(model, 0)) if self.preparation.kind == "tokens" else model
+        """Return the model as it is asked about predictions."""
+        return model
 
     def results(self, models: Sequence[nn.Module], self_influence: Scores) -> dict[str, float]:
         """Return accuracy and loss, and the accuracy of the most frequent class; of numbers RMSE, MAE, R² and scale."""

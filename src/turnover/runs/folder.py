@@ -67,7 +67,6 @@ class About:
     seconds: dict[str, float] = field(default_factory=dict)
     results: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    denoised: bool = True  # whether scores of masks are denoised where they answer questions about predictions
     data: dict[str, str] = field(default_factory=dict)  # SHA-256 of the files and folders that were read, by path
     files: dict[str, str] = field(default_factory=dict)  # SHA-256 of the folder's own files; none of 0.1.0's runs
 

@@ -23,7 +23,7 @@ from turnover.applications import (
     wrong_labels,
 )
 from turnover.errors import RunError, SavedModelError, StoreError, TurnOverWarning, WeakSignalWarning
-from turnover.influence import EstimatorOption, Executor, Influence, MeasureOption, Ridge
+from turnover.influence import EstimatorOption, Executor, Influence, MeasureOption
 from turnover.layers import device_of, find_root, masking_of, preferred_device
 from turnover.scores import OutOfSample, Scores
 from turnover.wrapping import load
@@ -212,8 +212,6 @@ class Run(Generic[_TaskT]):
 
     def _engine(self, estimator: EstimatorOption, measure: MeasureOption) -> Influence:
         models = [self.task.asked_model(model) for model in self.models]
-        if isinstance(estimator, Ridge) and not self.about.denoised:
-            estimator = "tod"
         options = {"estimator": estimator, "measure": measure, "executor": self.executor}
         influence = Influence(models, train=self.train_data, **options)
         influence.take_fit(self.folder.scores)

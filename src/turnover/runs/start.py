@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from turnover.applications import FEWEST_VALIDATION, TrainingRecord
 from turnover.errors import RunError
-from turnover.influence import Executor, Ridge
+from turnover.influence import Executor
 from turnover.layers import preferred_device
 from turnover.wrapping import save
 
@@ -65,7 +64,6 @@ def start_run(
         if run.about.state == "begun":
             with run.about.timed("training"):
                 _train(run, watch)
-            _check_denoising(run)
             run.about.state = "trained"
             folder.write_about(run.about)
         run.executor = executor
@@ -151,12 +149,3 @@ def _watch_member(watch: Watch, number: int, members: int, stage: str, done: int
     """Report the training of one model as a part of all."""
     which = f"model {number + 1} of {members}  " if members > 1 else ""
     watch(stage, number * total + done, members * total, f"{which}{note}")
-
-
-def _check_denoising(run: Run[Any]) -> None:
-    """Do without denoising where all training rows have a loss of 0: they have no gradients then."""
-    if isinstance(run.task.estimator, Ridge) and run.task.scale is None:
-        x, y, _ = run.train_data
-        if float(run.probabilities(x)[np.arange(len(y)), y].min()) == 1:
-            run.about.denoised = False
-            run.about.notes.append("All training rows are memorized to a loss of 0: scores are not denoised.")

@@ -53,9 +53,7 @@ def method_of(provenance: Mapping[str, Any]) -> str:
     if not isinstance(options, Mapping):
         return ""
     options = cast("Mapping[str, Any]", options)
-    if "estimator" in options:
-        return str(options["estimator"]["name"])
-    return "ridge" if "denoise" in options else "tod"
+    return str(options["estimator"]["name"]) if "estimator" in options else "tod"
 
 
 def plain_provenance(given: Mapping[str, Any] | None) -> dict[str, Any]:

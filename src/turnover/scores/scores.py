@@ -83,7 +83,7 @@ class Scores(JudgedContent):
 
     @property
     def method(self) -> str:
-        """Return which estimator made the scores: "tod", "ridge" or "curvature"; "" where that is not known."""
+        """Return which estimator made the scores: "tod" or "curvature"; "" where that is not known."""
         return method_of(self.provenance)
 
     def top(self, k: int, *, query: Name | None = None) -> Top:

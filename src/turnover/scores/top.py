@@ -200,7 +200,7 @@ class Top(Viewed):
 
     @property
     def method(self) -> str:
-        """Return which estimator made the scores: "tod", "ridge" or "curvature"; "" where that is not known."""
+        """Return which estimator made the scores: "tod" or "curvature"; "" where that is not known."""
         return method_of(self.provenance)
 
     @property

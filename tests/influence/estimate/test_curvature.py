@@ -295,7 +295,7 @@ def test_scores_name_the_estimator_that_made_them():
     model = turnover.wrap(mlp(), at=["1"])
     with turnover.instances(range(ROWS)):
         model(x)
-    for estimator, name in (("auto", "curvature"), ("tod", "tod"), ("ridge", "ridge"), ("curvature", "curvature")):
+    for estimator, name in (("auto", "curvature"), ("tod", "tod"), ("curvature", "curvature")):
         inf = turnover.Influence(model, train=(x, y, torch.arange(ROWS)), estimator=estimator)
         assert inf.top((x[:2], y[:2]), k=1).method == inf.pairwise((x[:2], y[:2])).method == name
     assert turnover.Influence(model).pairwise((x[:2], y[:2]), ids=range(4)).method == "tod"
@@ -670,12 +670,9 @@ def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot
         ({"train": None, "estimator": "curvature"}, "there is no train"),
         ({"train": None}, "this model was never wrapped"),
         ({"estimator": "tod"}, "needs masks"),
-        ({"estimator": "ridge"}, "needs masks"),
         ({"estimator": "kfac"}, "estimator='kfac' is unknown"),
         ({"estimator": Curvature}, r"got the class Curvature. Call it: Curvature\(\)"),
-        ({"denoise": "ridge"}, r"denoise= is now estimator=.*estimator='ridge'"),
         ({"estimator": "curvature", "against": "full"}, "against='full' say how masks are compared"),
-        ({"estimator": "curvature", "control": "linear"}, "estimator='tod' or 'ridge'"),
         ({"loss": lambda outputs, targets: outputs.detach()[:, 0]}, "no gradient with respect to the outputs"),
         (
             {"measure": lambda outputs, targets: (outputs.argmax(1) == targets).float()},

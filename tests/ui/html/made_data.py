@@ -111,7 +111,7 @@ def made_findings(rows: int = 40) -> Findings:
             0.05,
             "loss",
             False,
-            "ridge",
+            "tod",
             "null_ids",
             8,
             "generic",
@@ -132,7 +132,7 @@ def made_findings(rows: int = 40) -> Findings:
             rows - 4,
             "loss",
             False,
-            "ridge",
+            "tod",
             "null_ids",
             tuple(
                 HarmfulExample(
@@ -175,13 +175,13 @@ def made_findings(rows: int = 40) -> Findings:
             True,
             0.05,
             "loss",
-            "ridge",
+            "tod",
             "null_ids",
         ),
         classes=(ClassSummary("negative", 18, 2, 1, 2, 3), ClassSummary("positive", 18, 2, 1, 2)),
         confusions=tuple(Confusion(label, predicted, 1) for label in LABELS for predicted in LABELS),
         trust=Trust(
-            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "ridge", "null_ids"),),
+            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "tod", "null_ids"),),
             8,
             0.05,
             None,

@@ -7,10 +7,9 @@ from turnover.errors import InfluenceError, NotWrappedError
 
 from .curvature import Curvature
 from .original import Estimator, Original
-from .ridge import Ridge
 
-EstimatorOption = Literal["auto", "tod", "ridge", "curvature"] | Estimator
-_NAMED: dict[str, type[Any]] = {"tod": Original, "ridge": Ridge, "curvature": Curvature}
+EstimatorOption = Literal["auto", "tod", "curvature"] | Estimator
+_NAMED: dict[str, type[Any]] = {"tod": Original, "curvature": Curvature}
 # Chosen on trainings of digits, SST-2 and Yahoo Answers that are not reported (docs/evidence.md).
 RECOMMENDED = Curvature(damping=5.0, mean_damping=5000.0)
 
@@ -31,8 +30,8 @@ def as_estimator(given: Any, *, has_train: bool, has_masks: bool, of_masks: Sequ
         )
     if isinstance(given, str) or not all(hasattr(given, name) for name in ("fit", "needs_train", "as_data")):
         raise InfluenceError(
-            f"estimator={given!r} is unknown. Give 'auto', 'tod', 'ridge', 'curvature', or one with options of its "
-            "own: turnover.influence.Ridge(...), turnover.influence.Curvature(...)."
+            f"estimator={given!r} is unknown. Give 'auto', 'tod', 'curvature', or one with options of its own: "
+            "turnover.influence.Curvature(...)."
         )
     if given.needs_train and not has_train:
         raise InfluenceError(
@@ -47,15 +46,6 @@ def as_estimator(given: Any, *, has_train: bool, has_masks: bool, of_masks: Sequ
     if of_masks and not given.needs_masks:
         raise InfluenceError(
             f"{' and '.join(of_masks)} say how masks are compared, and estimator={given.name!r} does not use masks. "
-            "Give estimator='tod' or 'ridge' beside them."
+            "Give estimator='tod' beside them."
         )
     return given
-
-
-def check_renamed(given: dict[str, Any]) -> None:
-    """Raise for options that `Influence` does not have, or no longer."""
-    if "denoise" in given:
-        value = "tod" if given["denoise"] is None else given["denoise"]
-        raise InfluenceError(f"denoise= is now estimator=. Give Influence(model, train=data, estimator={value!r}).")
-    if given:
-        raise TypeError(f"Influence() got an unexpected keyword argument {next(iter(given))!r}")

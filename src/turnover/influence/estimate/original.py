@@ -21,16 +21,10 @@ class Estimate(Protocol):
     """An estimator at work on one question."""
 
     keeps_null: bool  # whether there is a null distribution
-    has_errors: bool  # whether every score has a standard error of its own, whatever the number of members
 
     @property
     def standardized(self) -> bool:
         """Return whether each query's scores are divided by what is usual for it."""
-        ...
-
-    @property
-    def pairs_first(self) -> int:
-        """Return how many pairs of each query are computed before its first score."""
         ...
 
     @property
@@ -58,20 +52,8 @@ class Estimate(Protocol):
         """Return a block with one column, the mean over all queries, where that is faster than each; else None."""
         ...
 
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> np.ndarray | None:
-        """Return the standard error [ids] of means over queries, from the `mean_noise` of blocks; None: not known."""
-        ...
-
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what `Estimator.fit` can be given in a later run to fit nothing again; empty: there is no such."""
-        ...
-
-
-class Fit(Protocol):
-    """What all questions to an estimator share."""
-
-    def question(self, nulls: int) -> Estimate:
-        """Return the estimator for one question, with so many null scores per query where there is a null."""
         ...
 
 
@@ -134,7 +116,7 @@ class Estimator(Protocol):
         memory: int,
         kept: Mapping[str, np.ndarray] | None = None,
         executor: Executor | None = None,
-    ) -> Fit:
+    ) -> Estimate:
         """Return what all questions share; `train` are `TrainRows`, None only where they are not needed.
 
         `kept` is what `Estimate.arrays` gave for the same models, training rows and options. Passes over the training
@@ -152,8 +134,6 @@ class Original:
     keeps_fit = False
     standardized = False
     keeps_null = True
-    has_errors = False
-    pairs_first = 0
     queries_per_block = QUERIES_PER_BLOCK
     result = ""
     name = "tod"
@@ -173,10 +153,6 @@ class Original:
         """Return itself: there is nothing to fit."""
         return self
 
-    def question(self, nulls: int) -> "Original":
-        """Return itself."""
-        return self
-
     def block(
         self,
         start: int,
@@ -190,9 +166,6 @@ class Original:
 
     def mean_block(self, queries: Sequence[Batch]) -> None:
         """Return None: every query is scored."""
-
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
-        """Return None: the standard deviation of null ids takes its place."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return nothing: nothing was fitted."""

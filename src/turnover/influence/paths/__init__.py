@@ -15,13 +15,12 @@ Must not know: ensembles, nulls, offsets, estimators or files.
 | `routes.py` | `Routes`: the path of each model, and how many instances a chunk holds |
 """
 
-from .forward import FORMER_PATHS, Chunk, Forward, with_predicted_target
+from .forward import Chunk, Forward, with_predicted_target
 from .needs import ids_that_fit
 from .routes import Route, Routes, Scorer
 from .trials import broadcast_or_expanded
 
 __all__ = [
-    "FORMER_PATHS",
     "Chunk",
     "Forward",
     "Route",

@@ -105,12 +105,6 @@ def _row_codes(views: tuple[View, ...], count: int) -> Tensor:
 
 
 _BROADCAST, _EXPANDED, _SHARED = "broadcast at the first site", "expanded batch", ", first product shared"
-FORMER_PATHS = {
-    former + shared: path + shared
-    for former, path in (("grown at the first site", _BROADCAST), ("repeated before the model", _EXPANDED))
-    for shared in ("", _SHARED)
-}
-"""The texts with which version 0.1.0 named paths -> those of today: a path is part of a score folder's identity."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,6 @@ class ScoredList(Protocol):
 
 METHODS = {
     "curvature": "influence functions (K-FAC curvature)",
-    "ridge": "turn-over dropout, denoised",
     "tod": "turn-over dropout",
 }
 """Estimators in the words of a reader."""
@@ -147,15 +146,14 @@ def method_words(scored: ScoredList) -> str:
             "It is computed by influence functions: the gradient of the training row times the inverse K-FAC curvature "
             f"of the network times the gradient of the prediction, {over}."
         )
-    denoised = ", and denoised" if scored.method == "ridge" else ""
     if scored.numeric:
         return (
             "It is the prediction of the row’s kept subnetwork minus that of its flipped subnetwork, which was not "
-            f"trained on it, {over}{denoised}."
+            f"trained on it, {over}."
         )
     return (
         f"It is the {scored.unit} at the predicted label in the row’s flipped subnetwork, which was not trained on it, "
-        f"minus the {scored.unit} in its kept subnetwork, {over}{denoised}."
+        f"minus the {scored.unit} in its kept subnetwork, {over}."
     )
 
 

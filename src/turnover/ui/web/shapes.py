@@ -116,7 +116,7 @@ class Answer(Shape):
     image: str | None = Field(default=None, description="the image as the model saw it")
     unit: str = Field(description="what scores are differences of")
     standardized: bool = Field(description="scores are relative: 1 is the usual effect of a row on the prediction")
-    method: str = Field(description="estimator of the scores: curvature, ridge or tod")
+    method: str = Field(description="estimator of the scores: curvature or tod")
     noise_from: Literal["null_ids", "replicas"] | None = Field(
         description="what significance is judged by; null: too few replicas, so that nothing is marked"
     )

@@ -75,7 +75,7 @@ class ExpectedSignal:
             f"n={self.rows:,}: signal / noise of one pair about {self.signal_to_noise:.2g}, {self.ratio:.2g} times "
             f"that of digits ({REFERENCE_ROWS:,} rows, sites of {REFERENCE_WIDTH}, one replica: {REFERENCE_SIGNAL}); a "
             f"rule of thumb, √(width × replicas) / n with width {self.width:,}, too low for many rows. Raise it by "
-            "replicas=, wider sites, denoised estimators or means over many queries; Scores.noise measures it"
+            "replicas=, wider sites or means over many queries; Scores.noise measures it"
         )
 
 

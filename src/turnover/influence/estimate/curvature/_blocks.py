@@ -52,9 +52,6 @@ class Block:
         self._instances, self._queries = instances, members
         self.offset = np.zeros(columns, np.float32)
 
-    def mean_noise(self) -> None:
-        """Return None: there are no null ids."""
-
     def tiles(self, parts: Sequence[Part], executor: Executor, finish: Finish) -> Iterator[Any]:
         """Yield what `finish` makes of each part of the instances, in their order: one pass over the training rows.
 

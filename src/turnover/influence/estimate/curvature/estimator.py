@@ -104,8 +104,6 @@ class CurvatureFit:
 
     standardized = True
     keeps_null = False
-    has_errors = False
-    pairs_first = 0
 
     def __init__(
         self,
@@ -176,9 +174,6 @@ class CurvatureFit:
         if self._kept_rows is not None:
             self._kept_rows.remove(self._train.length or 0)
 
-    def errors_of_mean(self, ids: Tensor, noise: np.ndarray) -> None:
-        """Return None: only replicas tell."""
-
     @property
     def queries_per_block(self) -> int:
         """Return how many queries, with the inverse applied, fit into the memory."""
@@ -198,10 +193,6 @@ class CurvatureFit:
             f"influence functions, K-FAC curvature of {layers} layer{'s' if layers != 1 else ''}{share}, full view, "
             f"temperature {span}"
         )
-
-    def question(self, nulls: int) -> "CurvatureFit":
-        """Return itself: nothing is kept of a single question."""
-        return self
 
     def block(
         self, start: int, raw: Any, queries: Sequence[Batch], executor: Executor, add: Callable[[int], None]
