@@ -4,7 +4,6 @@
 Cases are as in `misuse`.
 """
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +18,7 @@ from torch.utils.data import TensorDataset
 import turnover
 from tests.campaign.misuse import IDS, ROWS, X, Y, influence, network, same, silence, stepped, trained, wrapped
 from turnover.scores import OutOfSample, Scores
+from turnover.storage import from_record, to_record
 from turnover.wrapping import only_at
 
 Cases = dict[str, Callable[[], str]]
@@ -81,9 +81,9 @@ def _loaded(change: Callable[[Path], Any], model: Any = None) -> str:
 
 def _edited(**recipe: Any) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        manifest = json.loads((folder / "turnover.json").read_text())
+        manifest = from_record((folder / "turnover.json").read_bytes()) or {}
         manifest["recipe"].update(recipe)
-        (folder / "turnover.json").write_text(json.dumps(manifest))
+        (folder / "turnover.json").write_bytes(to_record(manifest))
 
     return edit
 

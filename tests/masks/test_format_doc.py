@@ -121,7 +121,7 @@ def test_recipe_tensor_can_be_read_by_the_description_alone():
     assert (recipe["kind"], recipe["seed"]) == ("codebook", -(2**70))
     assert recipe["options"] == {"rows": 4096, "picks": 4}
     assert [site["path"] for site in recipe["sites"]] == ["0", "1"]
-    described = set(re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE))
+    described = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`\w+`(?:, `\w+`)?) \|", TEXT, re.MULTILINE))))
     assert described == set(recipe) | set(recipe["sites"][0])
 
 
@@ -130,7 +130,7 @@ def test_saved_folder_is_laid_out_as_described(tmp_path):
     turnover.save(turnover.wrap(net, at=["1"]), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "turnover.json", "weights.pt"]
     manifest = json.loads((tmp_path / "turnover.json").read_text(encoding="utf-8"))
-    assert manifest.keys() == {"format", "recipe", "weights_sha256"}
+    assert manifest.keys() == {"checksum", "format", "recipe", "weights_sha256"}
     assert manifest["format"] == 1
     weights = (tmp_path / "weights.pt").read_bytes()
     assert manifest["weights_sha256"] == hashlib.sha256(weights).hexdigest()

@@ -15,6 +15,7 @@ from turnover.errors import NotWrappedError, RecipeMismatchError, SavedModelErro
 from turnover.layers import RECIPE_KEY
 from turnover.layers.recipe import to_tensor
 from turnover.layers.root import masking_of
+from turnover.storage import from_record, to_record
 from turnover.wrapping import write_tensors
 
 
@@ -118,12 +119,12 @@ def test_lazy_modules_must_have_run_before_weights_are_loaded(tmp_path):
 
 
 def _rewrite(folder, weights=None, **recipe):
-    manifest = json.loads((folder / "turnover.json").read_text())
+    manifest = from_record((folder / "turnover.json").read_bytes())
     if weights is not None:
         torch.save(weights, folder / "weights.pt")
         manifest["weights_sha256"] = hashlib.sha256((folder / "weights.pt").read_bytes()).hexdigest()
     manifest["recipe"].update(recipe)
-    (folder / "turnover.json").write_text(json.dumps(manifest))
+    (folder / "turnover.json").write_bytes(to_record(manifest))
 
 
 @pytest.mark.parametrize("weights", [[1, 2], 3, {"0.weight": "x"}], ids=str)

@@ -11,6 +11,7 @@ from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, mov
 from tests.wrapping.models import run
 from turnover.errors import RecipeMismatchError, SavedModelError
 from turnover.layers.root import masking_of
+from turnover.storage import from_record, to_record
 from turnover.wrapping import Adapters
 from turnover.wrapping.tensor_file import read_tensors, write_tensors
 
@@ -150,9 +151,9 @@ def test_a_damaged_file_is_rejected(tmp_path):
 def test_a_manifest_without_checksums_of_the_base_is_rejected(tmp_path):
     turnover.save(trained("torch"), tmp_path)
     path = tmp_path / "turnover.json"
-    manifest = json.loads(path.read_text())
+    manifest = from_record(path.read_bytes())
     del manifest["base_sha256"]
-    path.write_text(json.dumps(manifest))
+    path.write_bytes(to_record(manifest))
     with pytest.raises(SavedModelError, match="has no checksums of the base"):
         turnover.load(tmp_path, model=make("torch"))
 

@@ -8,9 +8,9 @@ second is the recipe proper, as JSON; it is fixed when the model is wrapped and 
 import hashlib
 import json
 import struct
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -100,14 +100,7 @@ class Recipe:
 
     @cached_property
     def _json(self) -> str:
-        content: dict[str, Any] = {"format": RECIPE_FORMAT, **asdict(self)}
-        for part in fields(self):  # what the first recipes did not have yet is left out where it is the default
-            if content[part.name] == part.default:
-                del content[part.name]
-        if self.replicas == 1:
-            for site in content["sites"]:
-                del site["replicated"]
-        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return json.dumps({"format": RECIPE_FORMAT, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
@@ -120,12 +113,15 @@ class Recipe:
                 "Load it with the version that wrote it."
             )
         content["sites"] = [SiteRecipe(**site) for site in content["sites"]]
-        if "adapters" in content:
+        if content["adapters"] is not None:
             content["adapters"] = AdapterRecipe(**_with_tuples(content["adapters"]))
         recipe = cls(**_with_tuples(content))
         parts = (recipe, *recipe.sites, *(() if recipe.adapters is None else (recipe.adapters,)))
         if wrong := [problem for part in parts for problem in wrong_types(part)]:
             raise TypeError(f"values of the wrong type: {', '.join(wrong)}")
+        chosen = [(recipe.mode, Mode), *((s.place, Place) for s in recipe.sites), *((s.dim, Dim) for s in recipe.sites)]
+        if unknown := [value for value, kind in chosen if value not in get_args(kind)]:
+            raise ValueError(f"unknown values: {', '.join(map(repr, unknown))}")
         return recipe
 
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ from turnover.layers import (
     whole_model,
     whole_tensor,
 )
-from turnover.storage import atomic_file, check_stored, is_path, write_atomically
+from turnover.storage import atomic_file, check_stored, from_record, is_path, to_record, write_atomically
 
 from ._modules import UNINITIALIZED, is_norm, lazy_in, listed
 from .adapters import NAME, adapters_in, bottleneck_of, input_of
@@ -120,7 +120,7 @@ def _write(target: Path, root: nn.Module, tensors: dict[str, Tensor], base: dict
                 torch.save({name: value.cpu() for name, value in start_state(root).items()}, file)
             manifest["start_sha256"] = _checksum(target / _START)
         write_card(target, recipe)
-        write_atomically(target / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        write_atomically(target / _MANIFEST, to_record(manifest, indent=2))
     except (OSError, RuntimeError) as error:
         # torch hides the disk's error behind one of its own.
         failed = error if isinstance(error, OSError) else error.__context__
@@ -383,7 +383,15 @@ def _with_recipe(model: Model, recipe: Recipe) -> Model:
             f"the model has no modules {', '.join(map(repr, missing))}, where the saved masks act",
             cure="Give the architecture that was saved.",
         )
-    return build(copy_of(model), recipe)
+    try:
+        return build(copy_of(model), recipe)
+    except TurnOverError:
+        raise
+    except Exception as error:
+        raise SavedModelError(
+            f"the saved masks cannot be put into this model ({type(error).__name__}: {error})",
+            cure="Give the architecture that was saved, or save the model again.",
+        ) from error
 
 
 def _check_base(root: nn.Module, saved: Mapping[str, str], folder: str) -> None:
@@ -419,8 +427,9 @@ def _manifest(source: Path) -> dict[str, Any]:
     try:
         if not (source / _MANIFEST).is_file():
             raise FileNotFoundError(_MANIFEST)
-        manifest = json.loads((source / _MANIFEST).read_text(encoding="utf-8"))
-        version = manifest["format"]
+        content = (source / _MANIFEST).read_bytes()
+        manifest = from_record(content)
+        version = (manifest or json.loads(content))["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedModelError(
             f"{str(source)!r} must be a folder written by turnover.save, but there is no readable {_MANIFEST} in it."
@@ -429,6 +438,10 @@ def _manifest(source: Path) -> dict[str, Any]:
         raise SavedModelError(
             f"{str(source)!r} has format {version!r}; this version of turnover reads {_FORMAT}",
             cure="Load it with the version that wrote it.",
+        )
+    if manifest is None:
+        raise SavedModelError(
+            f"{_MANIFEST} in {str(source)!r} is damaged: it does not fit its own checksum", cure="Save the model again."
         )
     return manifest
 
