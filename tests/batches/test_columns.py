@@ -159,12 +159,8 @@ def test_a_value_that_cannot_be_an_id_names_row_value_and_cure(value, error, tex
         ),
         ((1, 2), 2, r"row 0 has 2 items, so id=2 finds nothing. Give a position from 0 to 1"),
         ((1, 2), -3, r"id=-3 finds nothing"),
-        (
-            torch.ones(2),
-            "uid",
-            r"row 0 is a bare Tensor and has no column for id='uid'. Let the data set return tuples",
-        ),
-        ("text", 0, r"row 0 is a bare str"),
+        (torch.ones(2), "uid", r"row 0 is a Tensor without names.*let the data set return tuples"),
+        ("text", 0, r"row 0 is a str without names"),
     ],
     ids=repr,
 )

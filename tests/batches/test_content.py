@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.batches.rows import Example
-from turnover.batches._content import digest
+from turnover.batches.rows import digest
 
 
 class Unknown:

@@ -234,17 +234,17 @@ def test_splitting_undoes_attaching():
 @pytest.mark.parametrize(
     ("batch", "text"),
     [
-        ({"x": 1, "y": 2}, r"the batch has no 'instance_id': its keys are 'x', 'y'.*with_instance_ids"),
-        (Point(1, 2), r"no field 'instance_id': it has x, y"),
-        (Example(1), r"Example has no 'instance_id'"),
-        (SlottedWithRoom(1), r"SlottedWithRoom has no 'instance_id'"),
+        ({"x": 1, "y": 2}, r"dict, has no 'instance_id', only 'x', 'y'.*with_instance_ids"),
+        (Point(1, 2), r"no 'instance_id', only 'x', 'y'"),
+        (Example(1), r"Example, has no 'instance_id'"),
+        (SlottedWithRoom(1), r"SlottedWithRoom, has no 'instance_id'"),
         ((1, 2), r"the batch ends in int; its last item must be the ids, integers in one dimension"),
         ((), r"the batch is empty"),
         ((torch.zeros(2), torch.zeros(2)), r"the last item of the batch must be integers .* float32 of shape \(2,\)"),
         ((torch.zeros(2), torch.zeros(2, 1).long()), r"int64 of shape \(2, 1\)"),
         ((torch.zeros(2), torch.tensor(3)), r"int64 of shape \(\)"),
         ((torch.zeros(2), torch.tensor([True])), r"is bool of shape"),
-        (torch.zeros(2), r"a batch of type Tensor carries no instance ids"),
+        (torch.zeros(2), r"a Tensor, has no 'instance_id'"),
     ],
 )
 def test_a_batch_without_ids_is_a_named_error(batch, text):

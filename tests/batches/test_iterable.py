@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_worker_info
 
 from tests.batches.rows import Stream
-from turnover.batches import InstanceIdIterable, _content, datasets, instance_id_of, with_instance_ids
+from turnover.batches import InstanceIdIterable, datasets, instance_id_of, with_instance_ids
 from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
 
 
@@ -110,13 +110,13 @@ def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
 
 
 def test_only_so_many_rows_are_remembered(monkeypatch):
-    monkeypatch.setattr(_content, "_GUARDED_ROWS", 2)
+    monkeypatch.setattr(datasets, "REMEMBERED_ROWS", 2)
     stream = Stream(list("abcd"))
     data = with_instance_ids(stream)
     list(data)
     stream.rows = list("abdc")
     assert list(data)[2:] == [("d", 2), ("c", 3)]
-    assert len(data._order._digests) == 2
+    assert len(data._ids._digests) == 2
 
 
 def test_one_worker_counts_and_several_are_refused():

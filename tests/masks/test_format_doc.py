@@ -11,7 +11,7 @@ import torch
 
 import turnover
 from tests.reference import mask_twin as twin
-from turnover.batches.columns import instance_id_of
+from turnover.batches import instance_id_of
 from turnover.layers.recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, to_tensor
 from turnover.masks import Stream, source_from, unpack
 from turnover.masks import _hashing as hashing

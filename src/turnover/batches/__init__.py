@@ -1,32 +1,27 @@
 """Instance ids in data sets and loaders, and the one batch type.
 
 Owns: which number a training row carries, from the data set to the batch; the rules for ids that users bring along; a
-batch taken apart into inputs, target and ids, once for everybody. Offers: `with_instance_ids`, `Batch`, `open_batch`
-and `batches_of`, the default loss. Must not know: models, masks, views or scores.
+batch taken apart into inputs, target and ids, once for everybody; losses of rows. Must not know: models, masks, views
+or scores.
 
 A row's id is its row number in the *root* data set, so that it survives shuffling, subsetting and
 concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RESERVED_ID` - 1.
 
 | file | one idea |
 |---|---|
-| `give.py` | `with_instance_ids`: which kind serves the data; Hugging Face data sets get a column |
-| `datasets.py` | data sets with ids, map-style and iterable |
-| `loaders.py` | DataLoaders: all settings kept, `collate_fn` sees its rows without ids; what is known without reading |
-| `_roots.py` | from a row of a subset, a concatenation or an Arrow table down to its root |
+| `batch.py` | `Batch`: inputs, target and ids of some rows, from data in any form; outputs and losses of rows |
+| `datasets.py` | `with_instance_ids`: data sets, Hugging Face columns and loaders with ids; ids known without reading |
 | `columns.py` | the user's own ids and groups: values, hashed strings, duplicates; null ids |
-| `_content.py` | digests of rows; streams that are counted must keep their order |
-| `forms.py` | the forms of rows and batches; ids attached to each and taken off |
-| `batch.py` | `Batch`: inputs, target and ids of some rows, which key or item is the target; the default loss |
+| `_roots.py` | from a row of a subset, a concatenation or an Arrow table down to its root |
+| `rows.py` | the forms of rows and batches: ids attached to each and taken off, digests of their content |
 """
 
 from turnover.ids import FIRST_RESERVED_ID, instance_id_of
 
-from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch
+from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, mean_over_tokens, open_batch, per_row
 from .columns import names_of, null_ids
-from .datasets import InstanceIdDataset, InstanceIdIterable
-from .forms import INSTANCE_ID, attach, split_ids
-from .give import with_instance_ids
-from .loaders import carries_ids, ids_of, names_in
+from .datasets import InstanceIdDataset, InstanceIdIterable, carries_ids, ids_of, names_in, with_instance_ids
+from .rows import INSTANCE_ID, attach, split_ids
 
 __all__ = [
     "FIRST_RESERVED_ID",
@@ -48,6 +43,7 @@ __all__ = [
     "names_of",
     "null_ids",
     "open_batch",
+    "per_row",
     "split_ids",
     "with_instance_ids",
 ]

@@ -9,43 +9,40 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import index as as_int
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
 import numpy as np
 from torch.utils.data import ChainDataset, ConcatDataset, Subset
 
 from turnover.errors import DataSetError, TurnOverWarning
 
-from .forms import Array, is_mapping, is_sequence
+from .rows import Array, is_mapping, is_sequence
 
 
 def is_hugging_face(data: Any) -> bool:
     """Tell whether this is a `datasets.Dataset`."""
-    return _has(data, "column_names", "add_column", "__len__", "_indices")
+    return all(hasattr(data, name) for name in ("column_names", "add_column", "__len__", "_indices"))
 
 
 def is_hugging_face_stream(data: Any) -> bool:
     """Tell whether this is a `datasets.IterableDataset`."""
-    return _has(data, "column_names", "features", "map", "__iter__") and not _has(data, "__len__")
+    has_all = all(hasattr(data, name) for name in ("column_names", "features", "map", "__iter__"))
+    return has_all and not hasattr(data, "__len__")
 
 
 def is_splits(data: Any) -> bool:
     """Tell whether this is a dict of Hugging Face data sets."""
     if not is_mapping(data) or not data:
         return False
-    values = list(data.values())
-    return all(map(is_hugging_face, values)) or all(map(is_hugging_face_stream, values))
-
-
-def _has(data: Any, *names: str) -> bool:
-    return all(hasattr(data, name) for name in names)
+    splits = list(data.values())
+    return all(map(is_hugging_face, splits)) or all(map(is_hugging_face_stream, splits))
 
 
 def table_rows(data: Any) -> tuple[Hashable, Array, int]:
-    """Return a key of the table below, the row in it of every row, and its length at least.
+    """Return a key of the Arrow table below, the row in it of every row, and its length at least.
 
-    `shuffle`, `filter`, `sort`, `train_test_split` and most `select` keep the table and put a
-    mapping of indices before it. `select` of a range cuts the table itself; Arrow knows where.
+    `shuffle`, `filter`, `sort`, `train_test_split` and most `select` keep the table and put a mapping of indices before
+    it. `select` of a range cuts the table itself; Arrow knows where.
     """
     table: Any = data.data
     key, start = _identity(table)
@@ -60,41 +57,28 @@ def _identity(table: Any) -> tuple[Hashable, int]:
     """Return a key that all cuts of one table share, and the row at which this cut starts."""
     steps: list[Any] = list(getattr(table, "replays", None) or ())
     if hasattr(table, "path") and not any(step[0] == "filter" for step in steps):
-        return ("file", str(table.path)), sum(_cut(step) for step in steps if step[0] == "slice")
+        starts = [int(args[0] if args else given["offset"]) for name, args, given in steps if name == "slice"]
+        return ("file", str(table.path)), sum(starts)
     chunks: list[Any] = table.column(0).chunks if table.num_columns else []
-    pieces = tuple((_address(chunk), int(chunk.offset), len(chunk)) for chunk in chunks)
-    if not pieces or pieces[0][0] is None:
+    # Where the data lie in memory is the same for all cuts of one table.
+    addresses = [next((int(part.address) for part in chunk.buffers() if part is not None), None) for chunk in chunks]
+    if not chunks or addresses[0] is None:
         return ("table", id(table)), 0
-    if len(pieces) == 1 and not hasattr(table, "blocks"):
-        return ("memory", pieces[0][0]), pieces[0][1]
-    if pieces[0][1]:
+    if len(chunks) == 1 and not hasattr(table, "blocks"):
+        return ("memory", addresses[0]), int(chunks[0].offset)
+    if chunks[0].offset:
         warnings.warn(
-            "this Hugging Face data set was cut out of a concatenated one, and where cannot be "
-            "told: its ids count from its own first row. Give ids first, then select: "
-            "with_instance_ids(data).select(...).",
+            "this Hugging Face data set was cut out of a concatenated one, and where cannot be told: its ids count "
+            "from its own first row. Give ids first, then select: with_instance_ids(data).select(...).",
             TurnOverWarning,
             stacklevel=2,
         )
+    pieces = tuple((address, int(one.offset), len(one)) for address, one in zip(addresses, chunks, strict=True))
     return ("pieces", pieces), 0
 
 
-def _cut(step: Any) -> int:
-    """Return the start of a recorded `slice(start, length)`."""
-    _, args, kwargs = step
-    return int(args[0] if args else kwargs.get("offset", 0))
-
-
-def _address(chunk: Any) -> int | None:
-    """Return where the chunk's data lie in memory: the same for all cuts of one table."""
-    return next((int(buffer.address) for buffer in chunk.buffers() if buffer is not None), None)
-
-
-Place = tuple[Hashable, Any]
-"""A root and the row in it."""
-
-
 class _Node(Protocol):
-    def locate(self, index: Any) -> Place: ...
+    def locate(self, index: Any) -> tuple[Hashable, Any]: ...  # a root and the row in it
 
 
 @dataclass(frozen=True)
@@ -102,7 +86,7 @@ class _Root:
     key: Hashable
     data: Any
 
-    def locate(self, index: Any) -> Place:
+    def locate(self, index: Any) -> tuple[Hashable, Any]:
         try:
             row = as_int(index)
         except TypeError:  # the key is not a number
@@ -112,12 +96,10 @@ class _Root:
 
 @dataclass(frozen=True)
 class _Table:
-    """A Hugging Face data set: rows of an Arrow table."""
-
     key: Hashable
     rows: Array
 
-    def locate(self, index: Any) -> Place:
+    def locate(self, index: Any) -> tuple[Hashable, Any]:
         return self.key, int(self.rows[as_int(index)])
 
 
@@ -126,7 +108,7 @@ class _Subset:
     indices: Sequence[Any]
     inner: _Node
 
-    def locate(self, index: Any) -> Place:
+    def locate(self, index: Any) -> tuple[Hashable, Any]:
         return self.inner.locate(self.indices[index])
 
 
@@ -135,7 +117,7 @@ class _Concat:
     ends: list[int]
     members: list[_Node]
 
-    def locate(self, index: Any) -> Place:
+    def locate(self, index: Any) -> tuple[Hashable, Any]:
         index = as_int(index)
         if index < 0:
             index += self.ends[-1]
@@ -146,8 +128,8 @@ class _Concat:
 class RootRows:
     """Row numbers in the root data sets of a map-style data set.
 
-    Every distinct root object has an offset, the length of the distinct roots met before it, so
-    that a row keeps its number when another member of a concatenation is subsetted.
+    Every distinct root object has an offset, the length of the distinct roots met before it, so that a row keeps its
+    number when another member of a concatenation is subsetted.
     """
 
     def __init__(self, data: Any) -> None:
@@ -167,8 +149,8 @@ class RootRows:
         if isinstance(name, int):
             return name
         raise DataSetError(
-            f"the data set is read by the key {name!r}, which is not a row number. "
-            'Name the column that holds the id: with_instance_ids(data, id="column").'
+            f"the data set is read by the key {name!r}, which is not a row number. Name the column that holds the id: "
+            'with_instance_ids(data, id="column").'
         )
 
     def name(self, index: Any) -> Any:
@@ -184,8 +166,8 @@ def offsets_of(lengths: Mapping[Hashable, int]) -> dict[Hashable, int]:
 
 def leaves(data: Any) -> Iterator[Any]:
     """Yield the data sets below all subsets, concatenations and chains, from left to right."""
-    if _is_subset(data):
-        yield from leaves(data.dataset)
+    if isinstance(data, Subset):
+        yield from leaves(data.dataset)  # pyright: ignore[reportUnknownMemberType]
     elif isinstance(data, ConcatDataset | ChainDataset):
         members: Any = data.datasets  # pyright: ignore
         for member in members if is_sequence(members) else ():
@@ -195,21 +177,14 @@ def leaves(data: Any) -> Iterator[Any]:
 
 
 def _walk(data: Any, lengths: dict[Hashable, int]) -> _Node:
-    if _is_subset(data):
-        return _Subset(data.indices, _walk(data.dataset, lengths))
-    if _is_concat(data):
-        return _Concat(data.cumulative_sizes, [_walk(part, lengths) for part in data.datasets])
+    if isinstance(data, Subset):
+        return _Subset(data.indices, _walk(data.dataset, lengths))  # pyright: ignore[reportUnknownMemberType]
+    if isinstance(data, ConcatDataset):
+        members: Any = data.datasets  # pyright: ignore
+        return _Concat(data.cumulative_sizes, [_walk(member, lengths) for member in members])
     if is_hugging_face(data):
         key, rows, extent = table_rows(data)
         lengths[key] = max(extent, lengths.get(key, 0))
         return _Table(key, rows)
     lengths[id(data)] = len(data) if hasattr(data, "__len__") else 0
     return _Root(id(data), data)
-
-
-def _is_subset(data: object) -> TypeGuard["Subset[Any]"]:
-    return isinstance(data, Subset)
-
-
-def _is_concat(data: object) -> TypeGuard["ConcatDataset[Any]"]:
-    return isinstance(data, ConcatDataset)

@@ -1,6 +1,7 @@
-"""The one batch type: inputs, target and ids of some rows, from data in any form; and the default loss of rows."""
+"""The one batch type: inputs, target and ids of some rows, from data in any form; outputs and losses of rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,8 +19,8 @@ from turnover.errors import BatchError, MissingIdError, TargetError
 from turnover.ids import Name, instance_id_of
 from turnover.layers import TARGET_NAMES, map_tensors, tensors_in
 
-from .forms import INSTANCE_ID, is_mapping, is_sequence, split_ids
-from .loaders import carries_ids, names_in
+from .datasets import carries_ids, names_in
+from .rows import INSTANCE_ID, is_mapping, is_sequence, split_ids
 
 Loss = Callable[[Any, Any], Tensor]
 IGNORED = -100
@@ -44,12 +45,8 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with every tensor on a device; the ids stay where they are."""
-
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device)
-
-        args, kwargs, target = map_tensors((self.args, self.kwargs, self.target), move)
-        return replace(self, args=args, kwargs=kwargs, target=target)
+        moved = map_tensors((self.args, self.kwargs, self.target), lambda tensor: tensor.to(device))
+        return replace(self, args=moved[0], kwargs=moved[1], target=moved[2])
 
     def row(self, index: int) -> "Batch":
         """Return one row, still as a batch."""
@@ -64,13 +61,13 @@ class Batch:
                 return value[start:stop] if len(value.shape) and value.shape[0] == self.rows else value
             if is_mapping(value):
                 return {name: cut(item) for name, item in value.items()}
-            if is_sequence(value):
-                if _is_text(value, self.rows):
-                    return value[start:stop]
-                items = [cut(item) for item in value]
-                kind: Any = type(value)
-                return kind(*items) if hasattr(value, "_fields") else kind(items)
-            return value
+            if not is_sequence(value):
+                return value
+            if isinstance(value, list) and len(value) == self.rows and all(isinstance(item, str) for item in value):
+                return value[start:stop]
+            items = [cut(item) for item in value]
+            kind: Any = type(value)
+            return kind(*items) if hasattr(value, "_fields") else kind(items)
 
         ids = None if self.ids is None else self.ids[start:stop]
         names = None if self.names is None else self.names[start:stop]
@@ -94,10 +91,8 @@ def open_batch(batch: Any, *, targets: str | None = None, with_ids: bool | None 
     if with_ids or (is_mapping(batch) and INSTANCE_ID in batch):
         batch, ids = split_ids(batch)
     elif with_ids is None:
-        try:
+        with suppress(MissingIdError):
             batch, ids = split_ids(batch)
-        except MissingIdError:
-            ids = None
     if ids is not None:
         batch, names = _take_names(batch, ids)
     args, kwargs, target = (), {}, None
@@ -174,41 +169,12 @@ def _opened(data: Any, targets: str | None, training_rows: bool, batch_size: int
         for start in range(0, whole.rows, size):
             yield whole.part(start, start + size)
     elif isinstance(data, Dataset) or hasattr(data, "__getitem__") or isinstance(data, Iterable):
-        yield from _collated_batches(data, targets, batch_size)
+        with_ids = carries_ids(data)
+        for rows in _row_lists(data, batch_size):
+            for batch in _collated(rows):
+                yield open_batch(batch, targets=targets, with_ids=with_ids)
     else:
         raise BatchError(f"a {type(data).__name__} holds no rows. {_GIVE}")
-
-
-def _collated_batches(data: Any, targets: str | None, batch_size: int) -> Iterator[Batch]:
-    """Yield rows of a data set; batches of one where rows differ in shape."""
-    with_ids = carries_ids(data)
-    # An IterableDataset has a __getitem__ too, which only raises.
-    if hasattr(data, "__getitem__") and not isinstance(data, IterableDataset):
-        rows: Iterator[Any] = (data[index] for index in range(len(data)))
-    else:
-        rows = iter(cast("Iterable[Any]", data))
-    waiting: list[Any] = []
-    for row in rows:
-        waiting.append(_with_tensors(row))
-        if len(waiting) == batch_size:
-            yield from _collated(waiting, targets, with_ids)
-            waiting = []
-    if waiting:
-        yield from _collated(waiting, targets, with_ids)
-
-
-def _collated(rows: list[Any], targets: str | None, with_ids: bool) -> Iterator[Batch]:
-    try:
-        parts = [default_collate(rows)]
-    except (RuntimeError, TypeError):
-        try:
-            parts = [default_collate([row]) for row in rows]
-        except TypeError as error:
-            raise BatchError(
-                f"rows of type {type(rows[0]).__name__} cannot be put together: {error}. {_GIVE}"
-            ) from error
-    for part in parts:
-        yield open_batch(part, targets=targets, with_ids=with_ids)
 
 
 def _is_batch(data: Any) -> bool:
@@ -221,8 +187,17 @@ def _is_batch(data: Any) -> bool:
     return len({item.shape for item in items}) > 1 and len({item.shape[0] for item in items}) == 1
 
 
-def _is_text(value: tuple[Any, ...] | list[Any], rows: int) -> bool:
-    return isinstance(value, list) and len(value) == rows and all(isinstance(item, str) for item in value)
+def _row_lists(data: Any, size: int) -> Iterator[list[Any]]:
+    # An IterableDataset has a __getitem__ too, which only raises.
+    by_index = hasattr(data, "__getitem__") and not issubclass(type(data), IterableDataset)
+    waiting: list[Any] = []
+    for row in (data[index] for index in range(len(data))) if by_index else cast("Iterable[Any]", data):
+        waiting.append(_with_tensors(row))
+        if len(waiting) == size:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
 
 
 def _with_tensors(row: Any) -> Any:
@@ -237,6 +212,19 @@ def _with_tensors(row: Any) -> Any:
             return value
 
     return {name: as_tensor(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def _collated(rows: list[Any]) -> list[Any]:
+    """Return rows as one batch, or as batches of one where they differ in shape."""
+    try:
+        return [default_collate(rows)]
+    except (RuntimeError, TypeError):
+        try:
+            return [default_collate([row]) for row in rows]
+        except TypeError as error:
+            raise BatchError(
+                f"rows of type {type(rows[0]).__name__} cannot be put together: {error}. {_GIVE}"
+            ) from error
 
 
 # Outputs and losses
@@ -260,6 +248,37 @@ def default_loss(target: Any) -> Loss:
     return _squared_error if target.is_floating_point() else _cross_entropy
 
 
+def per_row(values: Any, outputs: Tensor, targets: Any, *, name: str = "the loss") -> Tensor:
+    """Return what a loss or measure of the user's own gave as one value per row, or say what is wrong with it.
+
+    Tokens are averaged, without those that are ignored.
+    """
+    rows = len(outputs)
+    shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+    if not isinstance(values, Tensor) or values.shape[:1] != (rows,):
+        raise TargetError(
+            f"{name} returned {shape} for {rows} rows, but one value per row is needed. With a loss of torch use "
+            "reduction='none': nn.CrossEntropyLoss(reduction='none')."
+        )
+    if isinstance(targets, Tensor) and values.numel() > max(outputs.numel(), targets.numel()):
+        raise TargetError(
+            f"{name} returned {shape}, more values than there are outputs {list(outputs.shape)} or targets "
+            f"{list(targets.shape)}: it compared every row with every target. Bring both to one shape in it."
+        )
+    # Tokens are known to be ignored only where each has a target of its own.
+    if isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == values.shape:
+        return mean_over_tokens(values, targets)
+    return values.flatten(1).mean(1) if values.dim() > 1 else values
+
+
+def mean_over_tokens(values: Tensor, targets: Tensor) -> Tensor:
+    """Return one value per row: the mean over its tokens, without those that are ignored."""
+    if values.dim() == 1:
+        return values
+    counted = (targets != IGNORED).flatten(1)
+    return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)
+
+
 def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     # [rows, 1] minus [rows] would be [rows, rows]: every row against every target.
     if outputs.dim() == targets.dim() + 1 and outputs.shape[-1] == 1:
@@ -281,11 +300,3 @@ def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
         outputs.movedim(-1, 1), targets.to(torch.int64), reduction="none", ignore_index=IGNORED
     )
     return mean_over_tokens(losses, targets)
-
-
-def mean_over_tokens(values: Tensor, targets: Tensor) -> Tensor:
-    """Return one value per row: the mean over its tokens, without those that are ignored."""
-    if values.dim() == 1:
-        return values
-    counted = (targets != IGNORED).flatten(1)
-    return values.flatten(1).masked_fill(~counted, 0).sum(1) / counted.sum(1).clamp(min=1)

@@ -13,7 +13,7 @@ from torch import Tensor
 from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
 from turnover.ids import FIRST_RESERVED_ID, collision, instance_id_of
 
-from .forms import is_array, is_dataclass, is_mapping, is_sequence
+from .rows import is_array, is_dataclass, is_mapping, is_namedtuple, is_sequence
 
 
 def null_ids(count: int) -> Tensor:
@@ -59,17 +59,24 @@ class Column:
         if is_mapping(row):
             if self.name in row:
                 return row[self.name]
-            raise self.missing(list(row), _describe(where))
-        if is_sequence(row):
-            return self._item(row, where)
-        if is_dataclass(row):
-            if isinstance(self.name, str) and hasattr(row, self.name):
-                return getattr(row, self.name)
-            raise self.missing([part.name for part in dataclasses.fields(row)], _describe(where))
-        raise MissingIdError(
-            f"{_describe(where)} is a bare {type(row).__name__} and has no column for {self}. "
-            "Let the data set return tuples or dicts, or leave the column out."
-        )
+            names = list(row)
+        elif is_sequence(row) and isinstance(self.name, int):
+            if -len(row) <= self.name < len(row):
+                return row[self.name]
+            raise MissingIdError(
+                f"{_describe(where)} has {len(row)} items, so {self} finds nothing. Give a position from 0 to "
+                f"{len(row) - 1}."
+            )
+        elif is_namedtuple(row) or is_dataclass(row):
+            names = list(row._fields) if is_namedtuple(row) else [part.name for part in dataclasses.fields(row)]
+            if self.name in names:
+                return getattr(row, str(self.name))
+        else:
+            raise MissingIdError(
+                f"{_describe(where)} is a {type(row).__name__} without names, so {self} finds nothing. Give the "
+                f"position of the id in tuple rows, such as {self.kind}=0, or let the data set return tuples or dicts."
+            )
+        raise self.missing(names, _describe(where))
 
     def missing(self, names: list[Any], who: str) -> MissingIdError:
         """Return the error for a column that is not among `names`, with the nearest of them."""
@@ -78,43 +85,34 @@ class Column:
         listed = ", ".join(repr(name) for name in names) or "none at all"
         return MissingIdError(f"{who} has no column {self.name!r}, only {listed}. {hint}")
 
-    def _item(self, row: tuple[Any, ...] | list[Any], where: object) -> Any:
-        fields: list[str] = list(getattr(row, "_fields", ()))
-        if isinstance(self.name, str):
-            if self.name in fields:
-                return getattr(row, self.name)
-            if fields:
-                raise self.missing(fields, _describe(where))
-            raise MissingIdError(
-                f"{_describe(where)} is a {type(row).__name__} without names, so {self} finds "
-                f"nothing. Give the position of the id in the row, such as {self.kind}=0."
-            )
-        if not -len(row) <= self.name < len(row):
-            raise MissingIdError(
-                f"{_describe(where)} has {len(row)} items, so {self} finds nothing. "
-                f"Give a position from 0 to {len(row) - 1}."
-            )
-        return row[self.name]
-
 
 def choose_column(id: object, groups: object) -> Column | None:
     """Return the column that the user asked for, or None: rows are numbered."""
     if id is not None and groups is not None:
         raise InstanceIdError(
-            f"id={id!r} and groups={groups!r} were both given. With id= every row is an instance "
-            "of its own and two rows with one id are an error; with groups= all rows of a group "
-            "are one instance (an annotator, a source, a user). Give one of the two."
+            f"id={id!r} and groups={groups!r} were both given. With id= every row is an instance of its own and two "
+            "rows with one id are an error; with groups= all rows of a group are one instance (an annotator, a source, "
+            "a user). Give one of the two."
         )
-    name = groups if id is None else id
+    name, kind = (groups, "groups") if id is None else (id, "id")
     if name is None:
         return None
-    kind = "groups" if id is None else "id"
     if isinstance(name, bool) or not isinstance(name, str | int):
         raise InstanceIdError(
-            f"{kind}={name!r} is of type {type(name).__name__}. "
-            "Give the name of a column, or its position in tuple rows."
+            f"{kind}={name!r} is of type {type(name).__name__}. Give the name of a column, or its position in tuple "
+            "rows."
         )
     return Column(name, kind)
+
+
+class Described(str):
+    """What messages call a row where a number does not tell it: `row 3 of split 'test'`."""
+
+    __slots__ = ()
+
+
+def _describe(where: object) -> str:
+    return where if isinstance(where, Described) else f"row {where!r}"
 
 
 @dataclass
@@ -129,19 +127,15 @@ class Seen:
     def claim(self, value: object, where: object, token: Hashable = None) -> int:
         """Return the id for a value; raise if it cannot be one or belongs to another row.
 
-        Messages call the row `where`, see `_describe`. The token is equal for two readings of one row; None: not
-        checked.
+        Messages call the row `where`. The token is equal for two readings of one row; None: not checked.
         """
         number = _number_of(value, self.column, where)
         if isinstance(value, str):
             _keep_name(self.names, number, str(value))
         elif number in self.names:
             raise collision(number, self.names[number], number)
-        if self.column.kind == "id" and token is not None:
-            self._check_row(number, value, where, token)
-        return number
-
-    def _check_row(self, number: int, value: object, where: object, token: Hashable) -> None:
+        if self.column.kind == "groups" or token is None:
+            return number
         first = self._rows.get(number)
         if first is None:
             if self.limit is None or len(self._rows) < self.limit:
@@ -149,28 +143,11 @@ class Seen:
         elif first[1] != token:
             name = self.column.name
             raise DuplicateIdError(
-                f"{_describe(first[0])} and {_describe(where)} are different rows with one id, "
-                f"{_show(value)} in column {name!r}. Every row needs an id of its own; if these "
-                "rows are one instance by design (an annotator, a source, a user), give "
-                f"groups={name!r} instead of id=."
+                f"{_describe(first[0])} and {_describe(where)} are different rows with one id, {_shown(value)} in "
+                f"column {name!r}. Every row needs an id of its own; if these rows are one instance by design (an "
+                f"annotator, a source, a user), give groups={name!r} instead of id=."
             )
-
-
-def _describe(where: object) -> str:
-    """Name a row in a message: `row 3`, or `row 3 of split 'test'` for a `SplitRow`."""
-    return str(where) if isinstance(where, SplitRow) else f"row {where!r}"
-
-
-@dataclass(frozen=True)
-class SplitRow:
-    """A row in one of several splits."""
-
-    row: int
-    split: object
-
-    def __str__(self) -> str:
-        """Write the row for a message."""
-        return f"row {self.row} of split {self.split!r}"
+        return number
 
 
 def _number_of(value: Any, column: Column, where: object) -> int:
@@ -178,21 +155,21 @@ def _number_of(value: Any, column: Column, where: object) -> int:
         value = value.item()
     if isinstance(value, str) and value:
         return instance_id_of(value)
-    at = f"{_describe(where)} has {_show(value)} in column {column.name!r}"
-    if _is_missing(value):
+    at = f"{_describe(where)} has {_shown(value)} in column {column.name!r}"
+    if value is None or isinstance(value, str) or _is_nan(value):
         raise MissingIdError(f"{at}: the id is missing. Fill it in, or leave the row out.")
     if not _is_integer(value):
         raise InstanceIdError(
-            f"{at}, of type {type(value).__name__}. An id is an integer or a string: "
-            "convert the column, for example with str()."
+            f"{at}, of type {type(value).__name__}. An id is an integer or a string: convert the column, for example "
+            "with str()."
         )
     number = int(value)
     if number < 0:
         raise InstanceIdError(f"{at}, which is negative. An id is an integer from 0 on.")
     if number >= FIRST_RESERVED_ID:
         raise ReservedIdError(
-            f"{at}. Ids from 2**62 ({FIRST_RESERVED_ID}) on are reserved for instances that were "
-            "never trained: give the column as strings, which are hashed to 62 bits."
+            f"{at}. Ids from 2**62 ({FIRST_RESERVED_ID}) on are reserved for instances that were never trained: give "
+            "the column as strings, which are hashed to 62 bits."
         )
     return number
 
@@ -201,9 +178,7 @@ def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _is_missing(value: Any) -> bool:
-    if value is None or (isinstance(value, str) and not value):
-        return True
+def _is_nan(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(value != value)
 
 
@@ -212,6 +187,6 @@ def _keep_name(names: dict[int, str], number: int, string: str) -> None:
         raise collision(string, names[number], number)
 
 
-def _show(value: object) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
