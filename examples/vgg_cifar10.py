@@ -1,7 +1,7 @@
 """VGG19 on CIFAR-10: plain, with masks, and with masks and ordinary dropout.
 
-Run: TURNOVER_DATA=/path/to/data PYTHONPATH=. python examples/vgg_cifar10.py [--paper]
-Needs: cifar10/cifar10_12k.npz there, with x_train and x_test uint8 [n, 32, 32, 3], y_train and y_test.
+Run: TURNOVER_DATA=/path/to/data python examples/vgg_cifar10.py [--paper]
+Needs: pip install ./bench, and cifar10/cifar10_12k.npz there: uint8 x_train, x_test [n, 32, 32, 3], y_train, y_test.
 """
 
 import os
@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
-from experiments.networks import VGG19, vgg_sites
+from turnover_bench.experiments.networks import VGG19, vgg_sites
 
 NARROW = {"width": 0.125, "dropout": 0.1, "epochs": 5, "rate": 0.02, "milestones": [4], "twice": False}
 PAPER = {"width": 1.0, "dropout": 0.5, "epochs": 300, "rate": 0.1, "milestones": [150, 225], "twice": True}

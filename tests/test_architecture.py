@@ -20,9 +20,7 @@ def _module_name(path: Path) -> str:
 MODULES = {_module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
 FOLDERS = sorted(name for name, path in MODULES.items() if path.name == "__init__.py" and name != "turnover")
 # Code beside the package, which must not reach into its folders either.
-OUTSIDE = [
-    path for folder in ("experiments", "benchmarks", "examples") for path in sorted((ROOT / folder).rglob("*.py"))
-]
+OUTSIDE = [path for folder in ("bench/turnover_bench", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def _imports(path: Path, module: str) -> Iterator[tuple[int, str, str]]:

@@ -23,9 +23,8 @@ MODULES = [
     for _, name, _ in pkgutil.walk_packages(turnover.__path__, "turnover.")
     if not name.startswith("turnover.ui.terminal")  # needs an extra; its output is tested in tests/cli
 ] + [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for folder in ("experiments", "benchmarks")
-    for path in sorted((ROOT / folder).rglob("*.py"))
+    ".".join(path.relative_to(ROOT / "bench").with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "bench" / "turnover_bench").rglob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")
 ]
 
@@ -38,7 +37,7 @@ def missing_extras_skipped():
     except MissingExtraError as error:
         pytest.skip(str(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith(("turnover", "experiments", "benchmarks")):
+        if (error.name or "").startswith("turnover"):
             raise
         pytest.skip(f"{error.name} is missing: pip install 'turnover[all]'")
 
@@ -102,7 +101,8 @@ def test_links_between_pages_lead_somewhere(page):
 
 def test_the_page_of_settings_has_every_variable_and_option():
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    sources = [ROOT / "Makefile", *(path for name in ("src", "experiments") for path in (ROOT / name).rglob("*.py"))]
+    code = [path for name in ("src", "bench/turnover_bench") for path in (ROOT / name).rglob("*.py")]
+    sources = [ROOT / "Makefile", *code]
     variables = {name for path in sources for name in re.findall(r"\bTURNOVER_[A-Z]+\b", path.read_text("utf-8"))}
     options = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(RunConfig)} - {"--data"}
     arguments = {*inspect.signature(turnover.wrap).parameters, *inspect.signature(turnover.Influence).parameters}

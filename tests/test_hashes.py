@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.hashes import HEAD, with_hashes
+from tools.hashes import HEAD, with_hashes
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,8 +14,10 @@ def _pins(text: str) -> dict[str, str]:
 
 
 def test_every_pinned_version_has_a_hash():
-    hashed = (ROOT / "constraints-hashes.txt").read_text()
-    assert _pins(hashed) == _pins((ROOT / "constraints.txt").read_text()), "run: make constraints-hashes"
+    hashed = (ROOT / "tools" / "constraints-hashes.txt").read_text()
+    assert _pins(hashed) == _pins((ROOT / "constraints.txt").read_text()), (
+        "run: make -f tools/Makefile constraints-hashes"
+    )
     lines = hashed.removeprefix(HEAD).splitlines()
     assert all(re.fullmatch(r"[\w.-]+==[\w.!]+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
 

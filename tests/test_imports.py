@@ -14,7 +14,7 @@ PACKAGE = Path(turnover.__file__).parent
 FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda path: path.relative_to(PACKAGE))
 
 
-SUB_PACKAGES = ("applications", "baselines", "evaluation", "integrations")
+SUB_PACKAGES = ("applications", "evaluation", "integrations")
 ALONE, NAMES, CORE, INTEGRATIONS = STATEMENTS = (
     f"import turnover; assert {{*{SUB_PACKAGES}, *turnover.__all__}} <= set(dir(turnover))",
     "turnover.TurnOverError; turnover.__version__",

@@ -48,7 +48,7 @@ def test_a_notebook_is_kept_with_its_outputs_and_they_are_small(path):
 )
 def test_a_notebook_runs_and_shows_what_was_kept(path):
     pytest.importorskip("ipykernel", reason="ipykernel is missing: pip install nbclient ipykernel")
-    notebooks = pytest.importorskip("tests.notebooks", reason="nbclient is missing: pip install nbclient ipykernel")
+    notebooks = pytest.importorskip("tools.notebooks", reason="nbclient is missing: pip install nbclient ipykernel")
     again = notebooks.executed(path)
     assert [kinds(cell) for cell in again.cells] == [kinds(cell) for cell in cells_of(path)]
 

@@ -36,7 +36,7 @@ INSTEAD = {
     r"\bspread of (the |their )?(null|scores|noise|replicas|two|trainings)": "standard deviation, standard error",
     r"[Cc]olour|COLOUR|[Mm]emoris|[Oo]ptimis|[Nn]ormalis|[Tt]okenis|[Bb]ehaviour|\b[Ll]abelled\b": "American spelling",
 }
-FOLDERS = ("src", "tests", "experiments", "benchmarks", "examples", "notebooks", "docs")
+FOLDERS = ("src", "tests", "bench", "examples", "notebooks", "docs")
 SUFFIXES = (".py", ".md", ".html", ".js", ".ipynb")
 LINES = [
     (f"{path.relative_to(ROOT)}:{number}", line)

@@ -11,7 +11,7 @@ from ._version import __version__ as __version__
 from .errors import MissingExtraError, TurnOverError
 
 if TYPE_CHECKING:
-    from . import applications, baselines, evaluation, integrations
+    from . import applications, evaluation, integrations
     from .batches import with_instance_ids
     from .influence import Influence
     from .integrations import TurnOverClassifier, TurnOverRegressor
@@ -28,7 +28,6 @@ __all__ = [
     "TurnOverRegressor",
     "applications",
     "audit",
-    "baselines",
     "checkpoint_contexts",
     "evaluation",
     "instances",
@@ -59,7 +58,7 @@ _FOLDER_OF = {
     "with_instance_ids": "batches",
     "wrap": "wrapping",
 }
-_FOLDERS = {"applications", "baselines", "evaluation", "masks", *_FOLDER_OF.values()}
+_FOLDERS = {"applications", "evaluation", "masks", *_FOLDER_OF.values()}
 
 
 def __getattr__(name: str) -> Any:

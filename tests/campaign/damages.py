@@ -21,12 +21,12 @@ import torch
 import turnover
 from tests.campaign.trial import Budget, Outcome, Tally, judged
 from tests.ui import small_runs
-from turnover.baselines import SgdInfluence, TracIn
 from turnover.runs import RunConfig, check_cleansing, open_run, run_cleansing, start_run
 from turnover.scores import OutOfSample, Scores
 from turnover.storage import LOCK_FILES
 from turnover.training import TrainingRecipe
 from turnover.ui.web.corrections import MarkBook
+from turnover_bench.baselines import SgdInfluence, TracIn
 
 TINY: dict[str, Any] = {
     "hidden": 16,

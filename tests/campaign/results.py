@@ -136,8 +136,8 @@ def _soak_lines(soak: Mapping[str, Any]) -> list[str]:
     outcomes = ", ".join(f"{count:,} {name}" for name, count in soak["outcomes"].items())
     before, after = soak["load_average"]
     return [
-        f"`make soak`: {soak['clients']} clients ask and edit for {soak['seconds'] / 60:g} minutes on a machine of two "
-        f"cores with a load average of {before} at the start and {after} at the end.",
+        f"`make campaign SOAK=20`: {soak['clients']} clients ask and edit for {soak['seconds'] / 60:g} minutes on a "
+        f"machine of two cores with a load average of {before} at the start and {after} at the end.",
         "",
         markdown_table(
             ["", "measured", "bound"],

@@ -8,11 +8,11 @@ from torch import nn
 import turnover
 from tests.elsewhere_device.device import NAME, elsewhere
 from turnover.applications import TrainingRecord, wrong_labels
-from turnover.baselines import InfluenceFunctions, TracIn
 from turnover.errors import DeviceError
 from turnover.layers import preferred_device, widest_float
 from turnover.runs import RunConfig, open_run, start_run
 from turnover.training import TrainingRecipe
+from turnover_bench.baselines import InfluenceFunctions, TracIn
 
 X = torch.randn(96, 6, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] + X[:, 1] > 0).long()

@@ -1,14 +1,23 @@
 """A tiny task: some handwritten digits, part of them with a wrong label, and an MLP that learns in a moment."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
 import turnover
-from turnover.evaluation import Task
+from turnover.evaluation import Queries
 from turnover.training import TrainingRecipe
+
+
+class Task(NamedTuple):
+    """A recipe, queries, and which labels of the recipe's rows are wrong."""
+
+    recipe: TrainingRecipe
+    queries: Queries
+    wrong: np.ndarray
 
 
 def mlp(hidden: int = 32) -> nn.Module:
@@ -36,4 +45,4 @@ def digits_task(rows: int = 60, queries: int = 8, *, masked: bool = False, epoch
         epochs=epochs,
         batch_size=20,
     )
-    return Task("digits", recipe, (x[rows:], y[rows:]), wrong)
+    return Task(recipe, (x[rows:], y[rows:]), wrong)

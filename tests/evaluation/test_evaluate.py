@@ -1,7 +1,6 @@
-"""The whole table, on real digits."""
+"""Several methods on one recipe: the same ground truth for all, and methods that other distributions offer."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,18 +10,14 @@ from torch.utils.data import TensorDataset
 import turnover
 from tests.evaluation.digits import digits_task
 from turnover.errors import ScoresError
-from turnover.evaluation import Bootstrap, EvaluationConfig, Row, evaluate
-
-SMALL = EvaluationConfig(
-    subsets=12, loo_rows=8, ks=(5, 15), brittle_queries=2, loo_seeds=(0,), bootstrap=Bootstrap(draws=100)
-)
+from turnover.evaluation import Row, evaluate, find_method
 
 
 class Similarity:
     """Rows help queries that look like them, if both have the same label."""
 
-    def __init__(self, task):
-        self.recipe = task.recipe
+    def __init__(self, recipe):
+        self.recipe = recipe
 
     def pairwise(self, queries):
         return self._scores(*queries)
@@ -36,105 +31,94 @@ class Similarity:
         return alike * torch.where(self.recipe.targets[:, None] == targets, 1.0, -1.0)
 
 
-def turn_over(task, seed=0):
-    rows = turnover.with_instance_ids(TensorDataset(task.recipe.inputs, task.recipe.targets))
-    return turnover.Influence(task.recipe.fit(seed=seed), train=rows)
-
-
 class Broken:
     def pairwise(self, queries):
         raise ZeroDivisionError("no such luck")
 
 
+class Short:
+    def pairwise(self, queries):
+        return np.zeros((20, 2))
+
+
 # Sixty rows are few for the engine's check that they were trained under these ids.
 @pytest.mark.filterwarnings("ignore::turnover.errors.WeakSignalWarning")
 def test_turn_over_dropout_and_a_method_of_ones_own_stand_in_one_table(tmp_path):
-    task = digits_task(rows=60, queries=6, masked=True)
-    methods = {"turn-over": lambda: turn_over(task), "similarity": lambda: Similarity(task), "broken": Broken}
-    config = replace(SMALL, cache=tmp_path)
-    table = evaluate(task, methods, config=config)
+    recipe, queries, wrong = digits_task(rows=60, queries=6, masked=True)
+    rows = turnover.with_instance_ids(TensorDataset(recipe.inputs, recipe.targets))
+    methods = {
+        "turn-over": lambda: turnover.Influence(recipe.fit(seed=0), train=rows),
+        "similarity": lambda: Similarity(recipe),
+        "broken": Broken,
+    }
+    settings = {"wrong": wrong, "subsets": 12, "cache": tmp_path}
+    table = evaluate(methods, recipe, queries, **settings)
     ours, similar, broken = table.rows
     assert table.view == "full"
     for row in (ours, similar):
         assert not row.problems
         assert -1 <= row.lds.value <= 1
-        assert row.loo.rows == 8
-        assert set(row.brittleness) == {5, 15}
         assert row.seconds > 0
         assert row.mislabels_mean.wrong == 6
     assert similar.lds.value > 0.2
     assert ours.mislabels_self.auc > 0.8
-    assert ours.storage_bytes > 4 * (64 * 64 + 64 * 3)  # its weights at least
-    assert similar.storage_bytes == 0
     assert broken == Row("broken", problems={"method": "ZeroDivisionError: no such luck"})
-    assert table.agreement.names == ("turn-over", "similarity")
-
-    text = table.to_markdown()
-    assert "the masked model" in text
-    assert "broken, method: ZeroDivisionError: no such luck" in text
-    assert len({line.count("|") for line in text.splitlines() if line.startswith("|")}) == 1
     data = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert data["rows"][1]["lds"]["value"] == pytest.approx(similar.lds.value)
-
-    again = evaluate(task, {"similarity": lambda: Similarity(task)}, config=config)
+    again = evaluate({"similarity": lambda: Similarity(recipe)}, recipe, queries, **settings)
     assert again.rows[0].lds.value == similar.lds.value
-    assert again.rows[0].brittleness == similar.brittleness
 
 
-def test_ground_truth_that_retrains_the_plain_model_says_so():
-    task = digits_task(rows=20, queries=3, masked=True, epochs=2)
-    table = evaluate(
-        task, {"similarity": lambda: Similarity(task)}, metrics=["lds"], config=replace(SMALL, view="plain", subsets=4)
-    )
-    assert "the plain model, retrained" in table.to_markdown()
+def test_ground_truth_may_retrain_the_plain_model():
+    recipe, queries, _ = digits_task(rows=20, queries=3, masked=True, epochs=2)
+    methods = {"similarity": lambda: Similarity(recipe)}
+    table = evaluate(methods, recipe, queries, metrics=["lds"], subsets=4, view="plain")
+    assert table.view == "plain"
+    assert table.ceiling is not None
 
 
-def test_metrics_that_are_switched_off_or_not_known_leave_no_column():
-    task = replace(digits_task(rows=20, queries=3, epochs=2), wrong=None)
-    table = evaluate(task, {"similarity": lambda: Similarity(task)}, metrics=["mislabels", "self"])
+def test_without_known_wrong_labels_and_retraining_nothing_is_measured():
+    recipe, queries, _ = digits_task(rows=20, queries=3, epochs=2)
+    table = evaluate({"similarity": lambda: Similarity(recipe)}, recipe, queries, metrics=["mislabels", "self"])
     row = table.rows[0]
-    assert row.lds is row.loo is row.mislabels_mean is row.mislabels_self is row.brittleness is None
-    assert "LDS" not in table.to_markdown()
+    assert row.lds is row.mislabels_mean is row.mislabels_self is table.ceiling is None
 
 
-def test_a_metric_that_fails_is_named_and_the_others_go_on():
-    task = digits_task(rows=20, queries=3, epochs=2)
-    table = evaluate(
-        task,
-        {"similarity": lambda: Similarity(task)},
-        metrics=["mislabels", "brittleness"],
-        config=replace(SMALL, ks=(20,)),
-    )
-    assert table.rows[0].mislabels_mean is not None
-    assert "got ks=(20,)" in table.rows[0].problems["brittleness"]
-
-
-def test_scores_of_the_wrong_shape_are_reported_in_the_row():
-    task = digits_task(rows=20, queries=3, epochs=2)
-
-    class Short:
-        def pairwise(self, queries):
-            return np.zeros((20, 2))
-
-    (row,) = evaluate(task, {"short": Short}, metrics=["mislabels"]).rows
-    assert "scores are [20, 2]. Give [20, 3]" in row.problems["method"]
-
-
-def test_leave_one_out_scores_may_be_given():
-    task = digits_task(rows=20, queries=3, epochs=2)
-    (row,) = evaluate(
-        task,
-        {"similarity": lambda: Similarity(task)},
-        metrics=["loo"],
-        config=SMALL,
-        leave_one_out_scores=Similarity(task).pairwise(task.queries),
-    ).rows
-    assert row.loo.spearman.mean == pytest.approx(1.0)
+def test_what_fails_is_named_in_its_row():
+    recipe, queries, wrong = digits_task(rows=20, queries=3, epochs=2)
+    methods = {"short": Short, "similarity": lambda: Similarity(recipe)}
+    short, similar = evaluate(methods, recipe, queries, wrong=~(wrong | True), metrics=["mislabels"]).rows
+    assert "[20, 2]" in short.problems["method"]
+    assert "0 of 20 rows are wrong" in similar.problems["mislabels"]
 
 
 def test_unknown_metrics_and_no_methods_are_errors():
-    task = digits_task(rows=20, queries=3, epochs=1)
-    with pytest.raises(ScoresError, match=r"`metrics` must be some of lds, .* got \['speed'\]"):
-        evaluate(task, {"broken": Broken}, metrics=["speed"])
-    with pytest.raises(ScoresError, match="there is no method"):
-        evaluate(task, {})
+    recipe, queries, _ = digits_task(rows=20, queries=3, epochs=1)
+    with pytest.raises(ScoresError, match="speed"):
+        evaluate({"broken": Broken}, recipe, queries, metrics=["speed"])
+    with pytest.raises(ScoresError, match="no method"):
+        evaluate({}, recipe, queries)
+
+
+def test_methods_of_other_distributions_are_found_by_their_entry_point(monkeypatch):
+    class Entry:
+        def load(self):
+            return {"similar": SimilarityMethod}
+
+    class SimilarityMethod:
+        title, trainings = "similarity", 0
+
+        @staticmethod
+        def check():
+            pass
+
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: [Entry()])
+    assert find_method("similar") is SimilarityMethod
+    with pytest.raises(ScoresError, match=r"'other'.*similar"):
+        find_method("other")
+
+
+def test_a_missing_method_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: [])
+    with pytest.raises(ScoresError, match=r"'trak'.*pip install turnover-bench.*pip install ./bench"):
+        find_method("trak")

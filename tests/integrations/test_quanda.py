@@ -1,13 +1,13 @@
 """An `Influence` as an explainer of quanda, judged by quanda's own metrics.
 
-quanda pins other versions than ours: `make test-quanda` runs this file in an environment of its own.
+quanda pins other versions than ours: `make -C bench test-quanda` runs this file in an environment of its own.
 """
 
 import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("quanda", reason="quanda is missing: make test-quanda, or pip install 'turnover[quanda]'")
+pytest.importorskip("quanda", reason="quanda is missing: make -C bench test-quanda, or pip install 'turnover[quanda]'")
 
 from quanda.explainers import Explainer
 from quanda.metrics.downstream_eval import ClassDetectionMetric, MislabelingDetectionMetric

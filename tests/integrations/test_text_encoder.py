@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.datasets import MissingDataError
-from experiments.datasets.minilm import minilm_folder
 from turnover.errors import DataFileError
+from turnover_bench.experiments.datasets import MissingDataError
+from turnover_bench.experiments.datasets.minilm import minilm_folder
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 

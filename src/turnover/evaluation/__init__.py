@@ -1,24 +1,20 @@
-"""Evaluation of any attribution: against retraining, against known wrong labels, against other methods.
+"""Is a method faithful? Its scores against retraining, and against labels that are known to be wrong.
 
-Owns: the metrics, their ground truth by retraining, and the table of all methods on one task. Offers: the names below.
-Must not know: which tasks there are, command line, reports.
+Owns: the linear datamodeling score, its ground truth by retraining, and mislabel detection. Offers: the names below.
+Must not know: which other methods there are (an entry point finds them), command line, reports.
 
 | file | content |
 | --- | --- |
 | `lds.py` | linear datamodeling score and its ceiling |
-| `leave_one_out.py` | correlation with leave-one-out retraining |
 | `mislabels.py` | mislabel detection |
-| `brittleness.py` | predictions that change when helpful rows are removed |
 | `ground_truth.py` | models retrained on subsets, plain or masked |
-| `evaluate.py`, `table.py` | one task, many methods, one table; agreement between methods; Markdown tables |
-| `cost.py` | seconds, peak memory and storage |
+| `evaluate.py` | one recipe, many methods, one table; methods of other distributions |
 | `statistics.py` | scores of any library as a matrix; correlations; bootstrap intervals |
 """
 
-from .brittleness import Brittleness, brittleness
-from .cost import PeakResident
-from .evaluate import METRICS, EvaluationConfig, Metric, Task, evaluate
+from .evaluate import METRICS, Method, Metric, Row, Table, evaluate, find_method, installed_methods
 from .ground_truth import (
+    Queries,
     SubsetOutcomes,
     View,
     identity_of,
@@ -28,41 +24,54 @@ from .ground_truth import (
     subset_outcomes,
 )
 from .lds import LDS, Ceiling, lds, retraining_ceiling
-from .leave_one_out import LeaveOneOutCorrelation, loo_correlation
 from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
-from .statistics import Bootstrap, Interval, drawn, interval_of, mean_interval, spearman
-from .table import Agreement, Row, Table, agreement, markdown_table
+from .statistics import (
+    AnyScores,
+    Bootstrap,
+    Floats,
+    Interval,
+    correlation_or_zero,
+    drawn,
+    interval_of,
+    matrix_of,
+    mean_interval,
+    mean_of_known,
+    numbers_of,
+    pearson,
+    spearman,
+)
 
 __all__ = [
     "LDS",
     "METRICS",
-    "Agreement",
+    "AnyScores",
     "Bootstrap",
-    "Brittleness",
     "Ceiling",
-    "EvaluationConfig",
+    "Floats",
     "Interval",
-    "LeaveOneOutCorrelation",
+    "Method",
     "Metric",
     "MislabelDetection",
-    "PeakResident",
+    "Queries",
     "Row",
     "SubsetOutcomes",
     "Table",
-    "Task",
     "View",
-    "agreement",
-    "brittleness",
+    "correlation_or_zero",
     "drawn",
     "evaluate",
+    "find_method",
     "identity_of",
     "in_view",
+    "installed_methods",
     "interval_of",
     "lds",
-    "loo_correlation",
-    "markdown_table",
+    "matrix_of",
     "mean_interval",
+    "mean_of_known",
     "mislabel_detection",
+    "numbers_of",
+    "pearson",
     "query_losses",
     "query_predictions",
     "retraining_ceiling",

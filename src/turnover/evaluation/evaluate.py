@@ -1,105 +1,117 @@
-"""One task, many methods, one table."""
+"""Several methods on the rows of one training recipe, by one ground truth, and where further methods come from."""
 
+import dataclasses
+import math
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, get_args
+from importlib import metadata
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from turnover.baselines import LeaveOneOut
 from turnover.errors import ScoresError
-from turnover.influence import fingerprint_of
-from turnover.layers import map_tensors
 from turnover.scores import Scores
 from turnover.training import TrainingRecipe
 
-from .brittleness import Brittleness, brittleness
-from .cost import PeakResident, Stopwatch, stored_bytes
-from .ground_truth import (
-    Queries,
-    SubsetOutcomes,
-    View,
-    identity_of,
-    in_view,
-    subset_outcomes,
-)
-from .lds import Ceiling, lds, retraining_ceiling
-from .leave_one_out import loo_correlation
+from .ground_truth import Queries, View, in_view, subset_outcomes
+from .lds import LDS, Ceiling, lds, retraining_ceiling
 from .mislabels import MislabelDetection, mislabel_detection, suspicion_of
-from .statistics import Bootstrap, matrix_of
-from .table import Row, Table, agreement
+from .statistics import matrix_of
 
-Metric = Literal["lds", "loo", "mislabels", "self", "brittleness", "agreement"]
+Metric = Literal["lds", "mislabels", "self"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
+# Each entry point of this group is a mapping of names to methods.
+_GROUP = "turnover.methods"
+
+
+class Method(Protocol):
+    """A method of another distribution, such as turnover-bench."""
+
+    title: str
+    trainings: int
+
+    def check(self) -> None:
+        """Raise a TurnOverError that says what to install where the method cannot run."""
+
+    def build(self, recipe: TrainingRecipe, seed: int) -> Any:
+        """Return an object with `pairwise(queries)` and `self_influence()`; what it needs is trained."""
+
+
+def installed_methods() -> dict[str, Method]:
+    """Return the methods of all installed distributions, by name."""
+    return {name: method for entry in metadata.entry_points(group=_GROUP) for name, method in entry.load().items()}
+
+
+def find_method(name: str) -> Method:
+    """Return a method that can run, by name.
+
+    Raises:
+        ScoresError: no installed distribution offers it.
+        MissingExtraError: its package is not installed.
+    """
+    known = installed_methods()
+    if name not in known:
+        cure = f"Give one of {', '.join(known)}." if known else "Install the methods: pip install turnover-bench"
+        clone = "" if known else " (in a clone: pip install ./bench)."
+        raise ScoresError(f"there is no method {name!r}. {cure}{clone}")
+    known[name].check()
+    return known[name]
+
 
 @dataclass(frozen=True)
-class Task:
-    """What methods are compared on.
+class Row:
+    """What was measured of one method; None: not asked for, not possible, or failed (see `problems`).
 
     Attributes:
-        name: for the table.
-        recipe: how the model is trained, on which rows.
-        queries: a tuple (inputs, targets), inputs in the form of the recipe's.
-        wrong: bool [rows]: whose labels are known to be wrong; None: not known.
+        method: its name.
+        lds: linear datamodeling score.
+        mislabels_self: wrong labels found by self-influence.
+        mislabels_mean: wrong labels found by mean influence on the queries.
+        seconds: until the method had scored all queries, trainings included.
+        problems: what failed ("method" or the name of a metric), to the reason.
     """
 
-    name: str
-    recipe: TrainingRecipe
-    queries: Queries
-    wrong: np.ndarray | None = None
+    method: str
+    lds: LDS | None = None
+    mislabels_self: MislabelDetection | None = None
+    mislabels_mean: MislabelDetection | None = None
+    seconds: float | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class EvaluationConfig:
-    """How much retraining goes into the ground truth, and which model is retrained.
+class Table:
+    """All methods by one ground truth.
 
     Attributes:
-        view: "plain": without masks; "full": the masked model, as deployed; None: what the recipe builds.
-        subsets: for the linear datamodeling score.
-        share: of the rows in a subset.
-        subset_seeds: retrainings of each subset.
-        loo_rows: how many rows to leave out, drawn at random; None: all.
-        loo_seeds: of leave-one-out retraining.
-        found_share: of the rows to look at for wrong labels.
-        ks: how many rows to remove for brittleness.
-        brittle_queries: how many of the queries to use for brittleness, which takes a training each.
-        brittle_seeds: of its trainings.
-        top: length of the lists whose overlap is counted.
-        processes: worker processes.
-        cache: a folder for all retraining.
-        bootstrap: how intervals are made.
+        view: which model ground truth retrained: "plain", or the masked one in "full" view.
+        rows: one per method.
+        ceiling: the linear datamodeling score that retraining noise allows.
     """
 
-    view: View | None = None
-    subsets: int = 50
-    share: float = 0.5
-    subset_seeds: int = 2
-    loo_rows: int | None = 50
-    loo_seeds: Sequence[int] = (0, 1)
-    found_share: float = 0.1
-    ks: Sequence[int] = (10, 20, 40)
-    brittle_queries: int = 10
-    brittle_seeds: Sequence[int] = (0,)
-    top: int = 10
-    processes: int = 1
-    cache: str | os.PathLike[str] | None = None
-    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+    view: str
+    rows: Sequence[Row]
+    ceiling: Ceiling | None = None
 
-    def folder(self, name: str) -> Path | None:
-        """Return the folder for one kind of retraining."""
-        return None if self.cache is None else Path(self.cache) / name
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON could hold it; NaN becomes None."""
+        return _plain(dataclasses.asdict(self))
 
 
 def evaluate(
-    task: Task,
     methods: Mapping[str, Callable[[], Any]],
+    recipe: TrainingRecipe,
+    queries: Queries,
     *,
+    wrong: np.ndarray | None = None,
     metrics: Collection[Metric] = METRICS,
-    config: EvaluationConfig | None = None,
-    leave_one_out_scores: Any = None,
+    view: View | None = None,
+    subsets: int = 50,
+    processes: int = 1,
+    cache: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Table:
     """Return one table of all methods, measured on the same rows, queries and ground truth.
@@ -107,14 +119,18 @@ def evaluate(
     A method that raises is reported in its row with the reason, and the others continue; so is a metric that fails.
 
     Args:
-        task: rows, queries and what is known of them.
         methods: name to a function without arguments that trains what the method needs and returns an object with
-            `pairwise(queries)` and, for the metric "self", `self_influence()`, as `Influence` and all
-            baselines have. Both may return Scores or plain arrays with the recipe's rows in order.
-        metrics: "lds", "loo" (correlation with leave-one-out retraining), "mislabels" (by mean influence) and "self"
-            (by self-influence), both only if wrong labels are known, "brittleness", "agreement".
-        config: how much retraining, and of which model.
-        leave_one_out_scores: Scores, a list with one per seed, or arrays; None: retrain.
+            `pairwise(queries)` and, for the metric "self", `self_influence()`, as `Influence` has them. Both
+            may return Scores or plain arrays with the recipe's rows in order.
+        recipe: how the model is trained, on which rows.
+        queries: a tuple (inputs, targets), inputs in the form of the recipe's.
+        wrong: bool [rows]: whose labels are known to be wrong; None: not known.
+        metrics: "lds", "mislabels" (by mean influence) and "self" (by self-influence), both only if wrong labels
+            are known.
+        view: "plain": retrain without masks; "full": the masked model, as deployed; None: what the recipe builds.
+        subsets: random halves of the rows for "lds", two trainings each.
+        processes: worker processes.
+        cache: a folder for all retraining.
         progress: show bars.
 
     Raises:
@@ -125,11 +141,10 @@ def evaluate(
         >>> from functools import partial
         >>> x = torch.randn(40, 3)
         >>> recipe = TrainingRecipe(partial(torch.nn.Linear, 3, 2), x, (x[:, 0] > 0).long(), epochs=2)
-        >>> task = Task("points", recipe, (x[:4], recipe.targets[:4]))
         >>> class Chance:
         ...     def pairwise(self, queries):
         ...         return torch.randn(40, len(queries[1]))
-        >>> table = evaluate(task, {"chance": Chance}, metrics=["lds"], config=EvaluationConfig(subsets=5))
+        >>> table = evaluate({"chance": Chance}, recipe, (x[:4], recipe.targets[:4]), metrics=["lds"], subsets=5)
         >>> -1 <= table.rows[0].lds.value <= 1
         True
     """
@@ -138,150 +153,59 @@ def evaluate(
         raise ScoresError(f"`metrics` must be some of {', '.join(METRICS)}, got {unknown}.")
     if not methods:
         raise ScoresError("there is no method to evaluate. Give {name: function that builds it}.")
-    config = config or EvaluationConfig()
-    judge = _Judge(task, frozenset(metrics), config, leave_one_out_scores, progress)
-    scores_by_name: dict[str, Scores] = {}
-    rows = [_row(name, build, judge, scores_by_name) for name, build in methods.items()]
-    agreement_of_all = None
-    if "agreement" in metrics and len(scores_by_name) > 1:
-        agreement_of_all = agreement(scores_by_name, k=min(config.top, len(task.recipe) - 1), ids=judge.ids)
-    return Table(
-        task.name,
-        judge.view,
-        rows,
-        ceiling=judge.ceiling(),
-        random_brittleness=judge.random_brittleness,
-        agreement=agreement_of_all,
-    )
+    recipe, view = in_view(recipe, view)
+    ids, shape = recipe.row_ids, (len(recipe), len(recipe.over(queries)))
+    truth = None
+    if "lds" in metrics:
+        truth = subset_outcomes(recipe, queries, subsets=subsets, processes=processes, cache=cache, progress=progress)
 
-
-class _Judge:
-    """The ground truth of a task, made once, and the metrics of scores by it."""
-
-    def __init__(
-        self, task: Task, metrics: frozenset[Metric], config: EvaluationConfig, leave_one_out: Any, progress: bool
-    ) -> None:
-        self.task, self.config, self._progress = task, config, progress
-        self.recipe: TrainingRecipe
-        self.view: View
-        self.recipe, self.view = in_view(task.recipe, config.view)
-        self.ids = task.recipe.row_ids
-        self.queries = len(task.recipe.over(task.queries))
-        self.random_brittleness: dict[int, float] | None = None
-        possible = metrics if task.wrong is not None else metrics - {"mislabels", "self"}
-        self.metrics: list[Metric] = [metric for metric in METRICS if metric in possible and metric != "agreement"]
-        self._subset_outcomes = self._retrained_on_subsets() if "lds" in possible else None
-        self._leave_one_out = leave_one_out
-        if "loo" in possible and leave_one_out is None:
-            self._leave_one_out = self._retrained_without_rows()
-
-    def ceiling(self) -> Ceiling | None:
-        """Return what retraining noise allows, where it is known."""
-        if self._subset_outcomes is None or len(self._subset_outcomes.outcomes) < 2:
-            return None
-        return retraining_ceiling(self._subset_outcomes.outcomes, bootstrap=self.config.bootstrap)
-
-    def read(self, scores: Any, shape: tuple[int, ...]) -> Scores:
-        """Return the scores of a method as Scores, in the order of the rows."""
-        values = matrix_of(scores, ids=self.ids)
-        if len(shape) == 1 and values.shape[1] == 1:
-            values = values[:, 0]
+    def read(scores: Any, shape: tuple[int, ...]) -> Scores:
+        values = matrix_of(scores, ids=ids)
+        values = values[:, 0] if len(shape) == 1 and values.shape[1] == 1 else values
         if values.shape != shape:
-            raise ScoresError(f"scores are {list(values.shape)}. Give {list(shape)}: all rows and queries of the task.")
-        return Scores(values, ids=self.ids)
+            raise ScoresError(f"scores are {list(values.shape)}. Give {list(shape)}: all rows and queries.")
+        return Scores(values, ids=ids)
 
-    def measure(self, metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
-        """Return the fields of a row that a metric fills."""
-        bootstrap = self.config.bootstrap
+    def measured(metric: Metric, method: Any, scores: Scores) -> dict[str, Any]:
         if metric == "lds":
-            truth = self._subset_outcomes
-            assert truth is not None
-            return {"lds": lds(scores, truth.subsets, truth.outcomes, ids=truth.ids, bootstrap=bootstrap)}
-        if metric == "loo":
-            return {"loo": loo_correlation(scores, self._leave_one_out, ids=self.ids, bootstrap=bootstrap)}
+            return {} if truth is None else {"lds": lds(scores, truth.subsets, truth.outcomes, ids=ids)}
+        if wrong is None or (metric == "self" and not hasattr(method, "self_influence")):
+            return {}
         if metric == "mislabels":
-            return {"mislabels_mean": self._mislabels(suspicion_of(scores, by="mean"))}
-        if metric == "self":
-            if not hasattr(method, "self_influence"):
-                return {}
-            self_influence = self.read(method.self_influence(), (len(self.ids),))
-            return {"mislabels_self": self._mislabels(suspicion_of(self_influence, by="self"))}
-        result = self._brittleness(scores)
-        self.random_brittleness = dict(zip(result.ks, result.random_share.tolist(), strict=True))
-        return {"brittleness": dict(zip(result.ks, result.share.tolist(), strict=True))}
+            return {"mislabels_mean": mislabel_detection(suspicion_of(scores, by="mean"), wrong, ids=ids)}
+        own = read(method.self_influence(), shape[:1])
+        return {"mislabels_self": mislabel_detection(suspicion_of(own, by="self"), wrong, ids=ids)}
 
-    def _mislabels(self, suspicion: Scores) -> MislabelDetection:
-        wrong = np.asarray(self.task.wrong)
-        return mislabel_detection(suspicion, wrong, share=self.config.found_share, ids=self.ids)
-
-    def _brittleness(self, scores: Scores) -> Brittleness:
-        count = min(self.config.brittle_queries, self.queries)
-        values = scores.values[:, :count]
-        return brittleness(
-            Scores(values, ids=self.ids),
-            self.recipe,
-            map_tensors(self.task.queries, lambda tensor: tensor[:count]),
-            ks=self.config.ks,
-            seeds=self.config.brittle_seeds,
-            processes=self.config.processes,
-            # Other scores remove other rows: each has a folder of its own.
-            cache=self.config.folder(f"brittleness-{fingerprint_of([values, list(self.config.ks)])[:12]}"),
-            progress=self._progress,
-        )
-
-    def _retrained_on_subsets(self) -> SubsetOutcomes:
-        return subset_outcomes(
-            self.recipe,
-            self.task.queries,
-            subsets=self.config.subsets,
-            share=self.config.share,
-            seeds=self.config.subset_seeds,
-            processes=self.config.processes,
-            cache=self.config.folder("subset-outcomes"),
-            progress=self._progress,
-        )
-
-    def _retrained_without_rows(self) -> list[Scores]:
-        """Return the scores of some rows by leave-one-out retraining, one result per seed."""
-        config = self.config
-        count = len(self.ids) if config.loo_rows is None else min(config.loo_rows, len(self.ids))
-        rows = np.sort(np.random.default_rng(0).choice(len(self.ids), count, replace=False))
-        cache = config.folder("leave-one-out")
-        identity = None if cache is None else identity_of(self.recipe, self.task.queries, self.view)
-        return [
-            LeaveOneOut(
-                self.recipe, seeds=(seed,), processes=config.processes, cache=cache, identity=identity
-            ).pairwise(self.task.queries, ids=self.ids[rows], progress=self._progress)
-            for seed in config.loo_seeds
-        ]
-
-
-def _row(name: str, build: Callable[[], Any], judge: _Judge, scores_by_name: dict[str, Scores]) -> Row:
-    """Return the row of a method, whatever it does; its scores are kept under its name."""
-    row = Row(name)
-    try:
-        with PeakResident() as peak, Stopwatch() as whole:
-            with Stopwatch() as building:
-                method = build()
-            raw_scores = method.pairwise(judge.task.queries)
-        row = replace(
-            row,
-            build_seconds=building.seconds,
-            score_seconds=whole.seconds - building.seconds,
-            peak_bytes=peak.bytes,
-            storage_bytes=stored_bytes(method, without=[judge.task, judge.recipe]),
-        )
-        scores = scores_by_name[name] = judge.read(raw_scores, (len(judge.ids), judge.queries))
-    except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
-        return replace(row, problems={"method": _reason(error)})
-    problems: dict[str, str] = {}
-    for metric in judge.metrics:
+    rows = []
+    for name, build in methods.items():
+        row, began = Row(name), time.perf_counter()
         try:
-            row = replace(row, **judge.measure(metric, method, scores))
-        except Exception as error:  # noqa: BLE001 - nor must one metric
-            problems[metric] = _reason(error)
-    return replace(row, problems=problems)
+            method = build()
+            raw_scores = method.pairwise(queries)
+            row = replace(row, seconds=time.perf_counter() - began)
+            scores = read(raw_scores, shape)
+        except Exception as error:  # noqa: BLE001 - one method must not end the comparison of the others
+            rows.append(replace(row, problems={"method": _reason(error)}))
+            continue
+        problems: dict[str, str] = {}
+        for metric in METRICS:
+            try:
+                row = replace(row, **(measured(metric, method, scores) if metric in metrics else {}))
+            except Exception as error:  # noqa: BLE001 - nor must one metric
+                problems[metric] = _reason(error)
+        rows.append(replace(row, problems=problems))
+    return Table(view, rows, ceiling=None if truth is None else retraining_ceiling(truth.outcomes))
 
 
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

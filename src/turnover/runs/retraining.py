@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turnover.baselines import METHODS, check_method, trained_method
 from turnover.errors import ApplicationError
-from turnover.evaluation import EvaluationConfig, Metric, Table, Task, View, evaluate
+from turnover.evaluation import Metric, Table, View, evaluate, find_method
 from turnover.layers import preferred_device
 from turnover.training import TrainingRecipe
 
@@ -89,29 +88,19 @@ def training_seconds(recipe: TrainingRecipe) -> float:
 class RunEvaluation:
     """What is measured, and how much retraining goes into it."""
 
-    metrics: tuple[Metric, ...] = ("lds", "brittleness")  # some of "lds", "loo", "mislabels", "self", "brittleness"
+    metrics: tuple[Metric, ...] = ("lds",)  # some of "lds", "mislabels", "self"
     view: View = "plain"  # "plain" retrains the network without masks, "full" the masked one
     queries: int = 50
     subsets: int = 16  # random halves of the rows that are trained on for "lds", twice each
-    loo_rows: int = 10  # rows that are removed one by one for "loo"
-    removed: int = 20  # most helpful rows that are taken away for "brittleness"
-    brittle_queries: int = 6  # predictions that are measured for "brittleness"
     truth: str | None = None  # column of true labels, for "mislabels" and "self"
-    methods: tuple[str, ...] = ()  # baselines beside the run's own scores: names of turnover.baselines.METHODS
+    methods: tuple[str, ...] = ()  # beside the run's own scores: names of methods of other distributions
     processes: int = 1
 
     @property
     def trainings(self) -> int:
         """Return how many trainings it takes for all ways of scoring together."""
-        counts = {
-            "lds": 2 * self.subsets,
-            "loo": 2 * (1 + self.loo_rows),
-            # For each of the run's two ways and every baseline: on all rows, without random ones, without each
-            # prediction's own.
-            "brittleness": (2 + len(self.methods)) * (2 + self.brittle_queries),
-        }
-        of_methods = sum(METHODS[name].trainings for name in self.methods)
-        return of_methods + sum(counts.get(metric, 0) for metric in self.metrics)
+        of_methods = sum(find_method(name).trainings for name in self.methods)
+        return of_methods + (2 * self.subsets if "lds" in self.metrics else 0)
 
 
 def estimated_seconds(run: Run, what: RunEvaluation) -> float:
@@ -123,32 +112,30 @@ def estimated_seconds(run: Run, what: RunEvaluation) -> float:
 
 
 def evaluate_run(run: Run, what: RunEvaluation, *, progress: bool = False) -> Table:
-    """Return how well the scores of a run, and baselines on its rows, predict what retraining does.
+    """Return how well the scores of a run, and other methods on its rows, predict what retraining does.
 
-    Finished trainings of the ground truth are kept in the run's folder; those of the baselines are not.
+    Finished trainings of the ground truth are kept in the run's folder; those of the methods are not.
     """
     wrong = known_wrong(run, what)
-    recipe = run_recipe(run, masked=what.view == "full")
-    most = min(what.removed, len(recipe) - 1)
-    config = EvaluationConfig(
-        view=what.view,
-        subsets=what.subsets,
-        loo_rows=what.loo_rows,
-        ks=(most,),
-        brittle_queries=what.brittle_queries,
-        processes=what.processes,
-        cache=run.folder.path / "evaluation",
-    )
-    queries = run.data("validation", most=what.queries)
-    task = Task(run.rows.name, recipe, queries, wrong)
     methods: dict[str, Any] = {
         # Retraining measures losses, also where single predictions are asked about as numbers.
         "as the run scores": lambda: run.influence_on_sets if run.rows.numeric else run.influence,
         "original estimator": lambda: run.raw_influence,
     }
-    plain, seed = run_recipe(run), run.settings.seed
-    methods |= {METHODS[name].title: partial(trained_method, name, plain, seed=seed) for name in what.methods}
-    return evaluate(task, methods, metrics=what.metrics, config=config, progress=progress)
+    for method in map(find_method, what.methods):
+        methods[method.title] = partial(method.build, run_recipe(run), run.settings.seed)
+    return evaluate(
+        methods,
+        run_recipe(run, masked=what.view == "full"),
+        run.data("validation", most=what.queries),
+        wrong=wrong,
+        metrics=what.metrics,
+        view=what.view,
+        subsets=what.subsets,
+        processes=what.processes,
+        cache=run.folder.path / "evaluation" / "subset-outcomes",
+        progress=progress,
+    )
 
 
 def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
@@ -156,11 +143,11 @@ def known_wrong(run: Run, what: RunEvaluation) -> np.ndarray | None:
 
     Raises:
         ApplicationError: the run or its data do not allow an evaluation.
-        BaselineError: there is no such method.
+        ScoresError: there is no such method.
         MissingExtraError: the package of a method is not installed.
     """
     for name in what.methods:
-        check_method(name)
+        find_method(name)
     if run.rows.groups:
         raise ApplicationError(
             "this run has groups as instances, and retraining without single rows says nothing of them. Evaluate a run "

@@ -24,7 +24,7 @@ COMMANDS = {
     "audit": ("audit", "Measure what leaks from a training row into its flipped subnetwork."),
     "report": ("report", "Write the report of a run: one HTML file that needs no network."),
     "serve": ("serve", "Serve a live page that explains predictions."),
-    "evaluate": ("evaluate", "Compare the scores of a run, and baselines on its rows, with retraining."),
+    "evaluate": ("evaluate", "Compare the scores of a run, and of other methods on its rows, with retraining."),
 }
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 

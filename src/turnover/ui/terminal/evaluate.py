@@ -1,14 +1,14 @@
 """`turnover evaluate`: the scores of a run against retraining."""
 
+import contextlib
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich.table import Table as Drawn
 
-from turnover.baselines import METHODS
-from turnover.errors import ApplicationError
-from turnover.evaluation import METRICS, Metric, Table, View
+from turnover.errors import ApplicationError, MissingExtraError
+from turnover.evaluation import METRICS, Metric, Table, View, find_method, installed_methods
 from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_wrong
 from turnover.ui.words import count, duration, percent
 
@@ -24,9 +24,7 @@ def evaluate(
     folder: RunPath,
     metrics: Annotated[
         str,
-        typer.Option(
-            metavar="METRICS", help="Metrics to compute: lds, brittleness, loo; with --truth also mislabels and self."
-        ),
+        typer.Option(metavar="METRICS", help="Metrics to compute: lds; with --truth also mislabels and self."),
     ] = ",".join(_USUAL.metrics),
     view: Annotated[
         View, typer.Option(help="Network to retrain: without masks, or with masks and evaluated in full view.")
@@ -43,8 +41,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="METHOD",
-            help="Baseline to compare with; give the option once for each. all: every one whose package is installed. "
-            f"Methods: {', '.join(METHODS)}.",
+            help="Method of turnover-bench (pip install turnover-bench) to compare with, such as trak; give the option "
+            "once for each. all: every one whose package is installed.",
         ),
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = _USUAL.processes,
@@ -53,18 +51,18 @@ def evaluate(
     device: OnDevice = None,
     debug: Debug = False,
 ) -> None:
-    """Compare the scores of a run, and baselines on its rows, with retraining.
+    """Compare the scores of a run, and of other methods on its rows, with retraining.
 
     LDS (linear datamodeling score): rank correlation of summed scores with the losses of models trained on random
-    halves of the rows; 1 is perfect, 0 is chance. Brittleness: share of predictions that change when their most
-    helpful rows are removed. Finished trainings are kept in RUN/evaluation. The defaults take minutes on a small run;
-    more subsets give a narrower interval. Baselines train the network without masks, by the settings of the run.
+    halves of the rows; 1 is perfect, 0 is chance. Finished trainings are kept in RUN/evaluation. The defaults take
+    minutes on a small run; more subsets give a narrower interval. Methods beside the run's own train the network
+    without masks, by the settings of the run.
 
     Example: turnover evaluate runs/reviews --subsets 50 --method kronfluence-ekfac --method trak
     """
     terminal = Terminal(as_json=as_json)
     run = open_classifier(folder, ray=ray)
-    chosen = _metrics(metrics, truth, numeric=run.rows.numeric)
+    chosen = _metrics(metrics, truth)
     if "lds" not in chosen:
         check_unused({"--subsets": subsets}, "only the metric lds trains on halves of the rows. Add it to --metrics.")
     if not {"mislabels", "self"} & set(chosen):
@@ -89,36 +87,41 @@ def evaluate(
     if as_json:
         terminal.result(table.to_dict())
     else:
-        _print(table, evaluation, terminal)
+        _print(run.rows.name, table, evaluation, terminal)
 
 
-def _metrics(given: str, truth: str | None, *, numeric: bool) -> tuple[Metric, ...]:
+def _metrics(given: str, truth: str | None) -> tuple[Metric, ...]:
     names = [name.strip() for name in given.split(",") if name.strip()]
-    # Numbers have no other class to change to.
-    without = ("agreement", "brittleness") if numeric else ("agreement",)
-    if numeric and given == ",".join(_USUAL.metrics):
-        names = [name for name in names if name not in without]
-    possible: list[Metric] = [metric for metric in METRICS if metric not in without]
-    unknown = [name for name in names if name not in possible]
+    unknown = [name for name in names if name not in METRICS]
     if unknown or not names:
         raise ApplicationError(
-            f"--metrics must be some of {', '.join(possible)}, separated by commas; got "
+            f"--metrics must be some of {', '.join(METRICS)}, separated by commas; got "
             f"{', '.join(map(repr, unknown)) or repr(given)}."
         )
     if truth is None and any(name in ("mislabels", "self") for name in names):
         raise ApplicationError("the metrics mislabels and self need the column of true labels: --truth COLUMN.")
-    return tuple(metric for metric in possible if metric in names)
+    return tuple(metric for metric in METRICS if metric in names)
 
 
 def _methods(given: list[str]) -> tuple[str, ...]:
     """Return names of methods, each once, in the order given."""
-    installed = [name for name, method in METHODS.items() if method.is_installed]
-    return tuple(dict.fromkeys(name for one in given for name in (installed if one == "all" else [one])))
+    names = dict.fromkeys(given)
+    return tuple(dict.fromkeys(name for one in names for name in (_runnable() if one == "all" else [one])))
 
 
-def _print(table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
+def _runnable() -> list[str]:
+    """Return the names of all methods whose packages are installed."""
+    names = []
+    for name in installed_methods():
+        with contextlib.suppress(MissingExtraError):
+            find_method(name)
+            names.append(name)
+    return names
+
+
+def _print(name: str, table: Table, evaluation: RunEvaluation, terminal: Terminal) -> None:
     words = terminal.words
-    drawn = Drawn(title=plain(f"{table.task}: scores against retraining"), title_justify="left")
+    drawn = Drawn(title=plain(f"{name}: scores against retraining"), title_justify="left")
     drawn.add_column("")
     columns = _columns(table)
     for head, _, _ in columns:
@@ -154,9 +157,6 @@ def _columns(table: Table) -> list[_Column]:
         ceiling = table.ceiling
         reference = None if ceiling is None else ("ceiling set by retraining noise", f"{ceiling.value:.3f}")
         columns.append(("LDS [95 % interval]", cells, reference))
-    if any(row.loo for row in rows):
-        cells = ["–" if row.loo is None else f"{row.loo.spearman.mean:.3f}" for row in rows]
-        columns.append(("leave-one-out rank correlation", cells, ("chance", "0")))
     for name, by in (("mislabels_mean", "by mean influence"), ("mislabels_self", "by self-influence")):
         detections = [getattr(row, name) for row in rows]
         if any(detections):
@@ -165,9 +165,6 @@ def _columns(table: Table) -> list[_Column]:
                 for one in detections
             ]
             columns.append((f"label errors found {by}", cells, None))
-    for k, chance in (table.random_brittleness or {}).items():
-        cells = ["–" if row.brittleness is None else percent(row.brittleness[k], 0) for row in rows]
-        columns.append((f"predictions changed without {k} rows", cells, ("random rows", percent(chance, 0))))
     cells = ["–" if row.seconds is None else duration(row.seconds) for row in rows]
     columns.append(("time to train and score", cells, None))
     return columns

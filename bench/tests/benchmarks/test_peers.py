@@ -1,0 +1,82 @@
+"""Benchmarks of other packages: a toy run of each where its package is, and the page of both."""
+
+import json
+
+import pytest
+
+from turnover_bench.benchmarks.peers.digits import SIZES, Config, digit_rows, with_wrong_labels
+from turnover_bench.benchmarks.peers.likeness import measure_likeness
+from turnover_bench.benchmarks.peers.page import findings, write_page
+
+FOUND = {
+    "dattri": {
+        "methods": {
+            "dattri: Grad-Dot": {"lds": [0.1, 0.2], "auc": [0.6, 0.6], "seconds": [1.0, 2.0]},
+            "turnover: one finished network": {"lds": [0.3, 0.5], "auc": [0.5, 0.6], "seconds": [0.5, 0.7]},
+        },
+        "epochs": 50,
+    },
+    "quanda": {
+        "methods": {
+            "quanda: random": {"class": [0.1], "seconds": [0.0]},
+            "turnover: one finished network": {"class": [0.1], "seconds": [0.1]},
+        },
+        "likeness": {"cosine of hidden units": {"subclass": [1.0], "different": [53.0], "lds": [0.2]}},
+        "epochs": 30,
+    },
+}
+
+
+def part(package):
+    config = {"rows": 600, "tests": 60, "halves": 40, "epochs": None, "seeds": [0, 1]}
+    return FOUND[package] | {"config": config, "seconds": 61.0, "version": "1.0"}
+
+
+def test_parts_are_measured_apart_and_shown_on_one_page(tmp_path):
+    write_page("dattri", part("dattri"), tmp_path, size="full")
+    text = write_page("quanda", part("quanda"), tmp_path, size="full").read_text()
+    assert "## dattri 1.0" in text
+    assert "## quanda 1.0" in text
+    assert "0.400 ± 0.141" in text
+    assert "### Why similarity wins subclass detection" in text
+    record = json.loads((tmp_path / "peers.json").read_text())
+    assert (record["experiment"], record["seconds"], set(record["parts"])) == ("peers", 122.0, {"dattri", "quanda"})
+
+
+def test_findings_compare_our_best_with_the_best_of_the_package():
+    lds, auc = findings("dattri", part("dattri"))
+    assert lds.ours == "one finished network 0.400; Grad-Dot 0.150"
+    assert lds.agreement.endswith("our best is above the best of its own methods.")
+    assert auc.agreement.endswith("our best is below the best of its own methods.")
+    (classes,) = findings("quanda", part("quanda"))
+    assert classes.agreement.endswith("our best is equal to the best of its own methods.")
+
+
+def test_rows_are_digits_and_a_tenth_of_the_labels_is_wrong():
+    rows, tests = digit_rows(Config(rows=200, tests=30), side=28)
+    assert rows.tensors[0].shape == (200, 1, 28, 28)
+    assert len(tests) == 30
+    noisy, wrong = with_wrong_labels(rows)
+    assert wrong.sum() == 20
+    assert ((noisy.tensors[1] != rows.tensors[1]).numpy() == wrong).all()
+
+
+def test_likeness_finds_subclasses_that_were_not_learned():
+    found = measure_likeness(SIZES["toy"], 10, 0)
+    assert len(found) == 5
+    for figures in found.values():
+        assert 0 <= figures["subclass"] <= 1
+        assert 1 <= figures["different"] <= 8
+        assert -1 <= figures["lds"] <= 1
+    # Likeness does not ask for labels: even where little was learned, a digit is like its own kind.
+    assert found["cosine of hidden units"]["subclass"] > 0.5
+
+
+@pytest.mark.slow
+def test_dattri_judges_our_scores_beside_its_own(tmp_path):
+    pytest.importorskip("dattri", reason="dattri is missing: make -C bench packages installs it")
+    from turnover_bench.benchmarks.peers.by_dattri import measure
+
+    found = measure(SIZES["toy"], tmp_path)["methods"]
+    assert all(-1 <= figures["lds"][0] <= 1 for figures in found.values())
+    assert {name.partition(":")[0] for name, figures in found.items() if "auc" in figures} == {"dattri", "turnover"}

@@ -1,0 +1,92 @@
+"""The comparison of all methods: it runs, resumes, and its page says what the numbers say."""
+
+import numpy as np
+import pytest
+import torch
+
+from turnover.training import TrainingRecipe
+from turnover_bench.baselines import LeaveOneOut
+from turnover_bench.experiments.compared.config import SIZES, TaskConfig
+from turnover_bench.experiments.compared.methods import NAMES, ONCE, Retrain, prepare
+from turnover_bench.experiments.compared.page import page
+
+# Twenty rows are few for the engine's check that they were trained under these ids.
+TOY = SIZES["toy"]
+
+
+def test_every_method_is_measured_by_both_ground_truths(toy):
+    task = toy.result["tasks"]["digits"]
+    assert task["wrong"] == 2
+    for view in ("plain", "full"):
+        found = task[view]["methods"]
+        assert set(found) == set(NAMES)
+        for key, figures in found.items():
+            assert figures["problems"] == {}
+            assert figures["seeds"] == (1 if key in ONCE else TOY.seeds)
+            assert figures["lds_low"] <= figures["lds"] <= figures["lds_high"]
+            assert figures["lds"] == pytest.approx(np.mean(figures["lds_by_seed"]))
+            for share in ("self_auc", "self_found", "mean_auc", "mean_found", "brittleness"):
+                assert 0 <= figures[share] <= 1
+            assert figures["build_seconds"] + figures["score_seconds"] > 0
+        # An ensemble keeps its members.
+        assert found["turnover_several"]["storage_bytes"] > 1.5 * found["turnover"]["storage_bytes"]
+    assert task["plain"]["methods"]["koh"]["lds"] != task["full"]["methods"]["koh"]["lds"]
+
+
+def test_the_page_shows_every_method_and_says_where_turn_over_dropout_wins_and_loses(toy, tmp_path):
+    changed = toy.result
+    for place, found in enumerate(changed["tasks"]["digits"]["plain"]["methods"].values()):
+        found |= {
+            "lds": 0.5 - 0.05 * place,
+            "lds_low": 0.4,
+            "lds_high": 0.45 if place else 0.6,
+            "mean_auc": 0.5 + place / 100,
+        }
+    changed["tasks"]["digits"]["plain"]["methods"]["random"]["lds_high"] = 0.1
+    text = page(changed, tmp_path)
+    first, second = text.split("### Ground truth: ")[1:]
+    assert (
+        "LDS: best turn-over dropout (original estimator) with 0.500; the original estimator has 0.500, place 1 of 8"
+        in first
+    )
+    assert "mean influence (AUC): best TracIn with 0.570; the original estimator has 0.500, place 8 of 8" in first
+    assert "is not better than random" not in first
+    assert first.startswith("plain model")
+    assert second.startswith("masked model")
+    for name in NAMES.values():
+        assert f"| {name} " in first
+    assert "<svg" in (tmp_path / "compared.svg").read_text(encoding="utf-8")
+
+
+def test_the_page_says_when_the_estimate_is_no_better_than_chance_and_why_a_method_failed(toy, tmp_path):
+    changed = toy.result
+    methods = changed["tasks"]["digits"]["plain"]["methods"]
+    methods["turnover"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
+    methods["random"] |= {"lds": 0.0, "lds_low": -0.1, "lds_high": 0.1}
+    methods["koh"] = {"seeds": 1, "problems": {"method": "BaselineError: indefinite Hessian"}}
+    first = page(changed, tmp_path).split("### Ground truth: ")[1]
+    assert "the original estimator is not better than random scores" in first
+    assert "- Koh+ (last layer), method: BaselineError: indefinite Hessian" in first
+
+
+def test_plain_and_masked_training_start_from_the_same_weights_and_masks_follow_their_seed(tmp_path):
+    ready = prepare(TaskConfig("digits", rows=20, queries=2, hidden=8, layers=2), tmp_path)
+    torch.manual_seed(0)
+    plain = ready.plain.build()
+    torch.manual_seed(0)
+    masked = ready.masked().build()
+    assert torch.equal(plain.state_dict()["2.weight"], masked.state_dict()["2.weight"])
+    assert ready.wrong.sum() == 2
+    one, other, same = (ready.masked(seed).fit(seed=0).state_dict()["0.weight"] for seed in (1, 2, 1))
+    assert not torch.equal(one, other)
+    assert torch.equal(one, same)
+
+
+def test_retraining_once_for_rows_and_queries_equals_leave_one_out_asked_twice_and_resumes(tmp_path, monkeypatch):
+    ready = prepare(TaskConfig("digits", rows=8, queries=2, hidden=8, epochs=2), tmp_path)
+    method, twin = Retrain(ready.plain, 3, tmp_path / "kept"), LeaveOneOut(ready.plain, seeds=(3,))
+    found = method.pairwise(ready.queries)
+    np.testing.assert_allclose(found, twin.pairwise(ready.queries).values, atol=1e-6)
+    np.testing.assert_allclose(method.self_influence(), twin.self_influence().values, atol=1e-6)
+    monkeypatch.setattr(TrainingRecipe, "fit", None)  # a resumed run trains none again
+    np.testing.assert_array_equal(Retrain(ready.plain, 3, tmp_path / "kept").pairwise(ready.queries), found)

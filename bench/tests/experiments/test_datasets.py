@@ -1,0 +1,148 @@
+"""Data sets of the experiments: what is read is what is in the files, and missing files say so."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from turnover.errors import TurnOverError
+from turnover_bench.experiments.datasets import MissingDataError, data_folder
+from turnover_bench.experiments.datasets.changed_labels import change_labels
+from turnover_bench.experiments.datasets.cifar10 import labels_by_people, load_cifar10, load_cscores
+from turnover_bench.experiments.datasets.digits import load_digits
+from turnover_bench.experiments.datasets.electronics import load_electronics
+from turnover_bench.experiments.datasets.folder import read_tsv
+from turnover_bench.experiments.datasets.letters import FONTS, _glyphs, load_letters
+from turnover_bench.experiments.datasets.minilm import minilm_folder, text_features
+from turnover_bench.experiments.datasets.mnli import load_mnli
+from turnover_bench.experiments.datasets.sst2 import load_sst2
+from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
+from turnover_bench.experiments.datasets.yahoo import load_yahoo
+from turnover_bench.experiments.self_influence.config import SIZES
+from turnover_bench.experiments.self_influence.tasks import text_task
+
+
+def test_the_data_folder_follows_the_variable_and_is_data_without_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    assert data_folder() == tmp_path
+    monkeypatch.delenv("TURNOVER_DATA")
+    assert str(data_folder()) == "data"
+
+
+@pytest.mark.parametrize(
+    ("load", "source"),
+    [
+        (lambda: load_sst2("dev"), "sst2/dev.tsv.*https://"),
+        (lambda: text_task(SIZES["toy"].text, Path("nowhere")), "sst2/train.tsv.*https://"),
+        (lambda: load_cifar10("test"), "cifar10_12k.npz.*https://"),
+        (lambda: labels_by_people(rows=1), "cifar10n_labels.npz.*https://"),
+        (lambda: load_cscores(rows=1), "cifar10_cscores.npz.*https://"),
+        (lambda: load_mnli("train"), "mnli/train.tsv.*https://"),
+        (lambda: load_wikitext2("valid"), "wikitext-2/valid.txt.*https://"),
+        (load_electronics, "electronics.tsv.*https://"),
+        (load_yahoo, "yahoo_answers_topics on the Hugging Face hub"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_missing_data_says_where_to_get_it_and_how_to_point_to_it(monkeypatch, tmp_path, load, source):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=f"{source}.*export TURNOVER_DATA=") as caught:
+        load()
+    assert str(tmp_path) in str(caught.value)
+    assert isinstance(caught.value, TurnOverError)
+
+
+def test_quotes_in_a_table_are_text_and_ragged_lines_are_named(tmp_path):
+    path = tmp_path / "rows.tsv"
+    path.write_text('sentence\tlabel\nsay "what\t1\nand "so" on\t0\n', encoding="utf-8")
+    assert [row["sentence"] for row in read_tsv(path)] == ['say "what', 'and "so" on']
+    path.write_text("sentence\tlabel\nfine\t1\na tab\there\t0\n", encoding="utf-8")
+    with pytest.raises(MissingDataError, match="line 3"):
+        read_tsv(path)
+
+
+def test_sst2_rows_are_those_of_the_file_and_a_seed_draws_without_repeats(monkeypatch, tmp_path):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    (tmp_path / "sst2").mkdir()
+    lines = [f"sentence {place} \t{place % 2}" for place in range(20)]
+    (tmp_path / "sst2/dev.tsv").write_text("\n".join(["sentence\tlabel", *lines]), encoding="utf-8")
+    first = load_sst2("dev", rows=3, seed=None)
+    assert first.texts == ["sentence 0", "sentence 1", "sentence 2"]
+    drawn, more = load_sst2("dev", rows=5, seed=1), load_sst2("dev", rows=8, seed=1)
+    assert drawn.texts == more.texts[:5]
+    assert len(set(more.texts)) == 8
+    assert [int(text.split()[1]) % 2 for text in more.texts] == more.labels.tolist()
+
+
+def test_the_real_sst2_has_its_known_size(monkeypatch, data_file):
+    monkeypatch.setenv("TURNOVER_DATA", str(data_file("sst2/dev.tsv").parents[1]))
+    dev = load_sst2("dev")
+    assert len(dev) == 872
+    assert dev.labels.sum() == 444
+
+
+def test_cifar10_labels_by_people_differ_from_the_true_ones_at_the_known_rate(monkeypatch, data_file):
+    monkeypatch.setenv("TURNOVER_DATA", str(data_file("cifar10/cifar10_12k.npz").parents[1]))
+    test = load_cifar10("test", rows=100)
+    assert test.pixels.shape == (100, 32, 32, 3)
+    train = load_cifar10("train")
+    assert np.array_equal(labels_by_people("clean", rows=len(train)), train.labels)
+    assert np.mean(labels_by_people("aggre", rows=len(train)) != train.labels) == pytest.approx(0.09, abs=0.01)
+
+
+def test_digits_of_another_seed_are_the_same_digits_in_another_order():
+    one, other = load_digits(), load_digits(seed=1)
+    assert not np.array_equal(one.pixels, other.pixels)
+    assert np.array_equal(np.bincount(one.labels), np.bincount(other.labels))
+    assert one.pixels.max() == 1.0
+
+
+def test_the_asked_share_of_labels_is_changed_and_every_other_class_occurs():
+    labels = np.arange(1000) % 5
+    some = change_labels(labels, share=0.1, classes=5, seed=3)
+    assert some.changed.sum() == 100
+    assert np.array_equal(some.given != labels, some.changed)
+    assert set((some.given - labels)[some.changed] % 5) == {1, 2, 3, 4}
+    assert np.array_equal(change_labels(labels, share=0.1, classes=5, seed=3).given, some.given)
+    assert not np.array_equal(change_labels(labels, share=0.1, classes=5, seed=4).given, some.given)
+
+
+@pytest.fixture
+def minilm():
+    try:
+        return minilm_folder()
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+def test_features_of_a_text_do_not_depend_on_its_neighbors_and_are_computed_once(minilm, tmp_path):
+    texts = ["a very good film", "bad", "a very good film that goes on for a long , long time"]
+    together = text_features(texts, cache=tmp_path, progress=False)
+    assert together.shape == (3, 384)
+    alone = text_features(texts[1:2], cache=tmp_path, progress=False)
+    assert torch.allclose(alone[0], together[1], atol=1e-5)
+    kept = sorted(tmp_path.iterdir())
+    assert len(kept) == 2
+    for file in kept:
+        np.save(file, np.zeros_like(np.load(file)))
+    assert text_features(texts, model=minilm, cache=tmp_path, progress=False).abs().sum() == 0  # read, not computed
+
+
+def test_every_font_has_a_picture_of_its_own_for_every_letter():
+    glyphs = _glyphs().flatten(3)
+    assert glyphs.shape == (len(FONTS), 2, 26, 24 * 24)
+    for letters in glyphs.flatten(0, 1):
+        assert len(letters.unique(dim=0)) == 26  # a font without them has one box for all
+        assert (letters.amax(1) > 0.5).all()
+    edges = _glyphs()[..., [0, -1], :].mean(), _glyphs()[..., [0, -1]].mean()
+    assert max(edges) < 0.01  # hardly any is cut off
+
+
+def test_letters_are_the_same_for_a_seed_and_all_classes_have_as_many():
+    letters, again = load_letters(60, classes=5, seed=3), load_letters(60, classes=5, seed=3)
+    other = load_letters(60, classes=5, seed=4)
+    assert np.array_equal(letters.pixels, again.pixels)
+    assert np.array_equal(letters.labels, again.labels)
+    assert np.bincount(letters.labels).tolist() == [12] * 5
+    assert not np.array_equal(letters.pixels, other.pixels)

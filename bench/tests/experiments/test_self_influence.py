@@ -1,0 +1,100 @@
+"""Self-influence: a toy run asks every row about itself, and the page tells whether most are positive."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+
+from turnover_bench.experiments.datasets.cifar10 import load_cifar10, load_cscores
+from turnover_bench.experiments.encoders import open_encoder
+from turnover_bench.experiments.runner import ExperimentError
+from turnover_bench.experiments.self_influence.config import SIZES
+from turnover_bench.experiments.self_influence.page import agreement, cscore_sentence, findings, network, page
+from turnover_bench.experiments.self_influence.run import run as measure
+from turnover_bench.experiments.self_influence.tasks import image_task
+
+
+def test_cscores_are_those_of_the_images(monkeypatch, data_file):
+    monkeypatch.setenv("TURNOVER_DATA", str(data_file("cifar10/cifar10_cscores.npz").parents[1]))
+    scores, labels = load_cscores(rows=10_000)
+    assert np.array_equal(labels, load_cifar10("train", rows=10_000).labels)
+    assert 0 <= scores.min() < 0.1 < 0.9 < scores.max() <= 1
+
+
+def test_cscores_of_other_images_are_refused(monkeypatch, data_file, tmp_path):
+    real = data_file("cifar10/cifar10_12k.npz").parent
+    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "cifar10" / "cifar10_12k.npz").symlink_to(real / "cifar10_12k.npz")
+    np.savez(tmp_path / "cifar10" / "cifar10_cscores.npz", scores=np.ones(96), labels=np.zeros(96))
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    with pytest.raises(ExperimentError, match="original order"):
+        image_task(SIZES["toy"].image)
+
+
+def test_every_row_is_counted_once_for_every_seed_and_network(toy):
+    config = SIZES["toy"]
+    for name, task in toy.result["tasks"].items():
+        assert list(task["runs"]) == [str(count) for count in config.replicas]
+        for found in task["runs"].values():
+            assert len(found) == len(config.seeds)
+            for one in found:
+                assert sum(one["histogram"]["trained"]) == sum(one["histogram"]["null"]) == task["rows"]
+                assert 0 <= one["positive"] <= 1
+                assert ("cscores" in one) == (name == "cifar10")
+
+
+def test_trained_rows_have_positive_self_influence_and_null_ids_do_not(toy):
+    # Features of a pretrained encoder are memorized within a few epochs, even by a toy.
+    for one in toy.result["tasks"]["sst2"]["runs"]["1"]:
+        assert one["positive"] > 0.75
+        assert one["mean"] > 3 * abs(one["null_mean"])
+        assert 0.3 < one["null_positive"] < 0.7
+
+
+def test_the_rate_has_the_least_loss_on_held_out_rows(toy):
+    rate = toy.result["tasks"]["sst2"]["rate"]
+    assert rate["loss"][f"{rate['best']:g}"] == min(rate["loss"].values())
+    assert toy.result["tasks"]["cifar10"]["rate"] == {"best": 0.05, "loss": {}}  # nothing to choose from
+
+
+def test_a_whole_encoder_and_vgg_are_trained_by_the_same_recipe(toy, tmp_path):
+    del toy  # its fixture skips where data is missing
+    config = SIZES["toy"]
+    text = replace(config.text, rows=24, encoder=open_encoder(tmp_path, blocks=2), rates=(1e-3,), epochs=1)
+    image = replace(config.image, rows=24, vgg=0.03125, milestones=(1,), epochs=2)
+    result = measure(replace(config, text=text, image=image, replicas=(1,), seeds=(0,), test_rows=8), tmp_path / "run")
+    assert result["tasks"]["sst2"]["agreement"] == {"1": None}
+    assert "VGG19 of 0.03125 times" in page(result, tmp_path)
+
+
+def test_the_page_shows_the_shares_and_draws_the_figure(toy):
+    text = toy.page
+    positive = [100 * one["positive"] for one in toy.result["tasks"]["sst2"]["runs"]["1"]]
+    assert f"{np.mean(positive):.1f} ± {np.std(positive, ddof=1):.1f} %" in text
+    assert len(findings(toy.result)) == 3
+
+
+@pytest.mark.parametrize(
+    ("positive", "null", "said"),
+    [
+        (0.8, 0.5, "SST-2: agrees with the paper"),
+        (0.53, 0.51, "hardly more than null ids"),
+        (0.4, 0.5, "does not agree with the paper"),
+    ],
+)
+def test_agreement_needs_most_rows_and_more_than_noise(positive, null, said):
+    assert said in agreement("SST-2", [{"positive": positive, "null_positive": null}])
+
+
+def test_the_sentence_on_cscores_follows_their_sign():
+    assert "as expected" in cscore_sentence({"1": [-0.3, -0.4], "8": [-0.5]})
+    assert "in part only" in cscore_sentence({"1": [-0.02], "8": [-0.5]})
+    assert "does not fall" in cscore_sentence({"1": [0.3]})
+
+
+def test_networks_are_named_as_they_are():
+    setting = {"text": vars(SIZES["full"].text), "image": vars(SIZES["full"].image)}
+    assert "bert-base-cased" in network("sst2", setting)
+    assert "VGG19 of 1 times" in network("cifar10", setting)

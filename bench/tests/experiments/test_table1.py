@@ -1,0 +1,141 @@
+"""Table 1, measured: the fit of exponents, the task, a toy run, and the published result."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from turnover_bench.baselines import FeldmanZhang, LeaveOneOut
+from turnover_bench.experiments.runner import run
+from turnover_bench.experiments.table1.config import SIZES
+from turnover_bench.experiments.table1.methods import METHODS, generated, make_task
+from turnover_bench.experiments.table1.page import ORDERS
+from turnover_bench.experiments.timing import growth
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_exact_power_is_found_without_error():
+    x = np.array([3.0, 10, 50, 400])
+    found = growth(x, 7 * x**1.5)
+    assert found.exponent == pytest.approx(1.5)
+    assert found.stderr == pytest.approx(0, abs=1e-6)
+
+
+def test_the_standard_error_covers_the_truth_as_often_as_it_should():
+    random, x = np.random.default_rng(0), 2.0 ** np.arange(12)
+    found = [growth(x, x**1.2 * np.exp(random.normal(0, 0.3, 12))) for _ in range(400)]
+    # Two-sided 95 % of Student's t with 10 degrees of freedom.
+    covered = np.mean([abs(one.exponent - 1.2) < 2.228 * one.stderr for one in found])
+    assert 0.91 < covered < 0.98
+
+
+def test_a_fixed_cost_weighs_less_on_the_largest_sizes():
+    x = 2.0 ** np.arange(3, 12)
+    found = growth(x, 100 + x)
+    assert found.exponent < found.largest < 1
+
+
+def test_two_sizes_are_not_enough():
+    with pytest.raises(ValueError, match="must have 3 sizes or more for a standard error, got 2"):
+        growth([1, 2], [1, 2])
+
+
+def test_smaller_data_are_the_beginning_of_larger_data():
+    small, large = generated(65, seed=0), generated(1001, seed=0)
+    assert torch.equal(small[0], large[0][:65])
+    assert torch.equal(small[1], large[1][:65])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_a_finite_influence_for_each_row(name, tmp_path):
+    # 40 subset models: with fewer some rows are in all or in none.
+    method = METHODS[name](make_task(_with(subset_models=40), 64, 16), tmp_path)
+    method.train()
+    found = method.estimate(64)
+    assert found.shape == (64,)
+    assert np.isfinite(found).all()
+    assert found.std() > 0
+
+
+def test_retraining_every_row_gives_leave_one_out(tmp_path):
+    task = make_task(_with(retrained=24), 24, 16)
+    method = METHODS["retrain"](task, tmp_path)
+    method.train()
+    assert method.share == 1
+    np.testing.assert_allclose(
+        method.estimate(24), LeaveOneOut(task.plain).pairwise(task.query).values[:, 0], atol=1e-6
+    )
+
+
+def test_feldman_and_zhang_agrees_with_the_baseline(tmp_path):
+    task = make_task(_with(subset_models=40), 24, 16)
+    method = METHODS["feldman"](task, tmp_path)
+    method.train()
+    same = FeldmanZhang(task.plain, models=40).pairwise(task.query)
+    np.testing.assert_allclose(method.estimate(24), same.values[:, 0], atol=1e-5)
+
+
+def test_a_toy_run_measures_every_method_on_every_size(toy):
+    result, config = toy.result, SIZES["toy"]
+    for method in ORDERS:
+        cells = result["costs"][method]
+        for cost in ("training", "storage", "estimation"):
+            more = config.more_rows if cost == "estimation" and not METHODS[method].reads_rows else ()
+            assert [cell["rows"] for cell in cells if cell.get(cost, 0) > 0] == [*config.rows, *more]
+        assert len(result["storage_by_width"][method]) == len(config.widths)
+
+
+def test_storage_grows_as_the_paper_says_even_in_a_toy_run(toy):
+    found = {method: exponents["storage"]["exponent"] for method, exponents in toy.result["exponents"].items()}
+    assert found["koh"] == found["feldman"] == found["turnover"] == 0
+    assert found["retrain"] == pytest.approx(1, abs=0.02)
+    assert found["hara"] > 0.5
+
+
+def test_a_run_that_goes_on_measures_only_what_is_missing(toy, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(toy.folder, out)
+    (out / "result.json").unlink()
+    missing = next((out / "cells").glob("rows-turnover-64-*"))
+    missing.unlink()
+    kept = {file.name: file.stat().st_mtime_ns for file in (out / "cells").iterdir()}
+    again = run("table1", "toy", out)["result"]
+    assert missing.exists()
+    assert {name: (out / "cells" / name).stat().st_mtime_ns for name in kept} == kept
+    assert again["costs"]["hara"] == toy.result["costs"]["hara"]
+
+
+def test_the_page_has_all_orders_and_a_readable_plot(toy):
+    text = toy.page
+    for order in ORDERS.values():
+        for cost in ("training", "storage", "estimation"):
+            assert f"| {order.title} " in text
+            assert getattr(order, cost).replace("|", "\\|") in text
+    svg = (toy.pages / "table1.svg").read_text()
+    assert all(order.title.replace("&", "&amp;") in svg for order in ORDERS.values())
+
+
+def test_the_expected_ranges_cover_every_exponent():
+    expected = json.loads((ROOT / "turnover_bench/experiments/table1/expected.json").read_text())["small"]
+    paths = [f"exponents.{m}.{cost}.exponent" for m in ORDERS for cost in ("training", "storage", "estimation")]
+    assert {*paths} <= {*expected}
+
+
+def test_the_published_page_shows_the_published_numbers():
+    record = json.loads((ROOT / "docs/results/table1.json").read_text())
+    text = (ROOT / "docs/results/table1.md").read_text()
+    shown = re.findall(r"\*\*(−?[\d.]+) ± ", text)
+    exponents = record["result"]["exponents"]
+    wanted = [exponents[m][cost]["exponent"] for m in ORDERS for cost in ("training", "storage", "estimation")]
+    wanted += [exponents[m]["storage_by_parameters"]["exponent"] for m in ORDERS]
+    assert [float(one.replace("−", "-")) for one in shown] == pytest.approx(wanted, abs=0.0051)
+
+
+def _with(**changes):
+    return replace(SIZES["toy"], **changes)

@@ -1,0 +1,33 @@
+"""Wrong labels: a toy run makes all lists, resumes, and the page tells who finds more."""
+
+import pytest
+
+from turnover_bench.experiments.wrong_labels.experiment import _how_often, verdict
+
+
+def test_every_list_is_as_long_as_labels_were_changed(toy):
+    assert toy.result["changed"] == 12
+    assert all(0 <= found <= 12 for found in toy.result["mean"].values())
+
+
+def test_the_page_shows_every_list(toy):
+    assert toy.page.count("| ") > 12
+
+
+@pytest.mark.parametrize(("ours", "said"), [(280, "more than"), (231, "as many as"), (180, "fewer than")])
+def test_the_verdict_follows_the_numbers(ours, said):
+    sd = {"turnover": 5.0, "cleanlab": 6.0, "cleanlab_logistic": 4.0}
+    assert said in verdict({"mean": {"turnover": ours, "cleanlab": 228, "cleanlab_logistic": 210}, "sd": sd})
+
+
+def test_lists_are_counted_whose_share_of_wrong_labels_is_near_and_within_the_interval():
+    lists = [
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 73},
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 78},
+        {"called": 100, "expected": 70.0, "range": [60, 80], "wrong": 90},
+        {"called": 0, "expected": 0.0, "range": [0, 0], "wrong": 0},
+    ]
+    assert _how_often({"said": lists}) == (
+        "Lists that are not empty: 3. Share of wrong labels within 5 points of what is said: 1; within the 90 % "
+        "interval: 2."
+    )
