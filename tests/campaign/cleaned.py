@@ -16,8 +16,7 @@ from turnover.runs import RunConfig
 from turnover.runs.cleansing import write_cleaned
 from turnover.runs.reading import read_rows
 from turnover.storage import digest_of
-from turnover.ui.web.corrections import corrected_file
-from turnover.ui.web.shapes import Mark
+from turnover.ui.web.corrections import Mark, corrected_file
 
 
 def _unlike(case: Case, content: bytes, name: str, gone: set[int], labels: dict[int, str], folder: Path) -> str:

@@ -11,7 +11,7 @@ from PIL import Image
 from turnover.errors import DataFileError
 from turnover.ui.pictures import as_png
 from turnover.ui.terminal.queries import image_query
-from turnover.ui.web.inputs import MOST_PIXELS, read_upload
+from turnover.ui.web.site import MOST_PIXELS, read_upload
 
 
 def _file(image: Image.Image, kind: str = "PNG") -> bytes:

@@ -80,27 +80,3 @@ def test_rows_of_numbers_come_by_their_distance_and_are_corrected_by_a_number(nu
         changed = [(old, new) for old, new in zip(file.read().splitlines(), lines, strict=True) if old != new]
     assert len(changed) == 1
     assert changed[0][1].split(",")[3] == "123.5"
-
-
-def test_a_language_model_shows_the_training_text_behind_a_span(served, lm_run):
-    client = served("lm", ready=False)
-    line = next(line for line in " ".join(lm_run.text.words).split("\n") if "name7" in line).split()
-    text = " ".join(line[:9])
-    found = client.post("/api/explain", json={"text": text, "k": 2})
-    assert found.status_code == 200, found.text
-    assert found.json()["text"] == line[8]
-    assert found.json()["supporting"][0]["word"] == line[8]
-    page = client.get("/", params={"text": text})
-    assert page.status_code == 200
-    assert "Raised its probability" in page.text
-    assert 'class="t5"' in page.text
-    assert "<i>name" not in page.text
-    rejected = client.get("/", params={"text": text, "span": "unheard"})
-    assert rejected.status_code == 422
-    assert "does not occur" in rejected.text
-    asked = {"text": "the cat, saw a dog.", "span": "dog."}
-    assert client.post("/api/explain", json=asked).json()["unknown_words"] == [","]
-    page = client.get("/", params=asked)
-    assert "<mark>dog</mark> <mark>.</mark>" in page.text
-    assert "Not in the vocabulary, and read as unknown: ,." in page.text
-    assert client.get("/static/page.css").status_code == 200

@@ -180,7 +180,7 @@ def test_a_fault_of_our_own_is_told_without_its_traceback(served, monkeypatch):
     def fail(self, question):
         raise ZeroDivisionError("secret of the server")
 
-    monkeypatch.setattr("turnover.ui.web.answering.Answering.answer", fail)
+    monkeypatch.setattr("turnover.ui.web.site.Site.answer_now", fail)
     client._transport.raise_server_exceptions = False  # as a real server does
     answer = client.post("/api/explain", json={"row": 1})
     assert answer.status_code == 500

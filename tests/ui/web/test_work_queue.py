@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from turnover.ui.web.work_queue import QueueFullError, TooSlowError, WorkQueue
+from turnover.ui.web.responses import BusyError, TooSlowError
+from turnover.ui.web.site import WorkQueue
 
 
 def test_jobs_run_one_at_a_time_and_in_their_order():
@@ -33,7 +34,7 @@ def test_a_full_queue_refuses_at_once_and_takes_jobs_again_later():
         waiting = [asyncio.ensure_future(queue.run(go_on.wait)) for _ in range(3)]
         await asyncio.sleep(0.05)
         began = time.monotonic()
-        with pytest.raises(QueueFullError):
+        with pytest.raises(BusyError):
             await queue.run(lambda: None)
         assert time.monotonic() - began < 1
         go_on.set()
@@ -41,7 +42,7 @@ def test_a_full_queue_refuses_at_once_and_takes_jobs_again_later():
         assert await queue.run(lambda: "again") == "again"
 
     asyncio.run(ask())
-    assert queue.unfinished == 0
+    assert len(queue) == 0
     queue.close()
 
 
@@ -54,7 +55,7 @@ def test_a_job_that_nobody_waits_for_any_more_is_never_run():
         for one in (slow, late):
             with pytest.raises(TooSlowError):
                 await one
-        assert queue.unfinished == 1  # the one that runs still holds its place
+        assert len(queue) == 1  # the one that runs still holds its place
         go_on.set()
         assert await queue.run(lambda: "next") == "next"
 

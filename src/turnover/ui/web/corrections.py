@@ -32,14 +32,23 @@ from turnover.runs import (
 )
 from turnover.storage import from_record, to_record
 
-from .shapes import Mark
-
 if TYPE_CHECKING:
     import pandas as pd
 
 _FORMAT = 1
 _SEPARATED = (".csv", ".tsv", ".tab")
 _JSON_LINES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A row that a person marked as wrong: the right label, None where the row is to be removed, and the given one."""
+
+    row: int
+    label: str | None
+    given: str | None
+    name: str
+    time: str  # in UTC
 
 
 class MarkBook:
@@ -97,23 +106,22 @@ class MarkBook:
             kept = [{"row": mark.row, "label": mark.label, "time": mark.time} for mark in marks.values()]
             # Written first, so that a disk without room changes nothing.
             self._run.folder.write(self.file, to_record({"format": _FORMAT, "marks": kept}, indent=1))
-            self._marks, self._version = marks, _version_of(self.file)
+            self._marks, self._version = marks, self._written()
 
     def _present(self) -> dict[int, Mark]:
         """Return the marks, read again where another server wrote them."""
-        version = _version_of(self.file)
+        version = self._written()
         if version != self._version:
             self._marks, self._version = _read(self.file, self._run), version
         return self._marks
 
-
-def _version_of(file: Path) -> tuple[int, ...]:
-    """Return what differs whenever a file is written anew; nothing where it is missing."""
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return ()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    def _written(self) -> tuple[int, ...]:
+        """Return what differs whenever the file is written anew; nothing where it is missing."""
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return ()
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @dataclass(frozen=True)
@@ -122,9 +130,6 @@ class CorrectedFile:
 
     name: str
     content: bytes
-    changed: int
-    removed: int
-    elsewhere: int = 0  # marks of rows that stand in other files, of validation or test rows
     note: str = ""
 
 
@@ -164,7 +169,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
             frame = frame.assign(**{column: frame[column].infer_objects()})
         content = table_bytes(frame.iloc[np.flatnonzero(stays)], written)
     name = f"{Path(source).stem or 'data'}-corrected{written}"
-    return CorrectedFile(name, content, len(labels), len(removed), len(marks) - len(own), note)
+    return CorrectedFile(name, content, note)
 
 
 def _mark(run: Run, row: int, label: str | None, time: str) -> Mark:
@@ -182,12 +187,9 @@ def is_number(label: str) -> bool:
 
 def _read(file: Path, run: Run) -> dict[int, Mark]:
     try:
-        data = file.read_bytes()
-        content: Any = json.loads(data)
-        if content["format"] != _FORMAT:
-            raise ValueError(f"format {content['format']!r} is not known")
-        if "checksum" in content and from_record(data) is None:  # 0.1.0 wrote none
-            raise ValueError("its checksum is that of another content")
+        content = from_record(file.read_bytes())
+        if content is None or content.get("format") != _FORMAT:
+            raise ValueError("it is damaged, or of another version")
         marks: dict[int, Mark] = {}
         for one in content["marks"]:
             row, label = int(one["row"]), one["label"]
@@ -232,17 +234,12 @@ def _corrected_lines(path: Path, table: Table, column: str, values: dict[int, An
     for place, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
         written = b"".join(lines[start:end])
         if place in values:
-            mark, line = _parted(written, begins=start == 0)
-            written = mark + rewrite(line, column, values[place]).encode()
+            # A file may begin with the mark of UTF-8; elsewhere it belongs to a cell.
+            mark = codecs.BOM_UTF8 if start == 0 and written.startswith(codecs.BOM_UTF8) else b""
+            written = mark + rewrite(written[len(mark) :].decode(), column, values[place]).encode()
         if stays[place]:
             parts.append(written)
     return b"".join(parts)
-
-
-def _parted(line: bytes, *, begins: bool) -> tuple[bytes, str]:
-    """Return the mark of UTF-8 that a file may begin with, and the line itself; elsewhere it belongs to a cell."""
-    mark = codecs.BOM_UTF8 if begins and line.startswith(codecs.BOM_UTF8) else b""
-    return mark, line[len(mark) :].decode()
 
 
 def _json_line(line: str, column: str, value: Any) -> str:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -22,9 +23,7 @@ from turnover.ui.html import (
     no_interval_words,
     score_meaning,
 )
-
-from .api_page import body_words, curl, returns_words, type_words
-from .work_queue import QueueFullError, TooSlowError
+from turnover.ui.words import power_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -43,10 +42,18 @@ _TITLES = {
     504: "Timeout",
 }
 _RETRY_SECONDS = 2
+_DEFAULT_DETAILS = {
+    "Not Found": "there is no page at this address.",
+    "Method Not Allowed": "this address does not support that method.",
+}
 
 
-class NotReadyError(Exception):
-    """The model is still being loaded, or could not be."""
+class BusyError(Exception):
+    """The model cannot be asked now: it is being loaded, or too many requests wait."""
+
+
+class TooSlowError(Exception):
+    """The answer did not come in time."""
 
 
 def render(
@@ -64,8 +71,7 @@ def problem_response(
     title = _TITLES.get(status, "Something went wrong")
     if request.url.path.startswith(("/api/", "/openapi.json")):
         return JSONResponse({"error": title, "detail": sentence}, status, headers=dict(headers or {}))
-    whole = request.headers.get("x-part") is None
-    template = "problem.html" if whole else "problem_part.html"
+    template = "problem.html" if request.headers.get("x-part") is None else "problem_part.html"
     retry = _RETRY_SECONDS if status == 503 and request.method == "GET" else None
     return render(template, status=status, headers=headers, title=title, sentence=sentence, retry=retry)
 
@@ -75,29 +81,40 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def of_http(request: Request, error: HTTPException) -> Response:
-        detail = {404: "there is no page at this address.", 405: "this address does not support that method."}
-        shown = detail.get(error.status_code, error.detail) if error.detail in _PLAIN else error.detail
         headers = dict(error.headers or {})
         if error.status_code == 405:
             headers["Allow"] = ", ".join(methods_at(app, request.url.path))
-        return problem_response(request, error.status_code, shown, headers)
+        return problem_response(request, error.status_code, _DEFAULT_DETAILS.get(error.detail, error.detail), headers)
 
     @app.exception_handler(RequestValidationError)
     def of_request(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(request, 422, "; ".join(_field_problem(one) for one in error.errors()) + ".")
+        return problem_response(request, 422, field_problems(error.errors()))
 
-    def of_known_kind(request: Request, error: Exception) -> Response:
-        status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
-        headers = {"Retry-After": str(_RETRY_SECONDS)} if status == 503 else None
-        return problem_response(request, status, str(error), headers)
+    @app.exception_handler(TurnOverError)
+    def of_what_was_asked(request: Request, error: TurnOverError) -> Response:
+        return problem_response(request, 422, str(error))
 
-    for kind in _STATUSES:
-        app.add_exception_handler(kind, of_known_kind)
+    @app.exception_handler(BusyError)
+    def of_now(request: Request, error: BusyError) -> Response:
+        return problem_response(request, 503, str(error), {"Retry-After": str(_RETRY_SECONDS)})
+
+    @app.exception_handler(TooSlowError)
+    def of_time(request: Request, error: TooSlowError) -> Response:
+        return problem_response(request, 504, str(error))
 
     @app.exception_handler(Exception)
     def of_our_own(request: Request, error: Exception) -> Response:
         logging.getLogger(__name__).debug("a request failed", exc_info=error)
         return problem_response(request, 500, f"the server failed ({type(error).__name__}). Its terminal shows more.")
+
+
+def field_problems(errors: Any) -> str:
+    """Return what pydantic rejects, as a sentence."""
+    problems: list[str] = []
+    for error in errors:
+        names = [str(part) for part in error.get("loc", ()) if part not in ("body", "query", "path")]
+        problems.append(f"{'.'.join(names) or 'the request'}: {error.get('msg')}")
+    return "; ".join(problems) + "."
 
 
 def methods_at(app: Any, path: str) -> list[str]:
@@ -106,21 +123,14 @@ def methods_at(app: Any, path: str) -> list[str]:
     return sorted({method for route in routes for method in route.methods or ()})
 
 
-_PLAIN = ("Not Found", "Method Not Allowed")
-_STATUSES = {TurnOverError: 422, QueueFullError: 503, NotReadyError: 503, TooSlowError: 504}
-
-
-def _field_problem(error: Mapping[str, object]) -> str:
-    place = error.get("loc")
-    names = [str(part) for part in place if part not in ("body", "query", "path")] if isinstance(place, tuple) else []
-    return f"{'.'.join(names) or 'the request'}: {error.get('msg')}"
-
-
 @cache
 def _templates() -> "jinja2.Environment":
     env = environment("turnover.ui.web")
-    env.filters |= {filter.__name__: filter for filter in (body_words, curl, returns_words, type_words)}
-    sentences = (method_words, no_interval_words, score_meaning)
-    env.filters |= {filter.__name__: filter for filter in sentences}
+    env.filters |= {
+        "method_words": lambda answer: method_words(SimpleNamespace(**answer)),
+        "score_meaning": lambda answer: score_meaning(SimpleNamespace(**answer)),
+        "no_interval_words": no_interval_words,
+        "power": lambda examples: power_of(example["score"] for example in examples),
+    }
     env.globals |= {"noise_begins": NOISE_BEGINS, "disagree": DISAGREE, "none_significant": NONE_SIGNIFICANT}
     return env
