@@ -13,8 +13,8 @@ from turnover.errors import PlanError, SavedModelError, StoreLockedError, TurnOv
         (PlanError(["no site"]), "the model was not changed: 1 problem with this plan\n  - no site"),
         (SavedModelError("weights.pt is missing", cure="Save it again."), "weights.pt is missing. Save it again."),
         (SavedModelError("weights do not fit"), "weights do not fit"),
-        (StoreLockedError("it is being written by pid 7.", holder="pid 7"), "it is being written by pid 7."),
-        (WeakSignalWarning("hardly learned", mean=0.5, stderr=0.25), "hardly learned"),
+        (StoreLockedError("it is being written by pid 7."), "it is being written by pid 7."),
+        (WeakSignalWarning("hardly learned"), "hardly learned"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnover.errors import DuplicateIdError, InstanceIdError
+from turnover.errors import InstanceIdError
 from turnover.ids import Names, id_array, instance_id_of, names_from_bytes, names_to_bytes, near_names, strings_in
 
 NAME = st.text(max_size=8) | st.integers(0, 2**63 - 1)
@@ -106,7 +106,7 @@ def test_what_cannot_be_told_apart_or_is_not_known_is_an_error(make, message):
 
 
 def test_a_collision_of_hashes_is_an_error():
-    with pytest.raises(DuplicateIdError, match="both have the instance id"):
+    with pytest.raises(InstanceIdError, match="both have the instance id"):
         Names.of([instance_id_of("a"), instance_id_of("a")], ["a", "b"])
 
 

@@ -6,7 +6,6 @@ Each message says what was given, what is needed, what to type, and the module p
 `TurnOverError` for all of them.
 """
 
-import math
 import re
 
 
@@ -49,95 +48,35 @@ class MaskError(TurnOverError, ValueError):
 
 
 class InstanceIdError(TurnOverError, ValueError):
-    """Instance ids have the wrong type, range or number."""
-
-
-class DuplicateIdError(InstanceIdError):
-    """Two different rows carry the same instance id."""
-
-
-class ReservedIdError(InstanceIdError):
-    """An id from 2**62 on was met where ids are given out or trained; those belong to the null."""
+    """Instance ids have the wrong type, range or number, or two rows share one."""
 
 
 class MissingIdError(InstanceIdError):
     """A row or a batch has no instance id where one is needed."""
 
 
-class MissingInstancesError(TurnOverError, RuntimeError):
-    """A masked module ran in training mode outside `turnover.instances(ids)`."""
+class InstancesError(TurnOverError, RuntimeError):
+    """A masked model ran without its instances, or with others than `turnover.instances` was given."""
 
 
-class NestedInstancesError(TurnOverError, RuntimeError):
-    """`turnover.instances` was entered while another one was active."""
-
-
-class ViewError(TurnOverError, ValueError):
-    """A view other than "keep", "flip" or "full", or not one per row."""
-
-
-class BatchSizeError(TurnOverError, ValueError):
+class BatchSizeError(InstancesError):
     """The number of ids and the batch that reached a site do not fit."""
 
 
-class SiteNotReachedError(TurnOverError, RuntimeError):
+class SiteNotReachedError(InstancesError):
     """A forward pass in keep or flip view went around a site."""
 
 
-class SiteOutputError(TurnOverError, TypeError):
-    """A masked module returned something that cannot carry a mask."""
-
-
-class WidthMismatchError(TurnOverError, ValueError):
-    """The masked dimension of a site does not have the width it must have."""
-
-
-class RecomputationError(TurnOverError, RuntimeError):
-    """Activation checkpointing recomputed a site without its instances."""
-
-
-class RepeatBeforeForwardError(TurnOverError, RuntimeError):
-    """`repeat` was called before the model ran in this context."""
-
-
-class ReplicaError(TurnOverError, RuntimeError):
-    """The rows of a model with replicas do not come one replica after the other."""
-
-
-class NotWrappedError(TurnOverError, TypeError):
-    """A wrapped model is needed and something else was given."""
-
-
-class AlreadyWrappedError(TurnOverError, ValueError):
-    """A model that already has masks was given to `wrap`."""
-
-
-class RecipeMismatchError(TurnOverError, RuntimeError):
-    """Weights trained under one mask recipe met a model with another."""
-
-
-class ShardedModelError(TurnOverError, RuntimeError):
-    """The weights of a model are spread over processes in a form that cannot be gathered here."""
+class ModelError(TurnOverError, RuntimeError):
+    """A model cannot be used as it is: not wrapped, wrapped twice, of another mask recipe, or not where it must be."""
 
 
 class SavedModelError(_CurableError, TurnOverError, RuntimeError):
     """A saved model folder is missing, damaged or of another format; has `problem` and `cure`."""
 
 
-class DataSetError(TurnOverError, TypeError):
-    """A data set or loader cannot be given instance ids as it is."""
-
-
 class BatchError(TurnOverError, ValueError):
-    """A batch or data set cannot be taken apart into inputs, target and ids."""
-
-
-class TargetError(TurnOverError, ValueError):
-    """Outputs and targets do not fit together for the loss."""
-
-
-class AuditError(TurnOverError, ValueError):
-    """The leak audit cannot run on this model, batch or loss."""
+    """A data set, a loader or a batch cannot be taken apart into inputs, target and ids."""
 
 
 class MissingExtraError(TurnOverError, ImportError):
@@ -153,29 +92,12 @@ class StoreError(TurnOverError, RuntimeError):
     """A folder of results cannot be used as asked."""
 
 
-class StoreMismatchError(StoreError):
-    """A folder of results was made by another model, seed, data set or option; the message names what differs."""
-
-
 class StoreLockedError(StoreError):
-    """Another process is writing to this folder.
-
-    Attributes:
-        holder: which one, in words.
-    """
-
-    def __init__(self, message: str, *, holder: str = "another process") -> None:
-        """Keep the holder as data."""
-        self.holder = holder
-        super().__init__(message)
+    """Another process is writing to this folder."""
 
 
 class StoreDamagedError(_CurableError, StoreError):
     """A folder or file of results is damaged or half written and cannot be read; has `problem` and `cure`."""
-
-
-class DeviceError(TurnOverError, ValueError):
-    """A device is unknown, or not on this machine."""
 
 
 class TooLargeError(TurnOverError, ValueError):
@@ -184,12 +106,6 @@ class TooLargeError(TurnOverError, ValueError):
 
 class ScoresError(TurnOverError, ValueError):
     """Scores cannot be made, combined or read as asked."""
-
-
-class UnknownNameError(ScoresError, KeyError):
-    """Scores were asked for by a name that no instance has; the message says which, and what is near."""
-
-    __str__ = Exception.__str__  # that of KeyError puts the message in quotes
 
 
 class InfluenceError(TurnOverError, ValueError):
@@ -220,20 +136,5 @@ class TurnOverWarning(UserWarning):
     """Something works, but scores will be less trustworthy than they could be."""
 
 
-class CurvatureWarning(TurnOverWarning):
-    """Scores by curvature rest on less than they could: outputs that cannot be calibrated, layers not covered."""
-
-
 class WeakSignalWarning(TurnOverWarning):
-    """The self-influence of training rows cannot be told from that of null ids: the rows were hardly learned.
-
-    Attributes:
-        mean: the mean self-influence.
-        stderr: its standard error, from the null ids.
-    """
-
-    def __init__(self, message: str, *, mean: float = math.nan, stderr: float = math.nan) -> None:
-        """Keep the numbers as data."""
-        self.mean = mean
-        self.stderr = stderr
-        super().__init__(message)
+    """The self-influence of training rows cannot be told from that of null ids: the rows were hardly learned."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnover.errors import DuplicateIdError, InstanceIdError, TurnOverError
+from turnover.errors import InstanceIdError, TurnOverError
 
 FIRST_RESERVED_ID = 2**62
 """From here on ids belong to instances that were never trained."""
@@ -74,7 +74,7 @@ class Names:
                 for name, numbers in list(again.items())[:_SHOWN]
             )
             more = f" and {len(again) - _SHOWN:,} more" if len(again) > _SHOWN else ""
-            raise DuplicateIdError(
+            raise InstanceIdError(
                 f"several instances have one name: {listed}{more} (names with their mask ids). Give every instance a "
                 "name of its own; a DataFrame gets one by reset_index(drop=True)."
             )
@@ -248,9 +248,9 @@ def names_from_bytes(kept: NDArray[np.uint8]) -> Ids:
     return id_array(json.loads(kept.tobytes()))
 
 
-def collision(value: object, other: object, number: int) -> DuplicateIdError:
+def collision(value: object, other: object, number: int) -> InstanceIdError:
     """Return the error for two names of one instance."""
-    return DuplicateIdError(
+    return InstanceIdError(
         f"{value!r} and {other!r} both have the instance id {number}. Rename one of them, or give the column as "
         "integers."
     )

@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from turnover.batches import batches_of, default_loss, open_batch, with_instance_ids
-from turnover.errors import BatchError, TargetError
+from turnover.errors import BatchError
 
 X, Y, IDS = torch.randn(4, 6), torch.arange(4), torch.tensor([9, 7, 5, 3])
 
@@ -39,7 +39,7 @@ def test_a_tuple_without_ids_ends_with_its_target():
         (lambda: open_batch((X, Y), targets="y"), BatchError, "targets='y' names an entry of dict batches"),
         (lambda: open_batch(("a", "b")), BatchError, "no tensor with rows"),
         (lambda: list(batches_of(3)), BatchError, "a int holds no rows"),
-        (lambda: default_loss("cat"), TargetError, "targets are a str"),
+        (lambda: default_loss("cat"), BatchError, "targets are a str"),
     ],
     ids=["targets", "name", "name of a tuple", "text", "number", "loss"],
 )
@@ -85,7 +85,7 @@ def test_data_in_any_form_gives_the_same_rows(data):
 def test_a_regression_with_one_output_compares_each_row_with_its_own_target():
     outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([0.0, 4.0])
     assert default_loss(targets)(outputs, targets).tolist() == [1.0, 4.0]
-    with pytest.raises(TargetError, match=r"outputs have shape \[2, 3\] and targets \[2\]"):
+    with pytest.raises(BatchError, match=r"outputs have shape \[2, 3\] and targets \[2\]"):
         default_loss(targets)(torch.zeros(2, 3), targets)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from turnover.batches import FIRST_RESERVED_ID, columns, instance_id_of, names_of, with_instance_ids
-from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
+from turnover.errors import InstanceIdError, MissingIdError
 
 Row = namedtuple("Row", ["uid", "x"])
 
@@ -124,10 +124,10 @@ def test_a_column_of_the_users_own_named_instance_id_serves_when_asked_for():
         ("", MissingIdError, r"row 1 has '' in column 'uid': the id is missing"),
         (
             2**62,
-            ReservedIdError,
+            InstanceIdError,
             r"row 1 has 4611686018427387904 .*from 2\*\*62 .* reserved.*give the column as strings",
         ),
-        (2**70, ReservedIdError, r"reserved"),
+        (2**70, InstanceIdError, r"reserved"),
     ],
     ids=lambda value: repr(value)[:20],
 )
@@ -173,7 +173,7 @@ def test_two_different_rows_with_one_id_are_an_error_that_names_both():
     data = with_instance_ids([{"uid": 4}, {"uid": 5}, {"uid": 4}], id="uid")
     assert data[0]["instance_id"] == 4
     with pytest.raises(
-        DuplicateIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'.*groups='uid'"
+        InstanceIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'.*groups='uid'"
     ):
         data[2]
 
@@ -181,7 +181,7 @@ def test_two_different_rows_with_one_id_are_an_error_that_names_both():
 def test_rows_with_one_id_are_found_through_subsets_and_concatenations():
     left, right = [{"uid": "a"}, {"uid": "b"}], [{"uid": "c"}, {"uid": "a"}]
     data = with_instance_ids(ConcatDataset([Subset(left, [1, 0]), right]), id="uid")
-    with pytest.raises(DuplicateIdError, match=r"row 0 and row 3 are different rows with one id, 'a'"):
+    with pytest.raises(InstanceIdError, match=r"row 0 and row 3 are different rows with one id, 'a'"):
         list(data)
 
 
@@ -209,15 +209,15 @@ def colliding_hash(monkeypatch):
 @pytest.mark.parametrize("kind", ["id", "groups"])
 def test_two_strings_with_one_hash_are_an_error_that_names_both(kind):
     data = with_instance_ids([{"uid": "a"}, {"uid": "b"}], **{kind: "uid"})
-    with pytest.raises(DuplicateIdError, match=r"'b' and 'a' both have the instance id 1. Rename one of them"):
+    with pytest.raises(InstanceIdError, match=r"'b' and 'a' both have the instance id 1. Rename one of them"):
         list(data)
-    with pytest.raises(DuplicateIdError, match="'b' and 'a' both have the instance id 1"):
+    with pytest.raises(InstanceIdError, match="'b' and 'a' both have the instance id 1"):
         names_of(["a", "b"])
 
 
 @pytest.mark.usefixtures("colliding_hash")
 def test_a_number_that_equals_the_hash_of_a_string_is_an_error():
-    with pytest.raises(DuplicateIdError, match="1 and 'a' both have the instance id 1"):
+    with pytest.raises(InstanceIdError, match="1 and 'a' both have the instance id 1"):
         list(with_instance_ids([{"g": "a"}, {"g": 1}], groups="g"))
 
 

@@ -11,7 +11,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorD
 from tests.batches.rows import ByColumn, Point
 from tests.plain_ids import plain_repr
 from turnover.batches import InstanceIdDataset, instance_id_of, with_instance_ids
-from turnover.errors import DataSetError, InstanceIdError
+from turnover.errors import BatchError, InstanceIdError
 
 
 class Squares(Dataset):
@@ -109,7 +109,7 @@ def test_many_rows_are_read_in_one_go_where_the_data_set_can():
 
 
 def test_rows_that_are_lost_on_the_way_are_an_error():
-    with pytest.raises(DataSetError, match=r"Greedy.__getitems__ gave 1 rows for 2 indices"):
+    with pytest.raises(BatchError, match=r"Greedy.__getitems__ gave 1 rows for 2 indices"):
         with_instance_ids(Greedy()).__getitems__([0, 1])
 
 
@@ -220,13 +220,13 @@ def test_rows_that_have_an_instance_id_already_are_an_error():
     ids=plain_repr,
 )
 def test_what_is_no_data_set_is_told_what_to_give_instead(data, text):
-    with pytest.raises(DataSetError, match=text):
+    with pytest.raises(BatchError, match=text):
         with_instance_ids(data)
 
 
 def test_a_data_frame_is_told_how_to_become_rows():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    with pytest.raises(DataSetError, match=r"a DataFrame has no numbered rows. .*to_dict\('records'\)"):
+    with pytest.raises(BatchError, match=r"a DataFrame has no numbered rows. .*to_dict\('records'\)"):
         with_instance_ids(pandas.DataFrame({"x": [1]}))
 
 

@@ -16,7 +16,7 @@ from torch.utils.data import default_collate
 from tests.batches.rows import Example, Point
 from tests.plain_ids import plain_repr
 from turnover.batches import attach, split_ids
-from turnover.errors import DataSetError, InstanceIdError, MissingIdError
+from turnover.errors import BatchError, InstanceIdError, MissingIdError
 
 IDS = torch.tensor([7, 4])
 
@@ -189,7 +189,7 @@ def test_a_dataclass_becomes_a_copy_with_the_attribute(kind):
 
 
 def test_a_dataclass_with_slots_and_no_room_is_told_which_field_to_add():
-    with pytest.raises(DataSetError, match=r"Slotted cannot take .* has slots.*instance_id: int \| None = None"):
+    with pytest.raises(BatchError, match=r"Slotted cannot take .* has slots.*instance_id: int \| None = None"):
         attach(Slotted(1), 5)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from turnover.batches import instance_id_of, names_of, with_instance_ids
-from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError, TurnOverWarning
+from turnover.errors import BatchError, InstanceIdError, MissingIdError, TurnOverWarning
 
 datasets = pytest.importorskip("datasets", reason="the package datasets is not installed")
 
@@ -138,7 +138,7 @@ def test_rows_of_one_group_share_an_id():
 
 def test_two_rows_with_one_id_are_an_error_at_once():
     data = datasets.Dataset.from_dict({"uid": [4, 5, 4]})
-    with pytest.raises(DuplicateIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
+    with pytest.raises(InstanceIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
         with_instance_ids(data, id="uid")
     assert ids_of(with_instance_ids(data.select([1, 0, 1, 0]), id="uid")) == [5, 4, 5, 4]
 
@@ -147,7 +147,7 @@ def test_two_rows_of_two_splits_with_one_id_are_an_error():
     splits = datasets.DatasetDict(
         train=datasets.Dataset.from_dict({"uid": [4, 5]}), test=datasets.Dataset.from_dict({"uid": [6, 5]})
     )
-    with pytest.raises(DuplicateIdError, match=r"row 1 of split 'train' and row 1 of split 'test' are different rows"):
+    with pytest.raises(InstanceIdError, match=r"row 1 of split 'train' and row 1 of split 'test' are different rows"):
         with_instance_ids(splits, id="uid")
 
 
@@ -210,7 +210,7 @@ def test_a_stream_that_is_shuffled_below_its_ids_is_an_error_in_the_second_epoch
     data = with_instance_ids(stream)
     list(data)
     data.set_epoch(1)
-    with pytest.raises(DuplicateIdError, match=r"Your iterable changes its order: give id="):
+    with pytest.raises(InstanceIdError, match=r"Your iterable changes its order: give id="):
         list(data)
 
 
@@ -230,7 +230,7 @@ def test_a_stream_with_ids_of_its_own_may_change_its_rows_from_epoch_to_epoch():
 
 def test_two_rows_of_a_stream_with_one_id_are_an_error():
     rows = datasets.Dataset.from_dict({"uid": [4, 4], "x": [1, 2]})
-    with pytest.raises(DuplicateIdError, match=r"row 0 and row 1 are different rows with one id, 4"):
+    with pytest.raises(InstanceIdError, match=r"row 0 and row 1 are different rows with one id, 4"):
         list(with_instance_ids(rows.to_iterable_dataset(), id="uid"))
     assert ids_of(with_instance_ids(rows.to_iterable_dataset(), groups="uid")) == [4, 4]
 
@@ -246,7 +246,7 @@ def test_streams_of_several_splits_do_not_share_ids():
 def test_streams_under_several_workers_need_a_column():
     stream = table(4).to_iterable_dataset(num_shards=2)
     batches = iter(DataLoader(with_instance_ids(stream), num_workers=2))
-    with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column"""):
+    with pytest.raises(BatchError, match=r"""cannot be counted by 2 workers.*id="column"""):
         next(batches)
     batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
     ids = [batch["instance_id"].item() for batch in DataLoader(with_instance_ids(stream, id="x"), num_workers=2)]

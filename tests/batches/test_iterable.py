@@ -8,7 +8,7 @@ from torch.utils.data import ChainDataset, DataLoader, IterableDataset, get_work
 
 from tests.batches.rows import Stream
 from turnover.batches import InstanceIdIterable, datasets, instance_id_of, with_instance_ids
-from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError, MissingIdError
+from turnover.errors import BatchError, InstanceIdError, MissingIdError
 
 
 class SizedStream(Stream):
@@ -66,7 +66,7 @@ def test_giving_ids_twice_is_an_error():
 def test_an_iterable_that_gives_nothing_the_second_time_is_an_error():
     data = with_instance_ids(Once())
     assert list(data) == [("a", 0), ("b", 1)]
-    with pytest.raises(DataSetError, match=r"Once gave no rows the second time: it can be iterated only once"):
+    with pytest.raises(BatchError, match=r"Once gave no rows the second time: it can be iterated only once"):
         list(data)
 
 
@@ -93,7 +93,7 @@ def test_a_stream_that_changes_its_order_is_an_error_in_the_second_epoch():
     stream.shuffled = True
     data = with_instance_ids(stream)
     list(data)
-    with pytest.raises(DuplicateIdError, match=r"""Your iterable changes its order: give id="column".*augmentation"""):
+    with pytest.raises(InstanceIdError, match=r"""Your iterable changes its order: give id="column".*augmentation"""):
         list(data)
 
 
@@ -105,7 +105,7 @@ def test_a_changed_order_is_found_when_the_first_epoch_was_left_early():
     stream.rows = list("abdc")
     assert list(data) == [("a", 0), ("b", 1), ("d", 2), ("c", 3)]
     stream.rows = list("bacd")
-    with pytest.raises(DuplicateIdError, match="row 0 is not what it was in an earlier epoch"):
+    with pytest.raises(InstanceIdError, match="row 0 is not what it was in an earlier epoch"):
         list(data)
 
 
@@ -124,7 +124,7 @@ def test_one_worker_counts_and_several_are_refused():
     batches = list(DataLoader(data, batch_size=4, num_workers=1))
     assert [ids.tolist() for _, ids in batches] == [[0, 1, 2, 3], [4, 5]]
     batches = iter(DataLoader(data, num_workers=2))
-    with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column".*use one worker"""):
+    with pytest.raises(BatchError, match=r"""cannot be counted by 2 workers.*id="column".*use one worker"""):
         next(batches)
     batches._shutdown_workers()  # the exception keeps the iterator alive, and its workers
 
@@ -150,7 +150,7 @@ def test_with_a_column_the_order_may_change():
 
 def test_two_different_rows_with_one_id_in_one_epoch_are_an_error():
     rows = [{"uid": 4, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
-    with pytest.raises(DuplicateIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
+    with pytest.raises(InstanceIdError, match=r"row 0 and row 2 are different rows with one id, 4 in column 'uid'"):
         list(with_instance_ids(Stream(rows), id="uid"))
     shared = with_instance_ids(Stream(rows), groups="uid")
     assert [row["instance_id"] for row in shared] == [4, 5, 4]
@@ -159,7 +159,7 @@ def test_two_different_rows_with_one_id_in_one_epoch_are_an_error():
 def test_only_so_many_ids_of_an_epoch_are_remembered(monkeypatch):
     monkeypatch.setattr(datasets, "REMEMBERED_IDS", 1)
     rows = [{"uid": 4, "x": 0}, {"uid": 5, "x": 1}, {"uid": 5, "x": 2}, {"uid": 4, "x": 3}]
-    with pytest.raises(DuplicateIdError, match="row 0 and row 3"):
+    with pytest.raises(InstanceIdError, match="row 0 and row 3"):
         list(with_instance_ids(Stream(rows), id="uid"))
 
 

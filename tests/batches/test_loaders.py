@@ -31,7 +31,7 @@ from turnover.batches import (
     split_ids,
     with_instance_ids,
 )
-from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
+from turnover.errors import BatchError, InstanceIdError
 
 
 class LongFirst(Sampler):
@@ -239,7 +239,7 @@ def test_iterable_data_sets_are_counted(workers):
 
 def test_iterable_data_sets_under_several_workers_are_refused_at_once_without_a_column():
     loader = DataLoader(Stream([{"uid": 3}, {"uid": 4}]), num_workers=2)
-    with pytest.raises(DataSetError, match=r"""cannot be counted by 2 workers.*id="column"""):
+    with pytest.raises(BatchError, match=r"""cannot be counted by 2 workers.*id="column"""):
         with_instance_ids(loader)
     ids = [batch["instance_id"].item() for batch in with_instance_ids(loader, id="uid")]
     assert sorted(ids) == [3, 3, 4, 4]
@@ -305,7 +305,7 @@ def test_parts_with_and_without_ids_are_an_error():
 )
 def test_parts_that_were_numbered_one_by_one_are_an_error(parts):
     with pytest.raises(
-        DuplicateIdError, match=r"given ids one by one, so different rows share an id.*Concatenate first"
+        InstanceIdError, match=r"given ids one by one, so different rows share an id.*Concatenate first"
     ):
         with_instance_ids(DataLoader(parts))
 
@@ -333,7 +333,7 @@ def drop_in_place(rows):
 @pytest.mark.parametrize("collate", [sort_in_place, drop_in_place])
 def test_a_collate_fn_that_moves_rows_is_refused_and_told_what_works(collate):
     loader = DataLoader(numbered(), batch_size=5, collate_fn=collate)
-    with pytest.raises(DataSetError, match=r"reorders or drops rows.*DataLoader\(with_instance_ids\(dataset\)"):
+    with pytest.raises(BatchError, match=r"reorders or drops rows.*DataLoader\(with_instance_ids\(dataset\)"):
         next(iter(with_instance_ids(loader)))
     x, _, ids = next(iter(DataLoader(with_instance_ids(numbered()), batch_size=5, collate_fn=collate)))
     assert torch.equal(x, ids * 10)
@@ -353,14 +353,14 @@ def test_a_collate_fn_may_put_other_rows_in_place():
 def test_a_row_of_none_is_refused_because_it_would_be_dropped():
     rows = [(1, 2), None]
     loader = DataLoader(rows, batch_size=2, collate_fn=lambda given: default_collate([row for row in given if row]))
-    with pytest.raises(DataSetError, match=r"the row with id 1 is None.*Leave such rows out"):
+    with pytest.raises(BatchError, match=r"the row with id 1 is None.*Leave such rows out"):
         next(iter(with_instance_ids(loader)))
 
 
 def test_a_loader_that_only_stands_in_for_another_is_refused():
     accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
     loader = accelerate.Accelerator(cpu=True).prepare(DataLoader(numbered()))
-    with pytest.raises(DataSetError, match=r"only stands in for another loader. Give ids to the DataLoader first"):
+    with pytest.raises(BatchError, match=r"only stands in for another loader. Give ids to the DataLoader first"):
         with_instance_ids(loader)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, Dataset, StackDataset, Subset, TensorDataset, random_split
 
 from turnover.batches import instance_id_of, with_instance_ids
-from turnover.errors import DataSetError
+from turnover.errors import BatchError
 
 
 def ids_of(data):
@@ -100,7 +100,7 @@ def test_root_rows_survive_pickling():
 def test_rows_that_are_read_by_name_need_a_column():
     data = with_instance_ids(ByKey())
     assert data[3] == {"key": 3, "instance_id": 3}
-    with pytest.raises(DataSetError, match=r"""read by the key 'a', which is not a row number.*id="column"""):
+    with pytest.raises(BatchError, match=r"""read by the key 'a', which is not a row number.*id="column"""):
         data["a"]
     own = with_instance_ids(Subset(ByKey(), ["a", "b"]), id="key")
     assert [row["instance_id"] for row in own] == [instance_id_of("a"), instance_id_of("b")]

@@ -29,7 +29,7 @@ from torch.utils.data.distributed import DistributedSampler
 import turnover
 from tests.distributed.models import HYBRID, KINDS, ROWS, STRATEGIES, WORLD, Kind
 from turnover.batches import logits_of
-from turnover.errors import PlanError, RecipeMismatchError, SavedModelError, ShardedModelError
+from turnover.errors import ModelError, PlanError, SavedModelError
 from turnover.layers import active_instances, exchange_values, whole_tensor
 
 FULL = StateDictOptions(full_state_dict=True)
@@ -379,7 +379,7 @@ def rejected(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
         torch.manual_seed(0)
         model = distribute(turnover.wrap(kind.base(), at=["1", "3"], seed=torch.distributed.get_rank()))
         x, y, ids = kind.batch()
-        _expect(RecipeMismatchError, "process 1: counter masks, seed 1", lambda: step(model, x, y, ids))
+        _expect(ModelError, "process 1: counter masks, seed 1", lambda: step(model, x, y, ids))
         assert all(parameter.grad is None for parameter in model.parameters())
         return {}
 
@@ -411,7 +411,7 @@ def rejected(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
     def part() -> Differences:
         inside = kind.build()
         FullyShardedDataParallel(inside, use_orig_params=True, device_id=torch.device("cpu"))
-        _expect(ShardedModelError, "part of a sharded model", lambda: turnover.save(inside, folder / "part"))
+        _expect(ModelError, "part of a sharded model", lambda: turnover.save(inside, folder / "part"))
         assert not (folder / "part").exists()
         return {}
 
@@ -432,7 +432,7 @@ def rejected(folder: Path) -> Iterator[tuple[str, Callable[[], Differences]]]:
         other = sharded(turnover.wrap(kind.base(), at=["1", "3"], seed=5), kind)
         state: Any = {"model": get_model_state_dict(other)}
         load_checkpoint(state, checkpoint_id=folder / "seed 0")
-        _expect(RecipeMismatchError, "seed 0", lambda: set_model_state_dict(other, state["model"]))
+        _expect(ModelError, "seed 0", lambda: set_model_state_dict(other, state["model"]))
         return {}
 
     yield "checkpoint of another seed", other_checkpoint

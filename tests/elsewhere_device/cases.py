@@ -8,7 +8,7 @@ from torch import nn
 import turnover
 from tests.elsewhere_device.device import NAME, elsewhere
 from turnover.applications import TrainingRecord, wrong_labels
-from turnover.errors import DeviceError
+from turnover.errors import ModelError
 from turnover.layers import preferred_device, widest_float
 from turnover.runs import RunConfig, open_run, start_run
 from turnover.training import TrainingRecipe
@@ -143,7 +143,7 @@ def test_auto_is_the_accelerator_where_there_is_one(monkeypatch):
         assert widest_float(preferred_device()) == torch.float32
         monkeypatch.setenv("TURNOVER_DEVICE", "cpu")
         assert preferred_device().type == "cpu"
-        with pytest.raises(DeviceError, match=rf"'{NAME}:1' is not there: this machine has {NAME}:0"):
+        with pytest.raises(ModelError, match=rf"'{NAME}:1' is not there: this machine has {NAME}:0"):
             preferred_device(f"{NAME}:1")
     monkeypatch.delenv("TURNOVER_DEVICE")
     assert widest_float(torch.device("cpu")) == torch.float64
@@ -153,7 +153,7 @@ def test_auto_is_the_accelerator_where_there_is_one(monkeypatch):
 
 @pytest.mark.parametrize("device", ["cuda:7", "nonsense", "meta"])
 def test_devices_that_are_not_there_are_named(device):
-    with pytest.raises(DeviceError, match=device):
+    with pytest.raises(ModelError, match=device):
         preferred_device(device)
-    with pytest.raises(DeviceError, match=device):
+    with pytest.raises(ModelError, match=device):
         turnover.Influence(turnover.wrap(_network(), at=["1"]), device=device)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.evaluation.digits import digits_task
-from turnover.errors import StoreMismatchError, TrainingError
+from turnover.errors import StoreError, TrainingError
 from turnover.evaluation import subset_outcomes
 from turnover.layers.root import find_root
 
@@ -53,7 +53,7 @@ def test_finished_trainings_are_not_run_again_and_another_task_is_rejected(tmp_p
     )
     assert np.array_equal(first.outcomes, again.outcomes)
     other = digits_task(rows=20, queries=4, epochs=3)
-    with pytest.raises(StoreMismatchError, match="epochs"):
+    with pytest.raises(StoreError, match="epochs"):
         subset_outcomes(other.recipe, other.queries, subsets=3, cache=tmp_path / "truth")
 
 

@@ -13,10 +13,9 @@ import turnover
 from tests.influence.models import cnn, mlp, trained
 from turnover.errors import (
     BatchError,
-    DeviceError,
     InfluenceError,
     InstanceIdError,
-    NotWrappedError,
+    ModelError,
     TurnOverWarning,
     WeakSignalWarning,
 )
@@ -413,7 +412,7 @@ def test_members_need_different_seeds_and_masks():
         turnover.Influence([one, two])
     with pytest.raises(InfluenceError, match="an empty list of models"):
         turnover.Influence([])
-    with pytest.raises(NotWrappedError, match="this model was never wrapped"):
+    with pytest.raises(ModelError, match="this model was never wrapped"):
         turnover.Influence(mlp())
 
 
@@ -466,5 +465,5 @@ def test_training_tensors_that_change_between_questions_are_named():
     [("model.pt", None, "must be a torch.nn.Module, got 'model.pt'"), (mlp(), "gpu", "device 'gpu' is unknown")],
 )
 def test_what_is_not_a_model_or_a_device_is_named(model, device, message):
-    with pytest.raises((InfluenceError, DeviceError), match=message):
+    with pytest.raises((InfluenceError, ModelError), match=message):
         turnover.Influence(model, device=device)

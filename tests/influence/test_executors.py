@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.influence.models import mlp, trained
-from turnover.errors import CurvatureWarning, InfluenceError
+from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.influence import Bundles, Curvature, ProcessExecutor, Several, in_order, packed
 from turnover.influence._data import TrainRows
 
@@ -120,7 +120,7 @@ def test_passes_over_training_rows_give_the_bytes_of_one_process(
     for name, executor in (("alone", None), ("together", workers)):
         options = {"train": FORMS[form](), "estimator": Curvature(), "executor": executor}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CurvatureWarning)  # the model was not trained
+            warnings.simplefilter("ignore", TurnOverWarning)  # the model was not trained
             inf = turnover.Influence(model, **options)
             inf.pairwise(rows(), out=tmp_path / name)
         inf.keep_fit(tmp_path / f"fit {name}")

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 
 import turnover
-from turnover.errors import DuplicateIdError, InfluenceError, InstanceIdError
+from turnover.errors import InfluenceError, InstanceIdError
 from turnover.ids import instance_id_of
 
 ROWS = 24
@@ -220,9 +220,9 @@ def test_names_of_all_rows_suit_some_of_them(model):
 
 
 def test_duplicate_names_are_an_error(model):
-    with pytest.raises(DuplicateIdError, match="'a' of 0 and 1"):
+    with pytest.raises(InstanceIdError, match="'a' of 0 and 1"):
         turnover.Influence(model, train=(X, Y, torch.arange(ROWS)), names=["a"] * ROWS)
     rows = turnover.with_instance_ids([*_records(), _records()[0]], id="uid")
     inf = turnover.Influence(model, train=rows, estimator="tod")
-    with pytest.raises(DuplicateIdError, match="different rows with one id, 'doc-0'"):
+    with pytest.raises(InstanceIdError, match="different rows with one id, 'doc-0'"):
         inf.pairwise(QUERIES)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 import turnover
 from tests.influence.models import mlp, trained
 from tests.influence.test_equals_twin import check, cross_entropy, rows_of, vectors
-from turnover.errors import BatchError, InfluenceError, TargetError
+from turnover.errors import BatchError, InfluenceError
 from turnover.influence.fingerprint import fingerprint_of
 from turnover.influence.measures import Measure
 from turnover.influence.members import Member
@@ -63,7 +63,7 @@ def test_a_loss_that_compares_every_row_with_every_target_is_named():
 
 
 def test_squared_error_of_unlike_shapes_is_named():
-    with pytest.raises(TargetError, match=r"shape \[4, 2\] and targets \[4, 3\]"):
+    with pytest.raises(BatchError, match=r"shape \[4, 2\] and targets \[4, 3\]"):
         Measure("loss", None)(torch.zeros(4, 2), torch.zeros(4, 3))
 
 

@@ -57,7 +57,7 @@ def exact(model: nn.Module, covered: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("build", [bert, lora, gpt2])
-@pytest.mark.filterwarnings("ignore::turnover.errors.CurvatureWarning")
+@pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")
 def test_with_much_damping_scores_are_products_of_gradients(build):
     model = build()
     inf = turnover.Influence(model, train=TRAIN, estimator=Curvature(temperature=1.0, damping=1e9))
@@ -83,7 +83,7 @@ def test_position_embeddings_are_named_as_not_covered():
     model = bert()
     model.requires_grad_(False)
     model.bert.embeddings.requires_grad_(True)
-    with pytest.warns(turnover.errors.CurvatureWarning, match=r"position_embeddings"):
+    with pytest.warns(turnover.errors.TurnOverWarning, match=r"position_embeddings"):
         turnover.Influence(model, train=TRAIN, estimator=Curvature(temperature=1.0)).pairwise(QUERIES)
 
 

@@ -12,7 +12,7 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert
-from turnover.errors import TargetError
+from turnover.errors import BatchError
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.integrations.hf_training import _reject_shifted_labels, _shifts_labels
 from turnover.runs.language_models import Sequences
@@ -52,7 +52,7 @@ def trainer(folder, data, **options):
 def test_labels_that_are_shifted_already_are_rejected_with_both_cures(tmp_path, smoothing):
     made = trainer(tmp_path, shifted(), args={"label_smoothing_factor": smoothing})
     with pytest.raises(
-        TargetError, match=r"GPT2LMHeadModel shifts labels.*labels=input_ids.*compute_loss_func="
+        BatchError, match=r"GPT2LMHeadModel shifts labels.*labels=input_ids.*compute_loss_func="
     ) as found:
         made.train()
     cure = str(found.value).split("compute_loss_func=")[1].removesuffix(").")
@@ -63,7 +63,7 @@ def test_labels_that_are_shifted_already_are_rejected_with_both_cures(tmp_path, 
 
 def test_shifted_labels_are_rejected_in_evaluation_too(tmp_path):
     made = trainer(tmp_path, unshifted(), eval_dataset=shifted())
-    with pytest.raises(TargetError, match="shifts labels"):
+    with pytest.raises(BatchError, match="shifts labels"):
         made.evaluate()
 
 
@@ -99,7 +99,7 @@ def test_only_shifted_labels_of_causal_models_are_rejected():
     _reject_shifted_labels(model, {"input_ids": same, "labels": same})  # nobody can tell
     _reject_shifted_labels(bert(), {"input_ids": tokens, "labels": after})
     for labels in (after, after.masked_fill(torch.arange(7) > 4, -100)):
-        with pytest.raises(TargetError, match="the token after the next"):
+        with pytest.raises(BatchError, match="the token after the next"):
             _reject_shifted_labels(model, {"input_ids": tokens, "labels": labels})
 
 
@@ -113,5 +113,5 @@ def test_causal_models_are_known_by_their_class_and_below_peft(tmp_path):
     config = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
     model = peft.get_peft_model(gpt2(), config)
     model = turnover.wrap(model, at=lora_sites(model))
-    with pytest.raises(TargetError, match="GPT2LMHeadModel shifts labels"):
+    with pytest.raises(BatchError, match="GPT2LMHeadModel shifts labels"):
         TurnOverTrainer(model, arguments(tmp_path, max_steps=1), None, shifted()).train()

@@ -14,7 +14,7 @@ import peft
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert, pad, rows, trained
-from turnover.errors import RecipeMismatchError, SavedModelError
+from turnover.errors import ModelError, SavedModelError
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.layers.root import masking_of
 from turnover.wrapping import RECIPE_FILE
@@ -61,7 +61,7 @@ def test_a_resumed_peft_model_ends_with_the_same_weights_and_knows_how_long_it_t
 def test_a_peft_checkpoint_of_other_masks_is_rejected_before_its_weights_are_loaded(checkpoint, tmp_path, other):
     model = lora(**other)
     before = trained(model)
-    with pytest.raises(RecipeMismatchError, match=r"checkpoint-2' comes from a model with other masks") as caught:
+    with pytest.raises(ModelError, match=r"checkpoint-2' comes from a model with other masks") as caught:
         trainer(tmp_path / "other", model).train(resume_from_checkpoint=str(checkpoint))
     assert "given: counter masks, seed 0" in str(caught.value)
     assert all(torch.equal(value, before[name]) for name, value in trained(model).items())
@@ -69,7 +69,7 @@ def test_a_peft_checkpoint_of_other_masks_is_rejected_before_its_weights_are_loa
 
 def test_a_peft_checkpoint_that_says_nothing_of_masks_is_rejected(checkpoint, tmp_path):
     (checkpoint / RECIPE_FILE).unlink()
-    with pytest.raises(RecipeMismatchError, match=r"under which masks it was trained.*or train from the start"):
+    with pytest.raises(ModelError, match=r"under which masks it was trained.*or train from the start"):
         trainer(tmp_path / "other", lora()).train(resume_from_checkpoint=str(checkpoint))
 
 

@@ -16,7 +16,7 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert, pad, rows
-from turnover.errors import NotWrappedError, RecipeMismatchError, SavedModelError, TurnOverWarning
+from turnover.errors import ModelError, SavedModelError, TurnOverWarning
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.layers import find_root, masking_of
 from turnover.wrapping import masks_beside
@@ -80,7 +80,7 @@ def test_plain_from_pretrained_is_told_what_to_call(tmp_path):
     assert f"turnover.load({str(tmp_path)!r}, model=model)" in masks_beside(plain)
     with pytest.warns(TurnOverWarning, match=r"holds masks.*turnover\.load"):
         influence = turnover.Influence(plain, train={"input_ids": TOKENS, "labels": torch.tensor([0, 1, 0])})
-    with pytest.raises(NotWrappedError, match=r"turnover\.load"):
+    with pytest.raises(ModelError, match=r"turnover\.load"):
         influence.out_of_sample()
     loaded = turnover.load(tmp_path, model=plain)
     assert masking_of(find_root(loaded)).recipe == masking_of(find_root(model)).recipe
@@ -95,7 +95,7 @@ def test_folders_without_masks_with_others_or_damaged_are_rejected(tmp_path):
     with pytest.raises(SavedModelError, match="no mask recipe"):
         turnover.load(tmp_path / "plain", model=bert())
     MADE["sites"]().save_pretrained(tmp_path / "masked")
-    with pytest.raises(RecipeMismatchError, match="other masks"):
+    with pytest.raises(ModelError, match="other masks"):
         turnover.load(tmp_path / "masked", model=turnover.wrap(bert(), at=["dropout"]))
     with pytest.raises(SavedModelError, match=r"do not fit|differ"):
         turnover.load(tmp_path / "masked", model=bert(labels=3))

@@ -16,7 +16,7 @@ import transformers
 import turnover
 from tests.integrations.tiny_text import arguments, bert, masked, pad, rows, trained
 from turnover.applications import TrainingRecord
-from turnover.errors import MissingIdError, MissingInstancesError, TrainingError, TurnOverWarning
+from turnover.errors import InstancesError, MissingIdError, TrainingError, TurnOverWarning
 from turnover.integrations import HFAfterEpoch, HFLearningCurves, TurnOverTrainer, lora_sites, measure_curves
 from turnover.integrations.hf_training import _LossOverRows
 from turnover.layers.instances import active_instances
@@ -311,7 +311,7 @@ def test_rows_without_ids_are_rejected(tmp_path):
 
 
 def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
-    with pytest.raises(MissingInstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer") as caught:
+    with pytest.raises(InstancesError, match=r"turnover\.instances.*integrations\.TurnOverTrainer") as caught:
         train(tmp_path, masked(), kind=transformers.Trainer, max_steps=1)
     assert "train_dataset=turnover.with_instance_ids(dataset)" in str(caught.value)
 
@@ -319,10 +319,10 @@ def test_a_plain_trainer_that_drops_the_ids_does_not_train_silently(tmp_path):
 def test_a_copy_and_a_model_around_it_name_the_trainer_too_and_another_library_does_not():
     batch = whole(rows(3))
     for model in (copy.deepcopy(masked()), torch.nn.ModuleDict({"inner": masked()})["inner"]):
-        with pytest.raises(MissingInstancesError, match="TurnOverTrainer"):
+        with pytest.raises(InstancesError, match="TurnOverTrainer"):
             model.train()(**batch)
     plain = turnover.wrap(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), at=["1"])
-    with pytest.raises(MissingInstancesError) as caught:
+    with pytest.raises(InstancesError) as caught:
         plain(torch.zeros(2, 4))
     assert "Trainer" not in str(caught.value)
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import turnover
-from turnover.errors import InfluenceError, TargetError, TrainingError, TurnOverWarning
+from turnover.errors import BatchError, InfluenceError, TrainingError, TurnOverWarning
 
 QUICK = {"hidden": (64,), "replicas": 1, "epochs": 8, "learning_rate": 0.03}
 DEFAULTS = [turnover.TurnOverClassifier(), turnover.TurnOverRegressor()]
@@ -196,13 +196,13 @@ def test_one_class_alone_is_rejected(wine):
 
 
 def test_unknown_labels_and_missing_targets_of_queries_are_rejected(classifier, regressor, wine):
-    with pytest.raises(TargetError, match="label 7 was not among the training labels"):
+    with pytest.raises(BatchError, match="label 7 was not among the training labels"):
         classifier.influence(wine[0][:2], [0, 7])
-    with pytest.raises(TargetError, match="1 labels for 2 queries"):
+    with pytest.raises(BatchError, match="1 labels for 2 queries"):
         classifier.influence(wine[0][:2], [0])
-    with pytest.raises(TargetError, match=r"y has shape \[3\] for 2 queries, but 1 targets were trained"):
+    with pytest.raises(BatchError, match=r"y has shape \[3\] for 2 queries, but 1 targets were trained"):
         regressor.influence(load_diabetes().data[:2], [1.0, 2.0, 3.0])
-    with pytest.raises(TargetError, match=r"y has shape \[\] for 2 queries.*Give y of shape \[2, 1\]"):
+    with pytest.raises(BatchError, match=r"y has shape \[\] for 2 queries.*Give y of shape \[2, 1\]"):
         regressor.influence(load_diabetes().data[:2])
 
 

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import turnover
 from tests.layers.models import assert_same, both_kinds, gradients, run
-from turnover.errors import RecipeMismatchError
+from turnover.errors import ModelError
 from turnover.layers.root import masking_of
 
 WORLD = 2
@@ -50,7 +50,7 @@ def train_in_parallel(rank: int, folder: str) -> None:
             other = turnover.wrap(turnover.unwrap(make()), at=["4"], seed=1)
             model.load_state_dict({f"module.{name}": value for name, value in other.state_dict().items()})
             rejected = False
-        except RecipeMismatchError:
+        except ModelError:
             rejected = True
         result = {
             "steps": steps,

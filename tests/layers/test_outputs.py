@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import turnover
 from tests.layers.models import IDS, run, watched
 from tests.reference import forward_twin
-from turnover.errors import SiteOutputError, WidthMismatchError
+from turnover.errors import InstancesError
 from turnover.masks import Counter
 
 Pair = namedtuple("Pair", "values others rest")
@@ -98,7 +98,7 @@ def test_the_first_tensor_of_a_mapping_is_masked(kind):
     ids=["None", "()", "str first", "nested", "{}", "no tensor", "read-only", "packed"],
 )
 def test_outputs_that_cannot_carry_a_mask_raise(make, kind):
-    with pytest.raises(SiteOutputError, match=rf"site 'site' \(Site\) returned {kind}.*Choose the module that makes"):
+    with pytest.raises(InstancesError, match=rf"site 'site' \(Site\) returned {kind}.*Choose the module that makes"):
         returned(make)
 
 
@@ -117,7 +117,7 @@ def test_outputs_that_cannot_carry_a_mask_raise(make, kind):
 def test_tensors_that_cannot_carry_a_mask_raise(make, shape, dim):
     model = turnover.wrap(Returning(make), at={"site": dim}).train()
     message = rf"site 'site' got a {shape}; masks on {dim} need a floating-point tensor with at least 2 dimensions"
-    with pytest.raises(SiteOutputError, match=message):
+    with pytest.raises(InstancesError, match=message):
         run(model, torch.randn(5, 6))
 
 
@@ -133,7 +133,7 @@ def test_a_four_dimensional_output_of_a_module_without_parameters_must_be_told()
     x = torch.randn(5, 1, 4, 4)
     model = turnover.wrap(Image(), at=["relu"])
     message = r"shape \[5, 3, 3, 3\]: are its units channels.*at=\{'relu': 'channels'\}"
-    with pytest.raises(SiteOutputError, match=message):
+    with pytest.raises(InstancesError, match=message):
         run(model, x)
     for dim in ("channels", "features"):
         model = turnover.wrap(Image(), at={"relu": dim})
@@ -149,7 +149,7 @@ class Wrong(nn.Linear):
 
 def test_an_output_of_another_width_than_declared_raises():
     model = turnover.wrap(nn.Sequential(Wrong(6, 8), nn.ReLU()), at=["0"])
-    with pytest.raises(WidthMismatchError, match="site '0' has 7 units now and had 8 before"):
+    with pytest.raises(InstancesError, match="site '0' has 7 units now and had 8 before"):
         run(model, torch.randn(5, 6))
 
 
@@ -158,7 +158,7 @@ def test_a_width_that_changes_between_passes_raises(training):
     model = turnover.wrap(nn.Sequential(nn.Identity(), nn.ReLU()), at=["0", "1"]).train(training)
     run(model, torch.randn(5, 8))
     message = r"site '0' has 9 units now and had 8 before.*If this dimension is time or space"
-    with pytest.raises(WidthMismatchError, match=message):
+    with pytest.raises(InstancesError, match=message):
         run(model, torch.randn(5, 9))
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from turnover.errors import ReplicaError
+from turnover.errors import InstancesError
 from turnover.layers.expansion import Expansion, begin_model, end_model
 from turnover.layers.replicas import Replicated
 
@@ -156,5 +156,5 @@ def test_whether_rows_are_expanded_is_learned_from_the_first_pass():
 
 def test_rows_that_are_no_replicas_are_a_named_error():
     expansion = knowing(False)
-    with pytest.raises(ReplicaError, match=r"'here' got a batch of 4 rows.*split='module'"):
+    with pytest.raises(InstancesError, match=r"'here' got a batch of 4 rows.*split='module'"):
         expansion.expands_at(torch.zeros(4, 2), training=False, ids=None)

@@ -9,7 +9,7 @@ import torch
 
 import turnover
 from tests.layers.models import IDS, run, wrapped_mlp
-from turnover.errors import MissingInstancesError, NestedInstancesError
+from turnover.errors import InstancesError
 from turnover.layers.instances import active_instances
 
 OTHERS = [11, 12, 13, 14, 15]
@@ -52,7 +52,7 @@ def test_a_thread_without_a_context_raises_in_training_mode():
     x = torch.randn(5, 6)
     with ThreadPoolExecutor(1) as pool, turnover.instances(IDS):
         model(x)
-        with pytest.raises(MissingInstancesError, match="site 'relu1'"):
+        with pytest.raises(InstancesError, match="site 'relu1'"):
             pool.submit(model, x).result()
 
 
@@ -94,7 +94,7 @@ def test_a_nested_context_raises_and_leaves_the_outer_one_active():
     with turnover.instances(IDS):
         expected = model(x)
         with (
-            pytest.raises(NestedInstancesError, match=r"inside another one.*one view per row"),
+            pytest.raises(InstancesError, match=r"inside another one.*one view per row"),
             turnover.instances(OTHERS),
         ):
             pass

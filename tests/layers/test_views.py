@@ -7,7 +7,7 @@ from torch import nn
 import turnover
 from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, seen_at, wrapped_mlp
 from tests.reference import forward_twin
-from turnover.errors import BatchSizeError, MissingInstancesError
+from turnover.errors import BatchSizeError, InstancesError
 from turnover.layers.root import masking_of
 from turnover.masks import Codebook, Counter, Volatile
 
@@ -106,21 +106,21 @@ def test_eval_without_ids_is_the_plain_model_exactly(make):
 @pytest.mark.parametrize(("make", "site"), [(wrapped_mlp, "relu1"), (dropout_mlp, "2"), (both_kinds, "2")])
 def test_training_without_ids_raises_and_names_the_site(make, site):
     model = make().train()
-    with pytest.raises(MissingInstancesError, match=rf"site '{site}' ran in training mode without instance ids.*with"):
+    with pytest.raises(InstancesError, match=rf"site '{site}' ran in training mode without instance ids.*with"):
         model(torch.randn(5, 6))
 
 
 def test_the_second_site_is_named_when_only_it_is_in_training_mode():
     model = dropout_mlp().eval()
     model[5].train()
-    with pytest.raises(MissingInstancesError, match="site '5'"):
+    with pytest.raises(InstancesError, match="site '5'"):
         model(torch.randn(5, 6))
 
 
 def test_a_layer_that_was_never_wrapped_raises_in_training_and_passes_in_eval():
     layer = turnover.TurnOverDropout()
     x = torch.randn(2, 3)
-    with pytest.raises(MissingInstancesError, match=r"belongs to no wrapped model.*turnover\.wrap"):
+    with pytest.raises(InstancesError, match=r"belongs to no wrapped model.*turnover\.wrap"):
         layer(x)
     assert layer.eval()(x) is x
 

@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 import turnover
-from turnover.errors import DataSetError, TrainingError
+from turnover.errors import BatchError, TrainingError
 from turnover.runs.language_models import (
     ContextWindows,
     Documents,
@@ -132,5 +132,5 @@ def test_a_vocabulary_numbers_frequent_words_first_and_marks_ends_and_unknown_wo
     ],
 )
 def test_a_corpus_that_is_too_short_or_no_row_of_numbers_is_refused(read, message):
-    with pytest.raises(DataSetError, match=message):
+    with pytest.raises(BatchError, match=message):
         read()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 
-from turnover.errors import DuplicateIdError, InstanceIdError, ScoresError
+from turnover.errors import InstanceIdError, ScoresError
 from turnover.ids import instance_id_of
 from turnover.scores import OutOfSample, Scores, Top
 
@@ -131,14 +131,14 @@ def _long(**columns):
         (lambda: Scores([1.0], ids=["doc-1"])["dog-1"], ScoresError, "Did you mean 'doc-1'"),
         (lambda: Scores([1.0], ids=["doc-1"]).select(ids=[3]), ScoresError, "no scores of instance 3"),
         (lambda: Scores([1.0], ids=[7])["doc-1"], ScoresError, "no instance 'doc-1'"),
-        (lambda: Scores([1.0, 2.0], ids=["a", "a"], mask_ids=[0, 1]), DuplicateIdError, "'a' of 0 and 1"),
-        (lambda: Scores([1.0, 2.0], ids=["a", "b"], mask_ids=[0, 0]), DuplicateIdError, "both have the instance id"),
+        (lambda: Scores([1.0, 2.0], ids=["a", "a"], mask_ids=[0, 1]), InstanceIdError, "'a' of 0 and 1"),
+        (lambda: Scores([1.0, 2.0], ids=["a", "b"], mask_ids=[0, 0]), InstanceIdError, "both have the instance id"),
         (lambda: Scores([1.0, 2.0], ids=["a", "b"], mask_ids=[0]), ScoresError, "have shape"),
         (lambda: Scores([1.0, 2.0], ids=["a", 1.5]), ScoresError, "strings or integers, got 1.5"),
         (lambda: Scores([1.0], ids=["a"]).top(1, query="a"), ScoresError, "no queries"),
-        (lambda: Scores([1.0], ids=["a"])[["a", "A", "b"]], KeyError, "^there is no instance 'A', 'b'"),
-        (lambda: Scores([1.0], ids=["a"]).select(ids=["b"]), KeyError, "^there is no instance 'b'"),
-        (lambda: Scores([1.0], ids=[7]).select(ids=[8]), KeyError, "^there are no scores of instance 8"),
+        (lambda: Scores([1.0], ids=["a"])[["a", "A", "b"]], ScoresError, "^there is no instance 'A', 'b'"),
+        (lambda: Scores([1.0], ids=["a"]).select(ids=["b"]), ScoresError, "^there is no instance 'b'"),
+        (lambda: Scores([1.0], ids=[7]).select(ids=[8]), ScoresError, "^there are no scores of instance 8"),
         (lambda: Scores([[1.0]], ids=[7], queries=["q"])[:, ["r"]], ScoresError, "no query 'r'"),
         (lambda: Scores([[1.0, 2.0]], ids=[7], queries="qr"), ScoresError, "must be a list of names.*got 'qr'"),
         (lambda: Scores([[1.0, 2.0]], ids=[7], queries={"q", "r"}), ScoresError, "must be a list of names"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.scores import made_up
-from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
+from turnover.errors import StoreDamagedError, StoreError
 from turnover.scores import OutOfSample, Scores, finish_store
 from turnover.storage import ArraySpec, TileStore
 
@@ -168,9 +168,9 @@ def test_the_same_scores_may_be_saved_again_and_others_not(tmp_path):
     scores.save(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     for other in ({"unit": "margin"}, {"offset": 1.0}, {"stderr": [[1.0], [1.0]]}, {"queries": ["a"]}):
-        with pytest.raises(StoreMismatchError, match="holds results of something else"):
+        with pytest.raises(StoreError, match="holds results of something else"):
             Scores([[1.0], [np.nan]], ids=[7, 8], **other).save(tmp_path)
-    with pytest.raises(StoreMismatchError):
+    with pytest.raises(StoreError):
         Scores([[1.0], [2.0]], ids=[7, 8]).save(tmp_path)
 
 

@@ -21,7 +21,7 @@ from moto.server import ThreadedMotoServer
 import turnover
 from tests.influence.models import mlp, trained
 from tests.storage.sample import ATTRIBUTES, IDENTITY, SHORT, expected, fill, make, open_store, parts_of
-from turnover.errors import MissingExtraError, StoreError, StoreLockedError, StoreMismatchError
+from turnover.errors import MissingExtraError, StoreError, StoreLockedError
 from turnover.storage import TileStore, open_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the server and of the client for S3
@@ -140,7 +140,7 @@ def test_a_damaged_object_is_computed_again(bucket):
 def test_objects_of_something_else_are_rejected(bucket):
     url = f"{bucket}/other"
     make(url, SHORT)
-    with pytest.raises(StoreMismatchError, match="keep"):
+    with pytest.raises(StoreError, match="keep"):
         open_store(url, SHORT, identity={**IDENTITY, "keep": 0.75})
     open_folder(f"{bucket}/foreign").write("notes.txt", b"mine")
     with pytest.raises(StoreError, match=r"must be empty or a store of turnover, but holds 'notes.txt'"):

@@ -184,7 +184,7 @@ def test_finished_trainings_are_cached_and_other_work_is_rejected(tmp_path):
     again = retrain(recipe(), subsets, seeds=range(3), **options)
     assert len(calls) == 5
     assert np.array_equal(first, again)
-    with pytest.raises(turnover.errors.StoreMismatchError, match="seeds"):
+    with pytest.raises(turnover.errors.StoreError, match="seeds"):
         retrain(recipe(), subsets, seeds=[5, 6, 7], **options)
 
 

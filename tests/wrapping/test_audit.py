@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import turnover
 from tests.wrapping.models import run, train
-from turnover.errors import AuditError, NotWrappedError
+from turnover.errors import ModelError
 
 
 def clean_mlp(bias: bool = False) -> nn.Module:
@@ -162,14 +162,14 @@ def test_regression_has_squared_error_by_default():
     ],
 )
 def test_a_batch_without_ids_or_targets_is_rejected(bad, message):
-    with pytest.raises(AuditError, match=message):
+    with pytest.raises(ModelError, match=message):
         turnover.audit(clean_mlp(), bad(*batch()))
 
 
 def test_a_plain_model_or_a_loss_without_gradient_is_rejected():
-    with pytest.raises(NotWrappedError, match="has no masks"):
+    with pytest.raises(ModelError, match="has no masks"):
         turnover.audit(nn.Linear(6, 3), batch())
-    with pytest.raises(AuditError, match="has no gradient"):
+    with pytest.raises(ModelError, match="has no gradient"):
         turnover.audit(clean_mlp(), batch(), loss=lambda outputs, targets: torch.tensor(1.0))
 
 
@@ -196,11 +196,11 @@ X, Y, IDS = batch()
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_what_cannot_be_measured_is_rejected_with_a_sentence(given, options, message):
-    with pytest.raises(AuditError, match=re.escape(message)):
+    with pytest.raises(ModelError, match=re.escape(message)):
         turnover.audit(clean_mlp(), given, **options)
 
 
 @pytest.mark.parametrize("model", [None, 3, [clean_mlp()], nn.Linear], ids=lambda model: type(model).__name__)
 def test_what_is_no_model_is_rejected(model):
-    with pytest.raises(NotWrappedError, match="has no masks"):
+    with pytest.raises(ModelError, match="has no masks"):
         turnover.audit(model, batch())

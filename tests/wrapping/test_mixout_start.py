@@ -8,7 +8,7 @@ from torch import nn
 
 import turnover
 from tests.wrapping.models import run, train
-from turnover.errors import PlanError, RecipeMismatchError
+from turnover.errors import ModelError, PlanError
 from turnover.layers.root import masking_of
 
 IDS = torch.arange(6)
@@ -44,7 +44,7 @@ def test_weights_come_back_onto_the_same_start():
 
 
 def test_weights_are_rejected_on_another_start_with_the_cure():
-    with pytest.raises(RecipeMismatchError, match=r"(?s)other start weights than this model.*turnover\.load") as caught:
+    with pytest.raises(ModelError, match=r"(?s)other start weights than this model.*turnover\.load") as caught:
         turnover.wrap(base(1), mode="mixout").load_state_dict(trained().state_dict())
     assert masking_of(trained()).recipe.start in str(caught.value)
 
@@ -53,14 +53,14 @@ def test_a_model_that_is_wrapped_after_its_trained_weights_were_loaded_is_reject
     # As `from_pretrained(checkpoint)` and then `wrap` would do: its start would be the end of the training.
     model = trained()
     late = turnover.wrap(turnover.unwrap(model), mode="mixout")
-    with pytest.raises(RecipeMismatchError, match="before any trained weights are loaded"):
+    with pytest.raises(ModelError, match="before any trained weights are loaded"):
         late.load_state_dict(model.state_dict())
 
 
 def test_weights_that_are_put_in_without_load_state_dict_are_noticed_at_the_next_pass():
     other = turnover.wrap(base(1), mode="mixout")
     other.turnover_recipe = trained().state_dict()["turnover_recipe"]
-    with pytest.raises(RecipeMismatchError, match="other start weights"):
+    with pytest.raises(ModelError, match="other start weights"):
         flipped(other)
 
 
@@ -70,7 +70,7 @@ def test_a_folder_brings_its_own_start_onto_a_plain_model_and_is_rejected_on_a_w
     recipe = json.loads((tmp_path / "turnover.json").read_text())["recipe"]
     assert recipe["start"] == masking_of(model).recipe.start
     assert torch.equal(flipped(turnover.load(tmp_path, model=base(1))), flipped(model))
-    with pytest.raises(RecipeMismatchError, match=r"(?s)start weights .*Give the plain model"):
+    with pytest.raises(ModelError, match=r"(?s)start weights .*Give the plain model"):
         turnover.load(tmp_path, model=turnover.wrap(base(1), mode="mixout"))
 
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import turnover
 from tests.reference.recalibrate_twin import twin_statistics
-from turnover.errors import BatchError, NotWrappedError, TurnOverWarning
+from turnover.errors import BatchError, ModelError, TurnOverWarning
 from turnover.wrapping import has_batch_statistics, replica_models
 
 IMAGES, LABELS = torch.randn(26, 3, 6, 6), torch.randint(0, 2, (26,))
@@ -165,5 +165,5 @@ def test_rows_that_have_no_statistics_are_rejected_and_change_nothing(loader, me
 
 @pytest.mark.parametrize("model", [None, 3, [network()], nn.Linear, DATA], ids=lambda model: type(model).__name__)
 def test_what_is_no_model_is_rejected(model):
-    with pytest.raises(NotWrappedError, match=r"`model` must be a torch\.nn\.Module, got"):
+    with pytest.raises(ModelError, match=r"`model` must be a torch\.nn\.Module, got"):
         turnover.recalibrate(model, DATA)

@@ -10,7 +10,7 @@ from torch import nn
 import turnover
 from tests.plain_ids import plain_str
 from tests.wrapping.models import mlp
-from turnover.errors import AlreadyWrappedError, MaskError, NotWrappedError, PlanError, TurnOverWarning
+from turnover.errors import MaskError, ModelError, PlanError, TurnOverWarning
 from turnover.layers.root import masking_of
 from turnover.training import plain_text
 
@@ -144,18 +144,18 @@ def test_unwrap_switches_the_fused_encoder_path_back_on():
 
 
 def test_unwrap_needs_the_wrapped_model_itself():
-    with pytest.raises(NotWrappedError, match="this Linear has no masks"):
+    with pytest.raises(ModelError, match="this Linear has no masks"):
         turnover.unwrap(nn.Linear(2, 2))
     outer = nn.Sequential(turnover.wrap(mlp(), at=["1"]))
-    with pytest.raises(NotWrappedError, match=r"only contains a wrapped model.*turnover.unwrap\(model.0\)"):
+    with pytest.raises(ModelError, match=r"only contains a wrapped model.*turnover.unwrap\(model.0\)"):
         turnover.unwrap(outer)
 
 
 def test_wrapping_twice_is_an_error():
     wrapped = turnover.wrap(mlp(), at=["1"])
-    with pytest.raises(AlreadyWrappedError, match="already has masks"):
+    with pytest.raises(ModelError, match="already has masks"):
         turnover.wrap(wrapped, at=["1"])
-    with pytest.raises(AlreadyWrappedError, match="already has masks"):
+    with pytest.raises(ModelError, match="already has masks"):
         turnover.wrap(nn.Sequential(wrapped), at=["0"])
 
 

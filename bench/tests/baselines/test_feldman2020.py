@@ -9,7 +9,7 @@ from torch import nn
 
 from bench.tests.baselines.builders import Counted
 from tests.reference.feldman_twin import accuracy, influence_twin, loss_turned_round, probability, trained
-from turnover.errors import BaselineError, StoreMismatchError, TrainingError, TurnOverWarning
+from turnover.errors import BaselineError, StoreError, TrainingError, TurnOverWarning
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines.feldman2020 import FeldmanZhang
 from turnover_bench.baselines.leave_one_out import LeaveOneOut
@@ -137,7 +137,7 @@ def test_more_models_extend_a_cache_and_fewer_read_it(tmp_path, monkeypatch):
     again = FeldmanZhang(recipe(build=count, **short), models=28, cache=tmp_path, identity={"task": "line"})
     again.self_influence(queries=(QX, QY))
     assert count.built == 1 + 2
-    with pytest.raises(StoreMismatchError, match="epochs"):
+    with pytest.raises(StoreError, match="epochs"):
         ask(20, epochs=2)
 
 

@@ -104,7 +104,7 @@ def test_rate_and_epochs_have_the_least_loss_on_dev_rows(toy):
     assert toy.result["chosen"]["masked"]["tried"] == [{"rate": 3e-3, "epochs": 2}]  # nothing to choose from
 
 
-@pytest.mark.filterwarnings("ignore::turnover.errors.CurvatureWarning")  # nothing is learned in so few steps
+@pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")  # nothing is learned in so few steps
 def test_a_whole_encoder_takes_the_place_of_features(toy, tmp_path):
     del toy  # its fixture skips where data is missing
     encoder = open_encoder(tmp_path, blocks=2)

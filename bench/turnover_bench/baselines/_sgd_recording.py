@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.errors import BaselineError, StoreDamagedError, StoreMismatchError
+from turnover.errors import BaselineError, StoreDamagedError, StoreError
 from turnover.progress import progress_bar
 from turnover.storage import ArraySpec, TileStore
 from turnover.training import Step, TrainingRecipe, digest_of, seed_step, weights_digest
@@ -98,7 +98,7 @@ def reopen(recipe: TrainingRecipe, folder: str | os.PathLike[str]) -> Recording:
     identity = _identity(recipe, seed, model, settings, first)
     different = [key for key in identity if identity[key] != stored.identity.get(key)]
     if different:
-        raise StoreMismatchError(
+        raise StoreError(
             f"the training in {name} was recorded with another recipe or other data; these differ: "
             f"{', '.join(different)}. Give the recipe of that training, or record again in a new folder."
         )
@@ -245,7 +245,7 @@ def _check_losses(
     place_parameters(trained_parameters(recipe, model)[0], recording.before(first))
     losses = _losses(recipe, model, recording.batches[first], recording.seed, first).cpu().double().numpy()
     if losses.shape != recorded.shape or not np.allclose(losses, recorded, rtol=1e-3, atol=1e-5):
-        raise StoreMismatchError(
+        raise StoreError(
             f"the training in {name} was recorded with another loss or model: its rows now have other losses "
             f"(mean {losses.mean():.6g}, then {recorded.mean():.6g}). Give the recipe of that training."
         )

@@ -107,7 +107,7 @@ class SgdInfluence(Baseline):
 
         Raises:
             BaselineError: the optimizer is not SGD, the model has batch normalization, or the training diverged.
-            StoreMismatchError: the folder holds another training.
+            StoreError: the folder holds another training.
 
         Example:
             >>> import torch
@@ -135,7 +135,7 @@ class SgdInfluence(Baseline):
 
         Raises:
             BaselineError: the training was interrupted.
-            StoreMismatchError: it was recorded with another recipe or other data; the message says what differs.
+            StoreError: it was recorded with another recipe or other data; the message says what differs.
             StoreDamagedError: steps are missing.
 
         Example:

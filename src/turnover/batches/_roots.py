@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch.utils.data import ChainDataset, ConcatDataset, Subset
 
-from turnover.errors import DataSetError, TurnOverWarning
+from turnover.errors import BatchError, TurnOverWarning
 
 from .rows import Array, is_mapping, is_sequence
 
@@ -148,7 +148,7 @@ class RootRows:
         name = self.name(index)
         if isinstance(name, int):
             return name
-        raise DataSetError(
+        raise BatchError(
             f"the data set is read by the key {name!r}, which is not a row number. Name the column that holds the id: "
             'with_instance_ids(data, id="column").'
         )

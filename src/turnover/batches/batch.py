@@ -15,7 +15,7 @@ from torch.utils.data import (
     default_collate,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from turnover.errors import BatchError, MissingIdError, TargetError
+from turnover.errors import BatchError, MissingIdError
 from turnover.ids import Name, instance_id_of
 from turnover.layers import TARGET_NAMES, map_tensors, tensors_in
 
@@ -244,7 +244,7 @@ def logits_of(outputs: Any) -> Any:
 def default_loss(target: Any) -> Loss:
     """Return cross-entropy for integer targets and squared error for floats, one value per row."""
     if not isinstance(target, Tensor):
-        raise TargetError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
+        raise BatchError(f"targets are a {type(target).__name__}. Give a tensor, or a loss of your own: loss=...")
     return _squared_error if target.is_floating_point() else _cross_entropy
 
 
@@ -256,12 +256,12 @@ def per_row(values: Any, outputs: Tensor, targets: Any, *, name: str = "the loss
     rows = len(outputs)
     shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if not isinstance(values, Tensor) or values.shape[:1] != (rows,):
-        raise TargetError(
+        raise BatchError(
             f"{name} returned {shape} for {rows} rows, but one value per row is needed. With a loss of torch use "
             "reduction='none': nn.CrossEntropyLoss(reduction='none')."
         )
     if isinstance(targets, Tensor) and values.numel() > max(outputs.numel(), targets.numel()):
-        raise TargetError(
+        raise BatchError(
             f"{name} returned {shape}, more values than there are outputs {list(outputs.shape)} or targets "
             f"{list(targets.shape)}: it compared every row with every target. Bring both to one shape in it."
         )
@@ -286,7 +286,7 @@ def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     elif targets.dim() == outputs.dim() + 1 and targets.shape[-1] == 1:
         targets = targets.squeeze(-1)
     if outputs.shape != targets.shape:
-        raise TargetError(
+        raise BatchError(
             f"outputs have shape {list(outputs.shape)} and targets {list(targets.shape)}; for the squared error both "
             "need the same. Give targets like the outputs, or a loss of your own: loss=..."
         )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.errors import DuplicateIdError, InstanceIdError, MissingIdError, ReservedIdError
+from turnover.errors import InstanceIdError, MissingIdError
 from turnover.ids import FIRST_RESERVED_ID, collision, instance_id_of
 
 from .rows import is_array, is_dataclass, is_mapping, is_namedtuple, is_sequence
@@ -30,7 +30,7 @@ def names_of(values: Iterable[object]) -> dict[int, str]:
         values: strings; repeated ones are fine, other values are left out.
 
     Raises:
-        DuplicateIdError: two different strings have the same hash.
+        InstanceIdError: two different strings have the same hash.
 
     Example:
         >>> names_of(["anna", "ben", "anna"])[instance_id_of("ben")]
@@ -142,7 +142,7 @@ class Seen:
                 self._rows[number] = (where, token)
         elif first[1] != token:
             name = self.column.name
-            raise DuplicateIdError(
+            raise InstanceIdError(
                 f"{_describe(first[0])} and {_describe(where)} are different rows with one id, {_shown(value)} in "
                 f"column {name!r}. Every row needs an id of its own; if these rows are one instance by design (an "
                 f"annotator, a source, a user), give groups={name!r} instead of id=."
@@ -167,7 +167,7 @@ def _number_of(value: Any, column: Column, where: object) -> int:
     if number < 0:
         raise InstanceIdError(f"{at}, which is negative. An id is an integer from 0 on.")
     if number >= FIRST_RESERVED_ID:
-        raise ReservedIdError(
+        raise InstanceIdError(
             f"{at}. Ids from 2**62 ({FIRST_RESERVED_ID}) on are reserved for instances that were never trained: give "
             "the column as strings, which are hashed to 62 bits."
         )

@@ -20,7 +20,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from turnover.errors import DataSetError, DuplicateIdError, InstanceIdError
+from turnover.errors import BatchError, InstanceIdError
 from turnover.ids import Name, instance_id_of
 
 from ._roots import RootRows, is_hugging_face, is_hugging_face_stream, is_splits, leaves, offsets_of, table_rows
@@ -78,7 +78,7 @@ def with_instance_ids(data: Any, *, id: str | int | None = None, groups: str | i
         the data set with a new column; keep that of strings in it, shown or not, for their names.
 
     Raises:
-        DataSetError: the data cannot be numbered as they are, such as a generator.
+        BatchError: the data cannot be numbered as they are, such as a generator.
         InstanceIdError: an id is unusable, missing or reserved, or there are ids already.
 
     Example:
@@ -131,7 +131,7 @@ def _kind_of(data: Any) -> "type[InstanceIdDataset | InstanceIdIterable]":
             return InstanceIdDataset
         if isinstance(data, Iterable):
             return InstanceIdIterable
-    raise DataSetError(f"a {name} {problem}. {cure}")
+    raise BatchError(f"a {name} {problem}. {cure}")
 
 
 def _is_own(column: Column | None) -> bool:
@@ -275,7 +275,7 @@ class InstanceIdDataset(_Carrier, Dataset[Any]):
         else:
             rows = [self.dataset[index] for index in indices]
         if len(rows) != len(indices):
-            raise DataSetError(
+            raise BatchError(
                 f"{type(self.dataset).__name__}.__getitems__ gave {len(rows)} rows for {len(indices)} indices, so "
                 "their ids are not known. Return one row for each."
             )
@@ -341,7 +341,7 @@ class InstanceIdIterable(_Carrier, IterableDataset[Any]):
             self._was_read = True
             yield self._form(row, given)
         if number < 0 and self._was_read:
-            raise DataSetError(
+            raise BatchError(
                 f"{type(self.dataset).__name__} gave no rows the second time: it can be iterated only once. Give "
                 "something that starts anew, such as a list or an IterableDataset."
             )
@@ -373,7 +373,7 @@ class _StreamIds:
             return
         now = digest(row)
         if self._digests.setdefault(number, now) != now:
-            raise DuplicateIdError(
+            raise InstanceIdError(
                 f"row {number} is not what it was in an earlier epoch, so two different rows would have one id. Your "
                 'iterable changes its order: give id="column", or shuffle after with_instance_ids. If it changes its '
                 "rows at random (augmentation), do that after with_instance_ids, too."
@@ -390,7 +390,7 @@ def _claimed(seen: Seen, row: Any, where: Any, token: Hashable, whole_batches: b
 
 def _reject_several_workers(count: int) -> None:
     if count > 1:
-        raise DataSetError(
+        raise BatchError(
             f"rows of an iterable cannot be counted by {count} workers: each starts from 0. Name the column that holds "
             'the id: with_instance_ids(data, id="column"), or use one worker.'
         )
@@ -480,7 +480,7 @@ def _check_columns(data: Any, column: Column | None) -> None:
 def _loader_with_ids(loader: Any, column: Column | None) -> Any:
     """Return a DataLoader with all settings of the given one whose batches carry ids."""
     if hasattr(loader, "base_dataloader"):
-        raise DataSetError(
+        raise BatchError(
             f"a {type(loader).__name__} only stands in for another loader. Give ids to the DataLoader first, then "
             "prepare it."
         )
@@ -530,7 +530,7 @@ def _reject_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> Non
     """Raise where it shows that the collate_fn drops or reorders rows: ids could not follow."""
     for row, number in zip(given, ids, strict=True):
         if row is None:
-            raise DataSetError(
+            raise BatchError(
                 f"the row with id {number} is None, and a collate_fn that drops it would shift the ids of the others. "
                 "Leave such rows out of the data set."
             )
@@ -538,7 +538,7 @@ def _reject_moved_rows(given: list[Any], left: list[Any], ids: list[int]) -> Non
     if len(left) != len(given) or any(
         now is not before and id(now) in known for now, before in zip(left, given, strict=True)
     ):
-        raise DataSetError(
+        raise BatchError(
             "collate_fn reorders or drops rows of its list, and the ids cannot follow. Give ids to the data set, so "
             "that they are part of the rows: DataLoader(with_instance_ids(dataset), collate_fn=...)."
         )
@@ -558,7 +558,7 @@ def carries_ids(data: Any) -> bool:
         )
     counted = [part for part in parts if isinstance(part, _Carrier) and part.counts_rows]
     if len({part.numbering for part in counted}) > 1:
-        raise DuplicateIdError(
+        raise InstanceIdError(
             "the parts of the concatenated data set were given ids one by one, so different rows share an id: each "
             "part counts from 0. Concatenate first, then give ids to the whole."
         )

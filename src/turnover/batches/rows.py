@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnover.errors import DataSetError, InstanceIdError, MissingIdError
+from turnover.errors import BatchError, InstanceIdError, MissingIdError
 from turnover.layers import tensor_bytes
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ def attach(row: Any, number: Any, *, replace: bool = False) -> Any:
         try:
             object.__setattr__(clone, INSTANCE_ID, number)  # frozen classes too
         except AttributeError:
-            raise DataSetError(
+            raise BatchError(
                 f"dataclass {type(row).__name__} cannot take the attribute {INSTANCE_ID!r}, because it has slots. Add "
                 f"a field to it: {INSTANCE_ID}: int | None = None."
             ) from None

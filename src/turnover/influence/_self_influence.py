@@ -280,8 +280,6 @@ def _warn_if_weak(own: np.ndarray, null: np.ndarray, rows: int, *, least: float,
                 "rows trained under other ids, such as places in a batch or new ones in every epoch? Give the data, "
                 "and the id= or groups= column, that the model was trained with; turnover.with_instance_ids keeps ids "
                 "with their rows. If the ids are right, train longer.",
-                mean=float(own.mean()),
-                stderr=error,
             ),
             stacklevel=stacklevel,
         )

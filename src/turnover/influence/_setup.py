@@ -11,7 +11,7 @@ from torch import Tensor
 
 from turnover._version import __version__
 from turnover.batches import Batch
-from turnover.errors import InfluenceError, NotWrappedError
+from turnover.errors import InfluenceError, ModelError
 from turnover.storage import KeptArrays
 
 from ._data import TrainRows
@@ -99,7 +99,7 @@ class Setup:
     def need_masks(self, what: str) -> None:
         """Raise where the models were never wrapped."""
         if not self.members.have_masks:
-            raise NotWrappedError(
+            raise ModelError(
                 f"{what} needs the flipped subnetwork of a row, and this model was never wrapped. "
                 f"{self.members.hint or 'Train it with masks: model = turnover.wrap(model, at=[...]).'}"
             )

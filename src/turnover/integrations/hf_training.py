@@ -21,10 +21,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from turnover.batches import IGNORED, INSTANCE_ID, Loss, attach, logits_of, split_ids
 from turnover.errors import (
+    BatchError,
     MissingIdError,
-    RecipeMismatchError,
+    ModelError,
     SavedModelError,
-    TargetError,
     TrainingError,
     TurnOverWarning,
 )
@@ -303,7 +303,7 @@ class _LossOverRows:
 
     def __call__(self, outputs: Any, labels: Tensor | None, num_items_in_batch: Any = None) -> Tensor:
         if labels is None:
-            raise TargetError(
+            raise BatchError(
                 "the batch has no 'labels'. A model with replicas needs them, or a loss of your own: "
                 "compute_loss_func=..."
             )
@@ -349,7 +349,7 @@ def _reject_shifted_labels(model: nn.Module, inputs: Mapping[str, Any]) -> None:
     if tokens.dim() < 2 or not _shifts_labels(model):
         return
     if _agree(labels[:, :-1], tokens[:, 1:]) and not _agree(labels, tokens):  # one token over and over: both agree
-        raise TargetError(
+        raise BatchError(
             f"the labels are the input_ids of the next position, and {type(model).__name__} shifts labels within its "
             "own loss: it would learn the token after the next. Give it the tokens themselves, labels=input_ids (-100 "
             "where a token shall not count); or keep these labels, as turnover.runs.language_models makes them, and "
@@ -389,7 +389,7 @@ def _adopt_recipe(model: nn.Module, folder: str) -> None:
             ) from error
         masking_of(root).adopt(tensor, whence=f"the checkpoint {folder!r} comes from a model with")
     elif getattr(model, "peft_config", None):
-        raise RecipeMismatchError(
+        raise ModelError(
             f"the checkpoint {folder!r} of a PEFT model does not say under which masks it was trained (no "
             f"{RECIPE_FILE}), as a checkpoint of a plain Trainer does not: rows that it learned without masks are "
             "everywhere in the network. Resume from a checkpoint that TurnOverTrainer wrote, or train from the start."

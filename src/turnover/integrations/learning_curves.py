@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.batches import Batch, Loss, batches_of
-from turnover.errors import InstanceIdError, TargetError, TrainingError
+from turnover.errors import BatchError, InstanceIdError, TrainingError
 from turnover.influence import Measure
 from turnover.layers import View, device_of, eval_mode, instances, no_instances
 
@@ -52,7 +52,7 @@ def measure_curves(
 
 def _losses(model: nn.Module, batch: Batch, measure: Measure, view: View) -> Tensor:
     if batch.target is None:
-        raise TargetError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
+        raise BatchError("learning curves need targets: give (x, y), or a dict with 'labels'; else targets='name'.")
     measure.check_shifted(batch.kwargs.get("input_ids"), batch.target)
     if view == "full":
         return -measure(batch.logits(model), batch.target)

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from turnover.errors import InstanceIdError, TargetError, TrainingError, TurnOverWarning, WeakSignalWarning
+from turnover.errors import BatchError, InstanceIdError, TrainingError, TurnOverWarning, WeakSignalWarning
 from turnover.ids import Ids, id_array, plain_name
 from turnover.influence import EstimatorOption, Influence
 from turnover.layers import device_of, widest_float
@@ -237,11 +237,11 @@ class TurnOverClassifier(ClassifierMixin, _MaskedMlpEstimator):
             return None
         labels = column_or_1d(y)
         if len(labels) != rows:
-            raise TargetError(f"{len(labels)} labels for {rows} queries. Give one label for each.")
+            raise BatchError(f"{len(labels)} labels for {rows} queries. Give one label for each.")
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
             known = ", ".join(map(repr, self.classes_[:8].tolist()))
-            raise TargetError(
+            raise BatchError(
                 f"label {unknown.tolist()[0]!r} was not among the training labels ({known}). Give known labels, or no "
                 "y: then the predicted labels are used."
             )
@@ -303,7 +303,7 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         values = np.asarray(y, dtype=np.float64)
         values = values[:, None] if values.ndim == 1 else values
         if values.shape != (rows, self.n_targets_):
-            raise TargetError(
+            raise BatchError(
                 f"y has shape {list(np.shape(y))} for {rows} queries, but {self.n_targets_} targets were trained. "
                 f"Give y of shape [{rows}, {self.n_targets_}]."
             )

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from turnover.errors import DeviceError
+from turnover.errors import ModelError
 
 PREFERRED = "TURNOVER_DEVICE"
 """The environment variable that names the device for commands and trainings; worker processes inherit it."""
@@ -28,16 +28,16 @@ def preferred_device(device: torch.device | str | None = None) -> torch.device:
     try:
         chosen = torch.device(given)
     except (RuntimeError, TypeError) as error:
-        raise DeviceError(f"device {given!r} is unknown. {there}") from error
+        raise ModelError(f"device {given!r} is unknown. {there}") from error
     if chosen.type == "cpu":
         return chosen
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or accelerator.type != chosen.type:
         usable = "auto or cpu" if accelerator is None else f"auto, cpu or {accelerator.type}"
         have = "no accelerator" if accelerator is None else f"{accelerator.type} only"
-        raise DeviceError(f"device {given!r} is not there: PyTorch sees {have} on this machine. Give {usable}.")
+        raise ModelError(f"device {given!r} is not there: PyTorch sees {have} on this machine. Give {usable}.")
     if chosen.index is not None and chosen.index >= torch.accelerator.device_count():
-        raise DeviceError(
+        raise ModelError(
             f"device {given!r} is not there: this machine has {chosen.type}:0 to "
             f"{chosen.type}:{torch.accelerator.device_count() - 1}. {there}"
         )

@@ -19,12 +19,9 @@ from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from turnover.errors import (
     BatchSizeError,
+    InstancesError,
     MaskError,
-    MissingInstancesError,
-    RecomputationError,
     SiteNotReachedError,
-    SiteOutputError,
-    WidthMismatchError,
 )
 from turnover.masks import check_keep, words_for
 
@@ -73,7 +70,7 @@ class TurnOverDropout(nn.Module):
         """Return `x` under the masks of the active instances; in eval mode without ids, `x` itself."""
         if self.site is None:
             if self.training:
-                raise MissingInstancesError(
+                raise InstancesError(
                     "a TurnOverDropout that belongs to no wrapped model ran in training mode. "
                     "Wrap the model first: model = turnover.wrap(model)."
                 )
@@ -145,7 +142,7 @@ class MaskedOutput:
         kind = f"a {type(output).__name__}"
         if isinstance(output, (tuple, list)):
             kind += f" of {', '.join(type(item).__name__ for item in output) or 'nothing'}"
-        raise SiteOutputError(
+        raise InstancesError(
             f"site {self.site} ({type(module).__name__}) returned {kind}. A mask needs a tensor, a tuple that "
             "begins with one, or a mapping that holds one. Choose the module that makes the tensor."
         )
@@ -273,13 +270,13 @@ def _check(x: Tensor, site: Site, active: Instances) -> int:
         raise _not_checkpointed(site)
     dims, mask_dim = x.dim(), _mask_dim(x, site)
     if not x.is_floating_point() or dims <= max(mask_dim, 1):
-        raise SiteOutputError(
+        raise InstancesError(
             f"site {site} got a {x.dtype} tensor of shape {list(x.shape)}; masks on "
             f"{site.recipe.dim} need a floating-point tensor with at least 2 dimensions, the batch "
             "and the units. Choose another module for `at`."
         )
     if dims >= _IMAGE_DIMS and not site.recipe.told:
-        raise SiteOutputError(
+        raise InstancesError(
             f"site {site} has output of shape {list(x.shape)}: are its units channels (dimension 1) "
             "or features (the last)? A module without parameters cannot tell. Say so: "
             f"at={{{site.recipe.path!r}: 'channels'}}."
@@ -289,7 +286,7 @@ def _check(x: Tensor, site: Site, active: Instances) -> int:
     if known is None:
         widths[site.index] = width
     elif known != width and active.first_visit(site):
-        raise WidthMismatchError(
+        raise InstancesError(
             f"site {site} has {width} units now and had {known} before: masks on {site.recipe.dim} "
             "need a dimension of fixed width. If this dimension is time or space, choose the other "
             "one (at={path: 'features' or 'channels'})."
@@ -326,15 +323,15 @@ def _missing(site: Site) -> Exception:
         " The Trainer of Hugging Face knows no ids: train with turnover.integrations.TurnOverTrainer and "
         "train_dataset=turnover.with_instance_ids(dataset) instead."
     )
-    return MissingInstancesError(
+    return InstancesError(
         f"site {site} ran in training mode without instance ids. Tell which instances are in the "
         "batch: with turnover.instances(ids): loss = loss_fn(model(x), y). For evaluation call "
         f"model.eval() first.{trainer if site.masking.hugging_face else ''}"
     )
 
 
-def _not_checkpointed(site: Site) -> RecomputationError:
-    return RecomputationError(
+def _not_checkpointed(site: Site) -> InstancesError:
+    return InstancesError(
         f"site {site} is recomputed in a backward pass (activation checkpointing) without its instance ids. "
         "Give them along: torch.utils.checkpoint.checkpoint(fn, x, use_reentrant=False, "
         "context_fn=turnover.checkpoint_contexts)."

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from turnover.errors import ReplicaError
+from turnover.errors import InstancesError
 
 
 class _RunningModel:
@@ -86,7 +86,7 @@ class Expansion:
         if self.expands:
             note_trunk_rows(rows)
         elif rows % self.replicas or (training and ids is not None and rows != self.replicas * ids):
-            raise ReplicaError(
+            raise InstancesError(
                 f"{self.path!r} got a batch of {rows} rows (shape {list(x.shape)}), which are not {self.replicas} "
                 "replicas one after the other: the model changes or mixes its rows behind the split, or the batch is "
                 "not dimension 0. Split it elsewhere: turnover.wrap(model, replicas=..., split='module')."

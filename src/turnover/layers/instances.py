@@ -16,10 +16,7 @@ from torch import Tensor, nn
 
 from turnover.errors import (
     InstanceIdError,
-    NestedInstancesError,
-    RepeatBeforeForwardError,
-    ReplicaError,
-    ReservedIdError,
+    InstancesError,
     SiteNotReachedError,
 )
 from turnover.ids import FIRST_RESERVED_ID
@@ -176,7 +173,7 @@ class Instances:
     def __enter__(self) -> "Instances":
         """Make these the instances of this thread or task."""
         if ACTIVE.get() is not None:
-            raise NestedInstancesError(
+            raise InstancesError(
                 "turnover.instances was entered inside another one. Leave the first before the second; for several "
                 "views at once give one view per row: turnover.instances(ids, view=['keep', 'flip', ...])."
             )
@@ -212,20 +209,20 @@ class Instances:
         Call it after the forward pass: only then is it known which model runs in this context.
         """
         if not self._reached:
-            raise RepeatBeforeForwardError(
+            raise InstancesError(
                 "repeat was called before a forward pass in this context. Call the model first: "
                 "outputs = model(x); loss = loss_fn(outputs, now.repeat(y))."
             )
         counts = {masking.recipe.replicas for masking in self._reached}
         if len(counts) > 1:
-            raise ReplicaError(
+            raise InstancesError(
                 f"models with {', '.join(map(str, sorted(counts)))} replicas ran in one context. Give each its own."
             )
         replicas = 1 if self.shared_view == FULL else counts.pop()
         if replicas == 1:
             return rows
         if hasattr(rows, "__len__") and next(tensors_in(rows), None) is None:
-            raise ReplicaError(
+            raise InstancesError(
                 f"repeat was given a {type(rows).__name__} without tensors, whose rows it cannot repeat for {replicas} "
                 "replicas. Give tensors: now.repeat(torch.as_tensor(y))."
             )
@@ -303,7 +300,7 @@ class Instances:
         if self.recomputing:
             return
         if training and self.null_id is not None:
-            raise ReservedIdError(
+            raise InstanceIdError(
                 f"instance id {self.null_id} must be below 2**62 in training: from {FIRST_RESERVED_ID} on they are the "
                 f"null ids, whose masks say what scores without training look like. {_STABLE_IDS}"
             )

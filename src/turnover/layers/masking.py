@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from turnover.errors import RecipeMismatchError
+from turnover.errors import ModelError
 from turnover.masks import Stream, joint_words
 
 from .expansion import Expansion
@@ -127,9 +127,9 @@ class Masking:
     def _read(self, tensor: Tensor, whence: str) -> Learned:
         recipe, learned = from_tensor(tensor)
         if replace(recipe, start=self.recipe.start) == self.recipe and recipe.start != self.recipe.start:
-            raise RecipeMismatchError(_other_start(recipe, self.recipe, whence))
+            raise ModelError(_other_start(recipe, self.recipe, whence))
         if recipe != self.recipe:
-            raise RecipeMismatchError(
+            raise ModelError(
                 f"{whence} other masks than this model, so its scores would be noise.\n"
                 f"  given: {recipe}\n  model: {self.recipe}\n"
                 "Wrap the model with the given recipe, or use turnover.load(folder, model=base), which does."

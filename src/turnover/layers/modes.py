@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from turnover.errors import BatchSizeError, SiteOutputError
+from turnover.errors import BatchSizeError, InstancesError
 
 from ._batch_dim import probed_shapes
 from .dropout import apply_mask
@@ -146,7 +146,7 @@ def _rows_of_all(x: Tensor, *, training: bool) -> Tensor:
 
 def _tensor(output: Any, site: Site) -> Tensor:
     if not isinstance(output, Tensor):
-        raise SiteOutputError(
+        raise InstancesError(
             f"site {site} returned a {type(output).__name__}; the modes 'backward' and 'mixout' need modules that "
             "return a tensor. Choose the layers inside."
         )

@@ -15,7 +15,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from turnover.errors import RecipeMismatchError, ShardedModelError
+from turnover.errors import ModelError
 
 from .recipe import Recipe
 
@@ -42,10 +42,10 @@ def is_sharded(model: nn.Module) -> bool:
     """Tell whether the parameters of a model are spread over processes, by fully_shard (FSDP2) or FSDP1.
 
     Raises:
-        ShardedModelError: nothing here can gather them: ZeRO stage 3 has them, or what was sharded is around the model.
+        ModelError: nothing here can gather them: ZeRO stage 3 has them, or what was sharded is around the model.
     """
     if any(hasattr(parameter, _ZERO3) for parameter in model.parameters()):
-        raise ShardedModelError(
+        raise ModelError(
             "DeepSpeed's ZeRO stage 3 spreads the weights of this model over processes, and only DeepSpeed can gather "
             "them. Use ZeRO stage 2, or torch.distributed.fsdp.fully_shard; or let DeepSpeed write whole weights "
             "(save_16bit_model, zero_to_fp32.py) and load_state_dict them into a wrapped model of one process."
@@ -54,7 +54,7 @@ def is_sharded(model: nn.Module) -> bool:
     if any(map(_is_shard, model.modules())) or any(hasattr(p, "full_tensor") for p in model.parameters()):
         return True
     if any(map(is_managed, model.modules())):
-        raise ShardedModelError(
+        raise ModelError(
             f"this {type(model).__name__} is a part of a sharded model, which alone can gather its weights. Give the "
             "model that fully_shard or FullyShardedDataParallel was called with."
         )
@@ -210,7 +210,7 @@ def check_same_recipe(recipe: Recipe, groups: Sequence[Any]) -> None:
         recipes.setdefault(text, rank)
     if len(recipes) > 1:
         lines = "\n".join(f"  process {rank}: {Recipe.from_json(text)}" for text, rank in recipes.items())
-        raise RecipeMismatchError(
+        raise ModelError(
             "the processes that train this model together have different masks, so an instance would train another "
             f"subnetwork than the one that is scored.\n{lines}\n"
             "Call turnover.wrap with the same arguments, seed among them, in every process; for several models with "

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from turnover.errors import RecipeMismatchError
+from turnover.errors import ModelError
 from turnover.masks import MaskSource, source_from
 from turnover.storage import wrong_types
 
@@ -108,7 +108,7 @@ class Recipe:
         content: dict[str, Any] = dict(json.loads(text))
         version = content.pop("format", None)
         if version != RECIPE_FORMAT:
-            raise RecipeMismatchError(
+            raise ModelError(
                 f"the recipe has format {version!r}; this version of turnover reads format {RECIPE_FORMAT}. "
                 "Load it with the version that wrote it."
             )
@@ -213,8 +213,8 @@ def _parse(content: bytes) -> tuple[Recipe, Learned]:
     return recipe, learned
 
 
-def _damaged(tensor: Tensor) -> RecipeMismatchError:
-    return RecipeMismatchError(
+def _damaged(tensor: Tensor) -> ModelError:
+    return ModelError(
         f"the entry {RECIPE_KEY!r} of these weights must be a mask recipe of dtype torch.uint8, as it was written, got "
         f"{tensor.numel()} items of dtype {tensor.dtype}. Save the weights of the wrapped model again: "
         "turnover.save(model, folder)."

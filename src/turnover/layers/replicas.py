@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.conv import _ConvNd
 
-from turnover.errors import ReplicaError
+from turnover.errors import InstancesError
 
 from .expansion import Expansion, begin_model, end_model, expanded, note_trunk_rows, scaled_gradient
 from .instances import active_instances
@@ -85,7 +85,9 @@ class Replicated(nn.Module):
         """Return the outputs of all replicas, one replica after the other."""
         rows = next(tensors_in((args, kwargs)), None)
         if rows is None or rows.dim() == 0:
-            raise ReplicaError(f"{self.expansion.path!r} got no tensor with rows. Split the model behind it: split=...")
+            raise InstancesError(
+                f"{self.expansion.path!r} got no tensor with rows. Split the model behind it: split=..."
+            )
         known = self.expansion.expands is not None and torch.compiler.is_dynamo_compiling()
         active = None if known else active_instances()
         expands = self.expansion.expands_at(rows, training=self.training, ids=None if active is None else len(active))
@@ -229,7 +231,7 @@ def _convolution(module: Replicated, x: Tensor, replicas: int, expands: bool) ->
     bias: Tensor | None = module._parameters.get("bias")
     convolve = _CONVOLUTIONS.get(x.dim())
     if convolve is None or weight.dim() != x.dim() + 1:
-        raise ReplicaError(f"{module.expansion.path!r} got shape {list(x.shape)}; give it a batch of rows.")
+        raise InstancesError(f"{module.expansion.path!r} got shape {list(x.shape)}; give it a batch of rows.")
     if expands and template.groups == 1:
         inputs, groups = scaled_gradient(x, 1 / replicas), 1
     else:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turnover.errors import ViewError
+from turnover.errors import InstancesError
 from turnover.masks import WORD_BITS, rounded_keep
 
 View = Literal["keep", "flip", "full"]
@@ -30,11 +30,13 @@ def view_codes(view: Any, rows: int) -> int | Tensor:
     if isinstance(view, str) and view in VIEWS:
         return VIEWS.index(view)
     if isinstance(view, str) or not isinstance(view, Iterable):
-        raise ViewError(f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}.")
+        raise InstancesError(
+            f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}."
+        )
     views = list(view)
     unknown = sorted({repr(v) for v in views if not isinstance(v, str) or v not in VIEWS})
     if unknown or len(views) != rows:
-        raise ViewError(
+        raise InstancesError(
             f"view has {len(views)} entries for {rows} ids"
             + (f", among them {', '.join(unknown)}" if unknown else "")
             + ". Give 'keep', 'flip' or 'full', or a list with one of them for every id."

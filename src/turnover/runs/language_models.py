@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset, default_collate
 
 from turnover.batches import IGNORED
-from turnover.errors import DataSetError, TrainingError
+from turnover.errors import BatchError, TrainingError
 from turnover.layers import Dim
 
 END = "<eos>"
@@ -107,7 +107,7 @@ class Documents(Dataset[dict[str, Any]]):
 
     def __init__(self, documents: Sequence[Sequence[int] | Tensor], *, length: int) -> None:
         if length < 1:
-            raise DataSetError(f"length={length!r}; give how many tokens a row may have, from 1.")
+            raise BatchError(f"length={length!r}; give how many tokens a row may have, from 1.")
         self._rows: list[dict[str, Any]] = []
         for number, document in enumerate(documents):
             tokens = torch.as_tensor(document, dtype=torch.int64)
@@ -116,7 +116,7 @@ class Documents(Dataset[dict[str, Any]]):
                 inputs = tokens[start : start + len(labels)]
                 self._rows.append({"input_ids": inputs, "labels": labels, "document": number})
         if not self._rows:
-            raise DataSetError("no document has two tokens or more, so there is no next word to predict.")
+            raise BatchError("no document has two tokens or more, so there is no next word to predict.")
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -194,11 +194,9 @@ def language_model_sites() -> dict[str, Dim]:
 
 def _check(tokens: Tensor, length: int) -> None:
     if length < 1:
-        raise DataSetError(f"context and length count tokens; {length!r} was given. Give 1 or more.")
+        raise BatchError(f"context and length count tokens; {length!r} was given. Give 1 or more.")
     if not isinstance(tokens, Tensor) or tokens.dim() != 1 or tokens.is_floating_point():
         shape = f"{tokens.dtype} {list(tokens.shape)}" if isinstance(tokens, Tensor) else type(tokens).__name__
-        raise DataSetError(
-            f"a corpus is one row of whole numbers [tokens]; {shape} was given: Vocabulary.encode(lines)."
-        )
+        raise BatchError(f"a corpus is one row of whole numbers [tokens]; {shape} was given: Vocabulary.encode(lines).")
     if len(tokens) <= length:
-        raise DataSetError(f"the corpus has {len(tokens)} tokens, too few for {length} and the one after. Give more.")
+        raise BatchError(f"the corpus has {len(tokens)} tokens, too few for {length} and the one after. Give more.")

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from turnover.errors import ScoresError, UnknownNameError
+from turnover.errors import ScoresError
 from turnover.ids import Ints, Name, Names
 
 from ._arrays import Floats, floats, instance_ids
@@ -163,7 +163,7 @@ def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
     """Return the rows of the chosen instances among mask ids, in that order; all rows where several have one id."""
     if isinstance(chosen, str | int | np.integer):
         raise ScoresError(f"ids must be a list of ids, got {chosen!r}. Give ids=[{chosen!r}].")
-    chosen_ids = instance_ids(names.mask_ids(chosen, error=UnknownNameError))
+    chosen_ids = instance_ids(names.mask_ids(chosen, error=ScoresError))
     order = np.argsort(ids, kind="stable")
     first = np.searchsorted(ids, chosen_ids, side="left", sorter=order)
     counts = np.searchsorted(ids, chosen_ids, side="right", sorter=order) - first
@@ -171,7 +171,7 @@ def rows_of(chosen: Any, ids: Ints, names: Names) -> Ints:
     if unknown.size:
         more = f" and {unknown.size - _MOST_NAMED} more" if unknown.size > _MOST_NAMED else ""
         listed = ", ".join(map(str, names.shown(unknown[:_MOST_NAMED])))
-        raise UnknownNameError(f"there are no scores of instance {listed}{more}; see .ids for those there are.")
+        raise ScoresError(f"there are no scores of instance {listed}{more}; see .ids for those there are.")
     # The r-th row of an id that starts at place p of the order is order[p + r].
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return order[np.repeat(first, counts) + within].astype(np.int64)

@@ -70,7 +70,7 @@ class Scores(JudgedContent):
 
     Raises:
         ScoresError: shapes, types or names do not fit.
-        DuplicateIdError: two instances have one name.
+        InstanceIdError: two instances have one name.
 
     Example:
         >>> scores = Scores([[0.5, 0.0], [-1.0, 3.0]], ids=[7, 8], queries=["is it good?", "is it bad?"])

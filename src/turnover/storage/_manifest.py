@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from turnover.errors import StoreDamagedError, StoreError, StoreMismatchError
+from turnover.errors import StoreDamagedError, StoreError
 
 from .arrays import ArraySpec, tiles_of
 from .folders import Folder
@@ -113,7 +113,7 @@ def check_same(folder: Folder, stored: Manifest, given: Manifest, former: Mappin
         shown = "".join(f"\n  {line}" for line in lines[:_LISTED])
         if len(lines) > _LISTED:
             shown += f"\n  and {len(lines) - _LISTED} more"
-        raise StoreMismatchError(
+        raise StoreError(
             f"the folder {str(folder)!r} holds results of something else:{shown}\n"
             "Choose another folder, or run again what this one was made for."
         )

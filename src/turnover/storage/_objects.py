@@ -238,7 +238,6 @@ class Lease:
                 raise StoreLockedError(
                     f"{str(self._folder)!r} is being written by {_holder(now)}. Wait until it has ended, or give "
                     "another folder.",
-                    holder=_holder(now),
                 )
             seen = now
         self._folder.write(_HOLDER, self._content())
@@ -249,7 +248,6 @@ class Lease:
             raise StoreLockedError(
                 f"{str(self._folder)!r} was just taken over by {_holder(last)}. Wait until it has ended, or give "
                 "another folder.",
-                holder=_holder(last),
             )
 
     def _renew(self) -> None:

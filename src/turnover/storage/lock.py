@@ -38,7 +38,6 @@ class FolderLock:
             holder = _holder(self._folder)
             raise StoreLockedError(
                 f"{str(folder)!r} is being written by {holder}. Wait until it has ended, or give another folder.",
-                holder=holder,
             ) from error
         try:
             self._write_holder()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from turnover.batches import Loss, default_loss, open_batch
-from turnover.errors import AuditError, TurnOverError
+from turnover.errors import ModelError, TurnOverError
 from turnover.layers import Masking, instances, masking_of, whole_model, widest_float
 from turnover.tables import aligned, html_table
 
@@ -131,18 +131,18 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
     """
     wrapped_root(model)
     if loss is not None and not callable(loss):
-        raise AuditError(f"loss= must be a function, got {loss!r}. Give loss(outputs, targets).")
+        raise ModelError(f"loss= must be a function, got {loss!r}. Give loss(outputs, targets).")
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise AuditError(f"rows must be an integer >= 1, got {rows!r}. Give rows=8, or leave it out.")
+        raise ModelError(f"rows must be an integer >= 1, got {rows!r}. Give rows=8, or leave it out.")
     model = whole_model(model)
     opened = open_batch(batch)
     if opened.ids is None:
-        raise AuditError(
+        raise ModelError(
             "the batch has no instance ids. Give (x, y, ids), or a dict with 'instance_id': "
             "next(iter(DataLoader(turnover.with_instance_ids(dataset)))) is one."
         )
     if opened.target is None:
-        raise AuditError(
+        raise ModelError(
             "the batch has no targets, or no ids: a tuple must be (x, y, ids), the ids last; a dict needs 'labels' and "
             "'instance_id'."
         )
@@ -151,7 +151,7 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
     def row_loss(outputs: Tensor, row: int) -> Tensor:
         value = chosen(outputs[row : row + 1], opened.target[row : row + 1])
         if not isinstance(value, Tensor) or not value.requires_grad:
-            raise AuditError(
+            raise ModelError(
                 f"the loss returned {value!r}, which has no gradient. Return a tensor made of the outputs."
             )
         return value.sum()
@@ -163,7 +163,7 @@ def audit(model: nn.Module, batch: Any, *, loss: Loss | None = None, rows: int =
     except TurnOverError:
         raise
     except Exception as error:
-        raise AuditError(
+        raise ModelError(
             f"the model or the loss fails on the batch ({type(error).__name__}: {error}). Give (x, y, ids), or a dict "
             "of what the model takes with 'labels' and 'instance_id', as in training."
         ) from error
@@ -241,7 +241,7 @@ def _row_values(
         outputs = forward()
     if not isinstance(outputs, Tensor) or outputs.dim() == 0 or outputs.shape[0] != replicas * len(ids):
         shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise AuditError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
+        raise ModelError(f"the model returned {shape} for {len(ids)} rows. The first dimension must be the batch.")
     # What one replica learns must not be seen by the flipped network of another either: they count together.
     parts = outputs.unflatten(0, (replicas, -1))
     for row in range(min(rows, len(ids))):
@@ -256,7 +256,7 @@ def _gradients(parameters: dict[str, nn.Parameter], values: Iterator[Tensor]) ->
             gradients = torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
         dense = [g.to_dense() if g is not None and g.is_sparse else g for g in gradients]
         if not all(bool(g.isfinite().all()) for g in dense if g is not None):
-            raise AuditError(
+            raise ModelError(
                 "the gradients of a row are not finite, so what leaks cannot be measured. Look for NaN and infinite "
                 "values in the inputs, the targets and the weights."
             )

@@ -5,7 +5,7 @@ from typing import TypeVar, cast
 
 from torch import nn
 
-from turnover.errors import NotWrappedError, PlanError
+from turnover.errors import ModelError, PlanError
 from turnover.layers import (
     MaskedOutput,
     Masking,
@@ -90,7 +90,7 @@ def wrapped_root(model: nn.Module) -> nn.Module:
     """Return the module that was wrapped, the model itself or below it (DDP, compile, Lightning), or raise."""
     root = find_root(model) if isinstance(model, nn.Module) else None
     if root is None:
-        raise NotWrappedError(
+        raise ModelError(
             f"this {type(model).__name__} has no masks. Wrap it before training: turnover.wrap(model, at=[...])."
         )
     return root

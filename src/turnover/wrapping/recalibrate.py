@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from turnover.batches import Batch, batches_of
-from turnover.errors import BatchError, NotWrappedError, TurnOverError, TurnOverWarning
+from turnover.errors import BatchError, ModelError, TurnOverError, TurnOverWarning
 from turnover.layers import eval_mode, find_root, instances, no_instances
 
 from ._modules import gathers_statistics
@@ -45,7 +45,7 @@ def recalibrate(model: nn.Module, loader: Any) -> int:
         1
     """
     if not isinstance(model, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise NotWrappedError(
+        raise ModelError(
             f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give turnover.recalibrate(model, loader)."
         )
     models = _replicas_of(model)

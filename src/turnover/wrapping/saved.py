@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from turnover.errors import RecipeMismatchError, SavedModelError, TurnOverError
+from turnover.errors import ModelError, SavedModelError, TurnOverError
 from turnover.layers import (
     RECIPE_KEY,
     AdapterRecipe,
@@ -162,7 +162,7 @@ def load(folder: str | os.PathLike[str], *, model: Model) -> Model:
     if root is None:
         result = _with_recipe(model, recipe)
     elif masking_of(root).recipe != recipe:
-        raise RecipeMismatchError(
+        raise ModelError(
             f"the folder {str(source)!r} holds a model with other masks.\n"
             f"  saved: {recipe}\n  model: {masking_of(root).recipe}\n"
             "Give the plain model; its masks, and start weights where it has any, come from the folder."
@@ -238,7 +238,7 @@ def _load_pretrained(source: Path, model: Model) -> Model:
     recipe, _ = from_tensor(content)
     root = find_root(model)
     if root is not None and masking_of(root).recipe != recipe:
-        raise RecipeMismatchError(
+        raise ModelError(
             f"the folder {str(source)!r} holds a model with other masks.\n"
             f"  saved: {recipe}\n  model: {masking_of(root).recipe}\nGive the plain model."
         )

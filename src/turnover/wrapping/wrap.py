@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from turnover.errors import NotWrappedError, PlanError, TurnOverWarning
+from turnover.errors import ModelError, PlanError, TurnOverWarning
 from turnover.layers import Learned, Masking, Mode, Recipe, find_root, masking_of, tensor_bytes, whole_model
 from turnover.masks import MaskSource
 
@@ -107,7 +107,7 @@ def unwrap(model: Model, *, in_place: bool = False) -> Model:
     root = wrapped_root(model)
     if root is not model:
         path = next(path for path, module in model.named_modules() if module is root)
-        raise NotWrappedError(
+        raise ModelError(
             f"this {type(model).__name__} only contains a wrapped model. Give that one: turnover.unwrap(model.{path})."
         )
     return without_masks(model if in_place else copy_of(model))

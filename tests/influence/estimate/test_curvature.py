@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import turnover
 from tests.influence.models import Encoder, mlp
 from tests.reference import curvature_twin
-from turnover.errors import CurvatureWarning, InfluenceError, TurnOverError
+from turnover.errors import InfluenceError, TurnOverError, TurnOverWarning
 from turnover.influence import Curvature
 
 ROWS, QUERIES = 40, 5
@@ -274,7 +274,7 @@ def test_a_finished_model_has_no_interval_and_says_so():
 
 def test_what_needs_masks_says_so_for_a_finished_model():
     train = _data("mlp", ROWS, 1)
-    with pytest.raises(turnover.errors.NotWrappedError, match=r"flipped subnetwork.*turnover.wrap"):
+    with pytest.raises(turnover.errors.ModelError, match=r"flipped subnetwork.*turnover.wrap"):
         turnover.Influence(built("mlp"), train=train).out_of_sample()
     with pytest.raises(InfluenceError, match=r"is that of its loss, got measure='margin'"):
         turnover.Influence(built("mlp"), train=train, measure="margin").self_influence()
@@ -505,7 +505,7 @@ class Scaled(nn.Module):
 
 def test_parameters_that_are_not_covered_are_named_with_their_share():
     train = _data("mlp", ROWS, 1)
-    with pytest.warns(CurvatureWarning, match=r"covers \d+%.*gain \(\d+\.\d%\)"):
+    with pytest.warns(TurnOverWarning, match=r"covers \d+%.*gain \(\d+\.\d%\)"):
         scores = turnover.Influence(Scaled(), train=train, estimator=Curvature(temperature=1.0)).pairwise(train)
     assert "of the squared gradient" in scores.path
 
@@ -660,7 +660,7 @@ def test_rows_that_are_all_learned_can_be_calibrated_and_rows_without_any_cannot
     if scale > 0:
         assert "temperature" in inf.pairwise((x[:2], y[:2])).path
         return
-    with pytest.warns(CurvatureWarning, match=r"cannot be calibrated.*no better than chance"):
+    with pytest.warns(TurnOverWarning, match=r"cannot be calibrated.*no better than chance"):
         inf.pairwise((x[:2], y[:2]))
 
 

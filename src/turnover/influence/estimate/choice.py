@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from turnover.errors import InfluenceError, NotWrappedError
+from turnover.errors import InfluenceError, ModelError
 
 from .curvature import Curvature
 from .original import Estimator, Original
@@ -39,7 +39,7 @@ def as_estimator(given: Any, *, has_train: bool, has_masks: bool, of_masks: Sequ
             f"Influence(model, train=turnover.with_instance_ids(dataset), estimator={given.name!r})."
         )
     if given.needs_masks and not has_masks:
-        raise NotWrappedError(
+        raise ModelError(
             f"estimator={given.name!r} needs masks, and this model was never wrapped. Wrap it before training "
             "(turnover.wrap), or give its training data: Influence(model, train=data, estimator='curvature')."
         )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from turnover.errors import AlreadyWrappedError, MaskError, PlanError, TooLargeError
+from turnover.errors import MaskError, ModelError, PlanError, TooLargeError
 from turnover.layers import Mode, Recipe, find_root, is_sharded
 from turnover.masks import MaskSource, check_keep, source_named
 from turnover.storage import check_memory
@@ -170,7 +170,7 @@ def _check_model(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise PlanError([f"`model` must be a torch.nn.Module, got {type(model).__name__}. Give the model itself."])
     if find_root(model) is not None:
-        raise AlreadyWrappedError(
+        raise ModelError(
             "this model already has masks. Start from turnover.unwrap(model), or from the plain model, to wrap it anew."
         )
     outer = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from turnover.batches import IGNORED, Batch
-from turnover.errors import CurvatureWarning, InfluenceError
+from turnover.errors import InfluenceError, TurnOverWarning
 from turnover.influence._data import TrainRows
 from turnover.influence.execution import Executor, LocalExecutor
 from turnover.influence.paths import Forward
@@ -304,7 +304,7 @@ class CurvatureFit:
         temperatures = [best_temperature(part, classes) for part in sums]
         if any(value is None for value in temperatures):
             warnings.warn(
-                CurvatureWarning(
+                TurnOverWarning(
                     "outputs cannot be calibrated: the best temperature on the training rows lies outside "
                     f"{float(TEMPERATURES[0]):g} to {float(TEMPERATURES[-1]):g}, and 1 is used. A model that "
                     "predicts its training rows no better than chance was hardly trained; outputs of another scale "
@@ -337,7 +337,7 @@ class CurvatureFit:
         if self.covered >= _COVERED_ENOUGH:
             return
         warnings.warn(
-            CurvatureWarning(
+            TurnOverWarning(
                 f"curvature covers {self.covered:.0%} of the squared gradient: {self._not_covered}. Covered are "
                 "Linear, Conv1d, Conv2d, Embedding and MultiheadAttention layers that are called as modules."
             ),
