@@ -14,8 +14,8 @@ import torch
 from tests.masks.drawn import bits_of, words_of
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Stream
-from turnover.masks._hashing import id_words
-from turnover.masks.codebook import _collision_rate, _mean_correlation, _primitive_keep
+from turnover.masks.hashing import id_words
+from turnover.masks.sources import primitive_keep
 
 SHAPES = [(16, 2), (12, 3), (32, 4), (24, 1)]  # (rows, picks)
 BOUND = NormalDist().inv_cdf(1 - 1e-5 / 2)  # 4.4 standard errors
@@ -38,7 +38,7 @@ def test_ids_share_a_mask_as_often_as_theory_says(rows, picks):
     pairs = 50_000
     masks = words_of(Codebook(seed=0, rows=rows, picks=picks), range(2 * pairs), width=384)
     shared = (masks[:pairs] == masks[pairs:]).all(1).sum()
-    rate = _collision_rate(rows, picks)
+    rate = Codebook(rows=rows, picks=picks).collision_rate()
     assert abs(shared - pairs * rate) < BOUND * np.sqrt(pairs * rate * (1 - rate))
 
 
@@ -57,9 +57,9 @@ def test_ids_correlate_as_theory_says(rows, picks, keep):
     measured = correlation_per_unit(bits[:512], bits[512:], keep)
     # Which ids share rows is chance, too, and the same for all units: count those pairs exactly.
     low, high = id_words(torch.arange(1024))
-    picked = Codebook(seed=2, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    picked = Codebook(seed=2, rows=rows, picks=picks).picked_rows(low, high, "fc1")
     shared = (picked[:512] == picked[512:]).sum(1).numpy()
-    q = _primitive_keep(keep, picks)
+    q = primitive_keep(keep, picks)
     given_picks = ((q ** (2.0 * picks - shared)).mean() - keep**2) / (keep * (1 - keep))
     assert_mean_is(measured, given_picks)
 
@@ -69,18 +69,18 @@ def test_ids_correlate_as_theory_says(rows, picks, keep):
 def test_formula_of_the_mean_correlation_fits_the_picks_of_many_ids(rows, picks, keep):
     pairs = 100_000
     low, high = id_words(torch.arange(2 * pairs))
-    picked = Codebook(seed=3, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    picked = Codebook(seed=3, rows=rows, picks=picks).picked_rows(low, high, "fc1")
     shared = (picked[:pairs] == picked[pairs:]).sum(1).numpy()
-    q = _primitive_keep(keep, picks)
+    q = primitive_keep(keep, picks)
     per_pair = (q ** (2.0 * picks - shared) - keep**2) / (keep * (1 - keep))
-    assert_mean_is(per_pair, _mean_correlation(keep, rows, picks))
+    assert_mean_is(per_pair, Codebook(rows=rows, picks=picks).mean_correlation(keep))
 
 
 def test_sites_pick_their_rows_independently():
     rows, picks = 16, 2
     source, ids = Codebook(seed=4, rows=rows, picks=picks), torch.arange(100_000)
     low, high = id_words(ids)
-    one, other = (source._picked_rows(low, high, site) for site in ("fc1", "fc2"))
+    one, other = (source.picked_rows(low, high, site) for site in ("fc1", "fc2"))
     share = (one == other).double().mean().item()
     expected = picks / rows
     assert abs(share - expected) < BOUND * np.sqrt(expected * (1 - expected) / one.numel())
@@ -94,7 +94,7 @@ def test_seeds_give_unrelated_codebooks():
 @pytest.mark.parametrize(("rows", "picks"), [(4096, 4), (12, 3), (5, 5), (7, 1)])
 def test_each_pick_is_from_a_shelf_of_its_own_and_all_its_rows_are_used(rows, picks):
     low, high = id_words(torch.arange(100_000))
-    picked = Codebook(seed=7, rows=rows, picks=picks)._picked_rows(low, high, "fc1")
+    picked = Codebook(seed=7, rows=rows, picks=picks).picked_rows(low, high, "fc1")
     shelf = rows // picks
     assert torch.equal(picked // shelf, torch.arange(picks).expand_as(picked))
     counts = torch.bincount(picked.flatten(), minlength=rows).double().numpy()
@@ -104,10 +104,10 @@ def test_each_pick_is_from_a_shelf_of_its_own_and_all_its_rows_are_used(rows, pi
     assert abs(chi2 - df) <= BOUND * np.sqrt(2 * df) + 10
 
 
-def test_picked_rows_equal_twin():
+def testpicked_rows_equal_twin():
     ids = [0, 5, 2**31, 2**53 + 1, 2**63 - 1]
     low, high = id_words(torch.tensor(ids))
-    picked = Codebook(seed=8, rows=4096, picks=4)._picked_rows(low, high, "größe")
+    picked = Codebook(seed=8, rows=4096, picks=4).picked_rows(low, high, "größe")
     assert picked.tolist() == [mask_twin.codebook_rows(8, "größe", i, 4096, 4) for i in ids]
 
 
@@ -115,8 +115,8 @@ def test_default_codebook_is_stated_in_the_notes():
     (note,) = Codebook().notes(0.5)
     assert "4,096 rows, 4 picked" in note
     assert f"probability {(4 / 4096) ** 4:.3g} per site" in note
-    assert f"correlate by {_mean_correlation(0.5, 4096, 4):.3g} on average" in note
-    assert _mean_correlation(0.5, 4096, 4) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
+    assert f"correlate by {Codebook().mean_correlation(0.5):.3g} on average" in note
+    assert Codebook().mean_correlation(0.5) == pytest.approx(4 * (4 / 4096) * (2**0.25 - 1), rel=1e-3)
 
 
 def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows():
@@ -133,6 +133,6 @@ def test_masks_of_one_wide_site_and_of_many_keep_rates_come_from_the_same_rows()
 @pytest.mark.parametrize("picks", [1, 2, 4, 64])
 @pytest.mark.parametrize("keep", [1e-9, 0.1, 0.5, 0.9, 1 - 1e-9])
 def test_primitive_rate_lies_strictly_between_0_and_1_and_its_power_is_keep(keep, picks):
-    q = _primitive_keep(keep, picks)
+    q = primitive_keep(keep, picks)
     assert 0 < q < 1
     assert q**picks == pytest.approx(keep, abs=picks * 2**-24)

@@ -8,7 +8,7 @@ import torch
 
 from turnover.errors import MaskError, TurnOverError
 from turnover.masks import Codebook, Counter, Stream, Volatile, source_from, source_named
-from turnover.masks.bits import check_keep, digits_of, rounded_keep
+from turnover.masks.hashing import check_keep, rounded_keep
 
 ALL = (Counter, Volatile, Codebook)
 
@@ -23,7 +23,7 @@ def test_keep_outside_0_and_1_is_rejected(keep):
         "keep must be the share of units that stay, a number between 0 and 1 (both excluded), "
         f"got {keep!r}. It is the opposite of the p of torch.nn.Dropout: keep=0.5."
     )
-    for call in (check_keep, digits_of, rounded_keep, lambda rate: Stream("fc1", 8, rate)):
+    for call in (check_keep, rounded_keep, lambda rate: Stream("fc1", 8, rate)):
         with pytest.raises(MaskError, match=re.escape(text)):
             call(keep)
 
@@ -70,20 +70,6 @@ def test_volatile_block_that_outgrows_its_stream_is_rejected_before_any_work(blo
 def test_mask_errors_are_value_errors_of_turnover():
     assert issubclass(MaskError, TurnOverError)
     assert issubclass(MaskError, ValueError)
-
-
-@pytest.mark.parametrize(
-    ("keep", "digits"),
-    [
-        (0.5, (1,)),
-        (0.25, (0, 1)),
-        (0.75, (1, 1)),
-        (1e-30, (0,) * 23 + (1,)),
-        (1 - 1e-16, (1,) * 24),
-    ],
-)
-def test_one_digit_of_keep_is_one_hashed_word(keep, digits):
-    assert digits_of(keep) == digits
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.3, 0.5, 0.9, 1e-30, 1 - 1e-16])

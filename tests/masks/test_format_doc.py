@@ -13,8 +13,7 @@ import turnover
 from tests.reference import mask_twin as twin
 from turnover.batches import instance_id_of
 from turnover.layers.recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, to_tensor
-from turnover.masks import Stream, source_from, unpack
-from turnover.masks import _hashing as hashing
+from turnover.masks import Stream, hashing, source_from, unpack
 
 TEXT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 SEED, SITE, ID, WIDTH = 7, "encoder.größe", 2**53 + 1, 40

@@ -9,7 +9,7 @@ import torch
 from tests.golden.masks import write
 from tests.reference.mask_twin import hex_words, twin_bits
 from turnover.masks import Stream, source_from, unpack
-from turnover.masks._hashing import FORMAT
+from turnover.masks.hashing import FORMAT
 
 FOLDER = Path(__file__).parent.parent / "golden" / "masks"
 GOLDEN = json.loads((FOLDER / "format_1.json").read_text(encoding="ascii"))

@@ -13,7 +13,7 @@ import torch
 
 from tests.masks.drawn import bits_of, words_of
 from turnover.masks import Counter, Volatile
-from turnover.masks._hashing import _mix_, signed
+from turnover.masks.hashing import mix_, signed
 
 SOURCES = {"counter": Counter, "volatile": Volatile}
 KEEPS = (0.1, 0.5, 0.9)
@@ -60,7 +60,7 @@ def test_each_bit_of_a_word_flips_every_bit_of_the_mixed_word_half_the_time():
     words = torch.randint(-(2**31), 2**31, (n,)).to(torch.int32)
     z = []
     for bit in range(32):
-        flipped = _mix_(words.clone()) ^ _mix_(words ^ signed(1 << bit))
+        flipped = mix_(words.clone()) ^ mix_(words ^ signed(1 << bit))
         counts = np.unpackbits(flipped.numpy().view(np.uint8).reshape(n, 4), axis=1).sum(0)
         z.append((2.0 * counts - n) / np.sqrt(n))
     assert np.abs(z).max() < bound(32 * 32)

@@ -14,14 +14,12 @@ from turnover.masks import (
     MaskSource,
     Stream,
     Volatile,
-    _hashing,
-    codebook,
-    counter,
+    hashing,
     source_from,
     source_named,
     unpack,
-    volatile,
 )
+from turnover.masks import sources as source_files
 
 SOURCES = {
     "counter": Counter(seed=3),
@@ -170,7 +168,7 @@ def test_default_dtype_and_autocast_change_no_bit(source):
 
 @each_source
 def test_masks_first_made_in_inference_mode_can_be_trained_with_later(source):
-    for cached in (_hashing.key_tensor, counter._layout, volatile._counters, codebook._book, codebook._shelves):
+    for cached in (hashing.key_tensor, source_files._layout, source_files._block_counters, source_files._book):
         cached.cache_clear()
     stream = Stream("inference first", 64)
     with torch.inference_mode():

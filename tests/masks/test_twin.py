@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from tests.reference import mask_twin
 from turnover.masks import Codebook, Counter, Stream, Volatile, unpack
-from turnover.masks._hashing import _mix_, id_words, key_words
-from turnover.masks.bits import numerator_of
-from turnover.masks.codebook import _primitive_keep
+from turnover.masks.hashing import id_words, key_words, mix_, numerator_of
+from turnover.masks.sources import primitive_keep
 
 EDGES = [0, 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63 - 1]
 
@@ -62,14 +61,14 @@ def test_every_character_of_a_site_is_escaped_as_defined(code):
 @given(words=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))
 def test_mixer_equals_twin_on_signed_and_unsigned_words(words):
     signed = torch.tensor([word - 2**32 if word >= 2**31 else word for word in words])
-    mixed = _mix_(signed.to(torch.int32))
+    mixed = mix_(signed.to(torch.int32))
     assert [int(word) % 2**32 for word in mixed] == [mask_twin.triple32(word) for word in words]
 
 
 def test_mixer_has_the_published_inverse():
     # The inverse multipliers are printed beside triple32 in the hash prospector's README.
     words = torch.randint(-(2**31), 2**31, (10_000,)).to(torch.int32)
-    x = _mix_(words.clone()).numpy().view(np.uint32).astype(np.uint64)
+    x = mix_(words.clone()).numpy().view(np.uint32).astype(np.uint64)
     x ^= x >> 14 ^ x >> 28
     x = x * 0x32B21703 & 0xFFFFFFFF
     x ^= x >> 15 ^ x >> 30
@@ -101,4 +100,4 @@ def test_keep_halfway_between_two_steps_goes_to_the_even_one(numerator):
 
 @given(keep=keeps, picks=st.integers(1, 12))
 def test_primitive_rate_is_the_root_as_defined(keep, picks):
-    assert _primitive_keep(keep, picks) * 2**24 == mask_twin.primitive_numerator(keep, picks)
+    assert primitive_keep(keep, picks) * 2**24 == mask_twin.primitive_numerator(keep, picks)

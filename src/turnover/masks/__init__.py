@@ -6,19 +6,12 @@ keep rates as masks really have them. Must not know: modules, views, scales, fil
 
 | file | idea |
 | --- | --- |
-| `bits.py` | 32 bits to a word; keep rates in units of 2**-24 |
-| `_hashing.py` | the integer mixer, keys from SHA-256, ids as two words, words of any keep rate |
-| `source.py` | what a mask source is |
-| `counter.py`, `volatile.py`, `codebook.py` | the sources, one file each |
-| `registry.py` | sources by the names in recipes; a new source is listed here |
+| `hashing.py` | 32 bits to a word, keep rates in units of 2**-24, the integer mixer, words of any keep rate |
+| `sources.py` | what a mask source is, the three there are, and sources by the names in recipes |
 """
 
-from .bits import WORD_BITS, check_keep, rounded_keep, unpack, words_for
-from .codebook import Codebook
-from .counter import Counter, joint_words
-from .registry import source_from, source_named
-from .source import MaskSource, Stream
-from .volatile import Volatile
+from .hashing import WORD_BITS, check_keep, rounded_keep, unpack, words_for
+from .sources import Codebook, Counter, MaskSource, Stream, Volatile, joint_words, source_from, source_named
 
 __all__ = [
     "WORD_BITS",

@@ -1,4 +1,4 @@
-"""Keyed integer hashing that gives the same bits on every device.
+"""Keyed integer hashing that gives the same bits on every device, and bits as words.
 
 The mixer is triple32 from Chris Wellons' hash prospector, a murmur-style finalizer (xor-shift,
 multiply, three times over) with a measured avalanche bias of 0.0209, close to what 32 bits allow.
@@ -17,14 +17,18 @@ import hashlib
 import json
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .bits import digits_of
+from turnover.errors import MaskError
 
-_WORD = 1 << 32
 FORMAT = 1
 """Version of the mask bits; docs/format.md describes this one."""
+WORD_BITS = 32
+DIGITS = 24
+"""Binary digits of `keep`: its resolution is 2**-24, far below what any test could see."""
+_WORD = 1 << 32
 
 
 def signed(word: int) -> int:
@@ -34,31 +38,57 @@ def signed(word: int) -> int:
 
 
 # triple32 as published: (shift, odd multiplier) three times, then a last shift.
-_ROUNDS = ((17, signed(0xED5AD4BB)), (11, signed(0xAC4C1B51)), (15, signed(0x31848BAB)))
-_LAST_SHIFT = 14
+_ROUNDS = ((17, signed(0xED5AD4BB)), (11, signed(0xAC4C1B51)), (15, signed(0x31848BAB)), (14, 1))
 COUNTER_STRIDE = signed(0x9E3779B9)
 """2**32 divided by the golden ratio, odd: neighboring counters land far apart before mixing."""
 
 
-def _mix_(words: Tensor) -> Tensor:
-    """Scramble int32 words in place by triple32, a bijection of 32 bits; return the same tensor."""
-    for shift, multiplier in _ROUNDS:
-        _xor_shift_(words, shift)
-        words.mul_(multiplier)
-    return _xor_shift_(words, _LAST_SHIFT)
+def words_for(width: int) -> int:
+    """Return how many 32-bit words hold `width` bits."""
+    return -(-width // WORD_BITS)
 
 
-def _xor_shift_(words: Tensor, shift: int) -> Tensor:
-    high = words >> shift
-    high.bitwise_and_((1 << (32 - shift)) - 1)
-    return words.bitwise_xor_(high)
+def unpack(words: Tensor, width: int) -> Tensor:
+    """Return bits [..., width] as bool from int32 words [..., ceil(width / 32)].
+
+    Unit u of a mask is bit u % 32 of word u // 32, lowest bit first.
+
+    Example:
+        >>> unpack(torch.tensor([[5]], dtype=torch.int32), 4).int().tolist()
+        [[1, 0, 1, 0]]
+    """
+    # An arithmetic shift is as good as a logical one here: only the lowest bit is looked at.
+    places = torch.arange(WORD_BITS, device=words.device, dtype=torch.int32)
+    bits = (words.unsqueeze(-1) >> places) & 1
+    return bits.flatten(-2)[..., :width].bool()
 
 
-def key_words(*parts: int | str) -> tuple[int, ...]:
+def check_keep(keep: float) -> float:
+    """Return `keep` as a float in (0, 1), or raise."""
+    # torch 2.8 compiles a tuple of types, not a union.
+    number = isinstance(keep, (int, float))  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(keep, bool) or not number or not 0.0 < keep < 1.0:
+        raise MaskError(
+            f"keep must be the share of units that stay, a number between 0 and 1 (both excluded), got {keep!r}. "
+            "It is the opposite of the p of torch.nn.Dropout: keep=0.5."
+        )
+    return float(keep)
+
+
+def numerator_of(keep: float) -> int:
+    """Return `keep` in units of 2**-24, rounded half to even and never 0 or 2**24."""
+    return min(max(round(check_keep(keep) * 2**DIGITS), 1), 2**DIGITS - 1)
+
+
+def rounded_keep(keep: float) -> float:
+    """Return the rate that masks really have: `keep` rounded to 2**-24 and never 0 or 1."""
+    return numerator_of(keep) / 2**DIGITS
+
+
+def key_words(*parts: int | str) -> list[int]:
     """Return eight int32 key words for a tuple of parts, by SHA-256 of their JSON text."""
     text = json.dumps(["turnover", FORMAT, *parts])
-    digest = hashlib.sha256(text.encode("ascii")).digest()
-    return tuple(signed(int.from_bytes(digest[i : i + 4], "little")) for i in range(0, 32, 4))
+    return np.frombuffer(hashlib.sha256(text.encode("ascii")).digest(), "<i4").tolist()
 
 
 @lru_cache(maxsize=512)
@@ -79,21 +109,31 @@ def id_words(ids: Tensor) -> tuple[Tensor, Tensor]:
     return low.to(torch.int32), (ids >> 32).to(torch.int32)
 
 
+def mix_(words: Tensor) -> Tensor:
+    """Scramble int32 words in place by triple32, a bijection of 32 bits; return the same tensor."""
+    for shift, multiplier in _ROUNDS:
+        high = words >> shift
+        words.bitwise_xor_(high.bitwise_and_((1 << (32 - shift)) - 1))
+        if multiplier != 1:
+            words.mul_(multiplier)
+    return words
+
+
 def instance_keys(low: Tensor, high: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Return two key words for every (instance, site) pair; of the site's keys, dimension 0, three are used.
 
     For one site the map from (low, high) to the two words is a bijection, so two ids never share a
     stream.
     """
-    first = _mix_(low + keys[0])
-    second = _mix_((high + first).add_(keys[1]))
-    third = _mix_((first + second).add_(keys[2]))
+    first = mix_(low + keys[0])
+    second = mix_((high + first).add_(keys[1]))
+    third = mix_((first + second).add_(keys[2]))
     return third, second
 
 
 def stream_words(first: Tensor, second: Tensor, counters: Tensor) -> Tensor:
     """Return words of the streams keyed by two words, at positions already multiplied by COUNTER_STRIDE."""
-    return _mix_(_mix_(first + counters).add_(second))
+    return mix_(mix_(first + counters).add_(second))
 
 
 def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, step: int = 1) -> Tensor:
@@ -101,16 +141,13 @@ def biased_words(keep: float, first: Tensor, second: Tensor, counters: Tensor, s
 
     `counters` are the positions of the first digit's words, times COUNTER_STRIDE; the next digit is `step` further on.
     """
-
-    def fair_words(digit: int) -> Tensor:
-        return stream_words(first, second, counters + signed(digit * step * COUNTER_STRIDE))
-
-    digits = digits_of(keep)
-    last = len(digits) - 1
+    digits = f"{numerator_of(keep):0{DIGITS}b}".rstrip("0")
+    result = None
     # The last digit is a one. From there to the first, a fair bit decides unless it ties with the
     # digit.
-    result = fair_words(last)
-    for place in range(last - 1, -1, -1):
-        combine = torch.bitwise_or if digits[place] else torch.bitwise_and
-        result = combine(result, fair_words(place))
+    for place in range(len(digits) - 1, -1, -1):
+        fair = stream_words(first, second, counters + signed(place * step * COUNTER_STRIDE))
+        combine = torch.bitwise_or if digits[place] == "1" else torch.bitwise_and
+        result = fair if result is None else combine(result, fair)
+    assert result is not None
     return result
