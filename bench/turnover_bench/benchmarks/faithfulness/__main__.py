@@ -9,8 +9,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from turnover_bench.experiments.runner import read_json
 
-from .config import SIZES
-from .run import choose, explore, publish, run, write_page
+from .run import publish, run, write_page
+from .tasks import SIZES
 
 RUNS, PAGES = Path("runs/faithfulness"), Path("docs/results")
 
@@ -22,8 +22,6 @@ def main() -> None:
     parser.add_argument("--task", action="append", help="only this task; may be repeated")
     parser.add_argument("--method", action="append", help="only this method; may be repeated")
     parser.add_argument("--seed", action="append", type=int, help="only this seed; may be repeated")
-    parser.add_argument("--choose", action="store_true", help="choose the default, on seeds that are not reported")
-    parser.add_argument("--explore", action="store_true", help="what else was tried, on seeds that are not reported")
     parser.add_argument("--page", action="store_true", help="only write the page from what is measured")
     parser.add_argument("--published", action="store_true", help="only write the page from the published numbers")
     asked = parser.parse_args()
@@ -31,16 +29,11 @@ def main() -> None:
         print(write_page(read_json(PAGES / "faithfulness.json"), PAGES))
         return
     config, folder = SIZES[asked.size], RUNS / asked.size
-    everything = not (asked.choose or asked.explore or asked.page or asked.task or asked.method or asked.seed)
     tasks = asked.task or list(config.tasks)
     unknown = [task for task in tasks if task not in config.tasks]
     if unknown:
         parser.error(f"there is no task {', '.join(unknown)}; there are {', '.join(config.tasks)}")
-    if asked.choose or everything:
-        choose(config, folder, tasks=tasks, method_names=asked.method)
-    if asked.explore or everything:
-        explore(config, folder, tasks=tasks, method_names=asked.method)
-    if not (asked.choose or asked.explore or asked.page):
+    if not asked.page:
         run(config, folder, tasks=tasks, method_names=asked.method, seeds=asked.seed)
     if asked.size != "toy":
         print(publish(config, asked.size, folder, PAGES))

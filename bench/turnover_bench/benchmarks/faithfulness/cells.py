@@ -13,9 +13,8 @@ from turnover.evaluation import Bootstrap, SubsetOutcomes, lds
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.runner import ExperimentError, as_json, differences, read_json, write_json
 
-from .config import Config, TaskConfig
 from .methods import Method
-from .tasks import Prepared, ground_truth, prepare
+from .tasks import Config, Prepared, TaskConfig, ground_truth, prepare
 from .trainings import Answers, Cost, Trained, Trainings, detection
 
 Cell = dict[str, Any]

@@ -1,22 +1,21 @@
-"""The results page and its figure, made of the numbers that exist; what is missing is said."""
+"""The results page and its figure: figures, goals and gaps, made of the numbers that exist; what is missing is said."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from turnover.influence import Ridge
 from turnover_bench.baselines import DATTRI_SOLVERS, LOGRA
 from turnover_bench.checks import markdown_table
 from turnover_bench.experiments.figures import drawn
 from turnover_bench.experiments.findings import Finding
 from turnover_bench.experiments.runner import machine_words
 
-from .goals import BASELINES, gaps, goals
-from .methods import own_methods, plain_methods
-from .ours import ALONE, CANDIDATES
-from .table import MARK
+from .methods import our_methods
 
 Figures = dict[str, Any]
+MARK = "earlier"
+"""Key of figures of an earlier run with the same settings: cells lie in runs/, which is not published."""
 _TOO_EXPENSIVE = {
     "sst2": {"arnoldi": "more than 3 processor minutes per training", "cg": "about 6 processor minutes per training"},
     "cifar10": {
@@ -26,6 +25,16 @@ _TOO_EXPENSIVE = {
     },
 }
 """What a method that is not measured would cost, as estimated from smaller tasks."""
+Verdicts = Iterator[tuple[str, str]]  # a goal, and what a task shows of it
+
+_MEAN_AUC, _MEAN_FOUND = 0.93, 0.85
+BASELINES = (
+    *("tracin", "tracin_fast", "trak_1", "trak_5", "ekfac", "ekfac_damped"),
+    *("arnoldi", "similarity", "cg", "lissa", "datainf", "logra"),
+)
+_LDS = {"lds_plain": "LDS (plain)", "lds_full": "LDS (masked)"}
+_KINDS = {"self_found": "self-influence", "held_out_found": "held-out"}
+_SOME = 0.02  # LDS below this is nothing that one could be so many times above
 _PANELS = (("lds_plain", "LDS, plain network retrained"), ("mean_auc", "wrong labels by mean influence, AUC"))
 
 
@@ -34,13 +43,14 @@ def _plot(result: dict[str, Any], file: Path) -> bool:
     tasks = [task for task in result["tasks"].values() if task["methods"]]
     if not tasks:
         return False
+    ours = our_methods(result["setting"]["replicas"])
     with drawn(file, (11, 4.2 * len(tasks)), letters="path") as figure:
         axes = figure.subplots(len(tasks), 2, squeeze=False)
         for row, task in zip(axes, tasks, strict=True):
             for axis, (name, title) in zip(row, _PANELS, strict=True):
                 known = {key: found[name] for key, found in task["methods"].items() if name in found}
                 means, deviations = ([value[key] or 0.0 for value in known.values()] for key in ("mean", "sd"))
-                colors = ["C0" if key in CANDIDATES else "C7" for key in known]
+                colors = ["C0" if key in ours else "C7" for key in known]
                 axis.barh(range(len(known)), means, xerr=deviations, color=colors)
                 axis.set_yticks(range(len(known)), [result["titles"][key] for key in known], fontsize=7)
                 axis.invert_yaxis()
@@ -54,9 +64,8 @@ _JUDGED = {"lds_plain": "LDS (plain)", "lds_full": "LDS (masked)", "mean_auc": "
 
 
 def findings(result: Figures) -> list[Finding]:
-    """Return how the default and row scores do on all tasks; nothing where none is chosen."""
-    chosen = (result["choice"] or {}).get("default")
-    return [] if chosen is None else [*_default(result, chosen), *_own(result)]
+    """Return how the default and row scores do on all tasks."""
+    return [*_default(result, result["default"]), *_own_findings(result)]
 
 
 def _default(result: Figures, chosen: str) -> Iterator[Finding]:
@@ -87,7 +96,7 @@ def _default(result: Figures, chosen: str) -> Iterator[Finding]:
             )
 
 
-def _own(result: Figures) -> Iterator[Finding]:
+def _own_findings(result: Figures) -> Iterator[Finding]:
     told, enough = [], []
     for task in result["tasks"].values():
         ours, folds = (task["methods"].get(name, {}).get("held_out_found") for name in ("two_views", "cleanlab"))
@@ -121,8 +130,7 @@ def page(result: Figures, folder: Path) -> str:
         if task["methods"]:
             parts += ["", _table(result, task)]
         parts += ["", *_missing(result, task)]
-    parts += ["", "## How the default was chosen", "", *_choice(result), *_beside_masks(result)]
-    parts += ["", "## What else was tried", "", *_explored(result)]
+    parts += ["", "## The default", "", _BESIDE_MASKS]
     about = (
         f"Written by `make bench-faithfulness` ({machine_words(result['machine'])}). "
         "All numbers: [faithfulness.json](faithfulness.json)."
@@ -152,8 +160,6 @@ def _setting(result: Figures) -> list[str]:
         "more of them where others used the machine too: trainings (of EK-FAC its factors, of TRAK its features too) + "
         "scoring of all rows against all validation rows and of the rows themselves (of Feldman & Zhang and cleanlab: "
         "their trainings too). Memory: growth of the process.",
-        f"- Options are chosen on seeds {_list(how['chosen_on'])} (as far as they are measured), never on those "
-        "that are reported.",
         "- Baselines have the defaults of their packages; those of dattri, influence functions too, the options of its "
         f"examples ({_list(f'{one.title}: {_options(one.options)}' for one in DATTRI_SOLVERS.values())}, LoGra: "
         f"{_options(LOGRA)}). Similarity is that of the last hidden layer. Left out, for another row is the same "
@@ -197,11 +203,10 @@ def _about(task: Figures) -> list[str]:
 
 def _table(result: Figures, task: Figures) -> str:
     head = ["method", "LDS plain", "LDS masked", "mean influence", "self-influence", "held-out", "seconds", "memory"]
-    chosen = (result["choice"] or {}).get("default")
-    ours = (*CANDIDATES, *own_methods(result["setting"]["replicas"]), *plain_methods())
+    ours = our_methods(result["setting"]["replicas"])
     rows = []
     for name, found in task["methods"].items():
-        title = result["titles"][name] + (" (the default)" if name == chosen else "")
+        title = result["titles"][name] + (" (the default)" if name == result["default"] else "")
         title = (f"**{title}**" if name in ours else title) + _mark(found)
         rows.append(
             [
@@ -238,73 +243,12 @@ def _missing(result: Figures, task: Figures) -> list[str]:
     return lines
 
 
-def _choice(result: Figures) -> list[str]:
-    choice = result["choice"]
-    if not choice or not choice["default"]:
-        return ["Not chosen yet: `python -m turnover_bench.benchmarks.faithfulness --choose`."]
-    rows = [[result["titles"].get(name, name), f"{share:.3f}"] for name, share in choice["shares"].items()]
-    titles = [result["tasks"][task]["setting"]["title"] for task in choice["tasks"]]
-    left = [result["titles"][name] for name in CANDIDATES if name in result["titles"] and name not in choice["shares"]]
-    seeds = min(found["mean_auc"]["seeds"] for task in choice["tasks"] for found in result["chosen_on"][task].values())
-    return [
-        "Each of LDS plain, LDS masked and the AUC of mean influence counts as a share of the best estimate's on that "
-        f"task; the mean over these and over the tasks decides ({'; '.join(titles)}; "
-        f"{seeds} or more trainings each).",
-        "",
-        markdown_table(["estimate", "mean share of the best"], rows),
-        *(["", f"Not measured on all of these, so not shown: {', '.join(left)}."] if left else []),
-    ]
-
-
-def _beside_masks(result: Figures) -> list[str]:
-    """Say what part of the default is not turn-over dropout: readers would credit masks with it."""
-    default = (result["choice"] or {}).get("default") or ""
-    how = CANDIDATES.get(default)
-    if default == "replicas_curvature":
-        return [
-            "",
-            "The default is influence functions with K-FAC curvature, in the full view of each replica, with "
-            "calibrated outputs: it needs no masks. What masked training adds are replicas from one training, held-out "
-            "predictions and a null distribution. The rows *no masks* above are the same estimator on plain networks.",
-        ]
-    if how is None or not isinstance(how.estimator, Ridge) or not how.estimator.gradients:
-        return []
-    lines = [
-        "",
-        "The default averages the denoised scores with influence functions of the last layer, taken from the same "
-        "networks. Those need no masks. Alone, on trainings that are not reported:",
-        "",
-    ]
-    for task, tried in result["explored"].items():
-        alone, both = tried.get(ALONE), result["chosen_on"][task].get(default)
-        if alone and both:
-            told = [
-                f"{what} {_figure(alone, name)} (the default {_figure(both, name)})"
-                for name, what in (
-                    ("lds_plain", "LDS plain"),
-                    ("lds_full", "LDS masked"),
-                    ("mean_auc", "mean influence"),
-                )
-            ]
-            lines.append(f"- {result['tasks'][task]['setting']['title']}: {', '.join(told)}.")
-    return lines if len(lines) > 3 else [*lines, "not measured."]
-
-
-def _explored(result: Figures) -> list[str]:
-    lines = []
-    for task, found in result["explored"].items():
-        if not found:
-            continue
-        base = result["chosen_on"][task]
-        shown = {result["titles"][name]: base[name] for name in ("tod", "ridge", "replicas_ridge") if name in base}
-        rows = [
-            [name + _mark(one), _figure(one, "lds_plain"), _figure(one, "lds_full"), _pair(one, "mean"), _cost(one)]
-            for name, one in (shown | found).items()
-        ]
-        head = ["estimate", "LDS plain", "LDS masked", "mean influence", "seconds"]
-        lines += [f"{result['tasks'][task]['setting']['title']}, one model unless said:", ""]
-        lines += [markdown_table(head, rows), ""]
-    return lines or ["Not measured yet: `python -m turnover_bench.benchmarks.faithfulness --explore`."]
+# Readers would credit masks with it.
+_BESIDE_MASKS = (
+    "The default is influence functions with K-FAC curvature, in the full view of each replica, with calibrated "
+    "outputs: it needs no masks. What masked training adds are replicas from one training, held-out predictions and a "
+    "null distribution. The rows *no masks* above are the same estimator on plain networks."
+)
 
 
 def _mark(found: Figures) -> str:
@@ -334,3 +278,191 @@ def _size(found: Figures) -> str:
 
 def _list(values: Any) -> str:
     return ", ".join(str(value) for value in values)
+
+
+def goals(result: Figures) -> list[str]:
+    """Return the table, and what its words mean."""
+    chosen = result["default"]
+    columns = {
+        task["setting"]["title"]: dict(_task(result, task["methods"], chosen))
+        for task in result["tasks"].values()
+        if chosen in task["methods"] and "tod" in task["methods"]
+    }
+    if not columns:
+        return ["Nothing is measured yet."]
+    rows = dict.fromkeys(goal for column in columns.values() for goal in column)
+    return [
+        "Ours first, then what it is compared with. Above means by the mean over seeds; one sd is the larger of the "
+        "two. (one seed): one of the figures shown has one seed only, which settles nothing.",
+        "",
+        markdown_table(
+            ["goal", *columns],
+            [[goal, *(column.get(goal, "–") for column in columns.values())] for goal in rows],
+            padded=False,
+        ),
+    ]
+
+
+def _task(result: Figures, found: Figures, chosen: str) -> Verdicts:
+    yield from _against_original(found, chosen)
+    yield from _mean(found[chosen])
+    for name, what in {"mean_auc": "mean influence (AUC)", **_LDS}.items():
+        yield from _above_baselines(result, found, chosen, name, what)
+    for name in ("tod", "replicas", "mask_bias", "two_views", "whole_loss", "leave_one_out_head", "record"):
+        yield from _own(result, found, name)
+
+
+def _against_original(found: Figures, chosen: str) -> Verdicts:
+    ours, paper = found[chosen], found["tod"]
+    for name, what in {**_LDS, "mean_auc": "mean influence (AUC)"}.items():
+        double = name in _LDS
+        goal = f"{what} {'twice' if double else 'above'} the original estimator, by more than one sd"
+        if name not in ours or name not in paper:
+            yield goal, "not measured"
+            continue
+        one, other = ours[name], paper[name]
+        enough = one["mean"] - other["mean"] > _sd(one, other) and (not double or one["mean"] >= 2 * other["mean"])
+        times = f" ({one['mean'] / other['mean']:.1f} times)" if double and other["mean"] > _SOME else ""
+        yield goal, f"{_verdict(enough, one, other)} {one['mean']:.3f}, {other['mean']:.3f}{times}"
+
+
+def _mean(ours: Figures) -> Verdicts:
+    auc, share = ours["mean_auc"], ours["mean_found"]
+    enough = auc["mean"] >= _MEAN_AUC and share["mean"] >= _MEAN_FOUND
+    goal = f"mean influence: AUC ≥ {_MEAN_AUC} and ≥ {_MEAN_FOUND} of the wrong labels in the worst 10 %"
+    yield goal, f"{_verdict(enough, auc)} {auc['mean']:.3f}, {share['mean']:.3f}"
+
+
+def _above_baselines(result: Figures, found: Figures, chosen: str, name: str, what: str) -> Verdicts:
+    others = {baseline: found[baseline][name] for baseline in BASELINES if name in found.get(baseline, {})}
+    if not others or name not in found[chosen]:
+        return
+    mine, titles = found[chosen][name], result["titles"]
+    above = {baseline: value for baseline, value in others.items() if value["mean"] >= mine["mean"]}
+    best = max(others, key=lambda baseline: others[baseline]["mean"])
+    shown = above or {best: others[best]}
+    told = ("" if above else "the best of them ") + ", ".join(
+        f"{titles[baseline]} {value['mean']:.3f}" for baseline, value in shown.items()
+    )
+    unknown = [titles.get(baseline, baseline) for baseline in BASELINES if baseline not in others]
+    yield (
+        f"{what} above every baseline's",
+        f"{_verdict(not above, mine, *shown.values())} {mine['mean']:.3f}; {told}"
+        + (f"; not measured: {', '.join(unknown)}" if unknown else ""),
+    )
+
+
+# In the column of self-influence, for their network was trained on the row; what they are instead.
+_TRAINED_ON_ROW = {"whole_loss": "loss", "leave_one_out_head": "margin", "record": "probability"}
+
+
+def _own(result: Figures, found: Figures, name: str) -> Verdicts:
+    """Compare row scores, which need no validation rows; against cleanlab, the time too."""
+    kinds = {kind: found[name][key] for key, kind in _KINDS.items() if key in found.get(name, {})}
+    if not kinds:
+        return
+    if name in _TRAINED_ON_ROW:
+        kinds = {_TRAINED_ON_ROW[name]: kinds["self-influence"]}
+    told = ", ".join(f"{kind} {_told(one)}" for kind, one in kinds.items())
+    title = result["titles"][name]
+    if "cleanlab" in found:
+        other = found["cleanlab"]["held_out_found"]
+        ours, theirs = _seconds(found[name]), _seconds(found["cleanlab"])
+        enough = any(one["mean"] - other["mean"] > -_sd(one, other) for one in kinds.values())
+        late = enough and ours >= theirs
+        yield (
+            f"{title}: no fewer in the worst 10 %, beyond one sd, than {result['titles']['cleanlab']}, in less time",
+            f"{_verdict(enough and not late, other, *kinds.values())} {told}; {_told(other)}; in {ours:.1f}, "
+            f"{theirs:.1f} s" + (", not in less time" if late else ""),
+        )
+    for baseline in ("training_loss", "aum", "forgetting"):
+        if baseline not in found:
+            continue
+        other = found[baseline]["self_found"]
+        enough = any(one["mean"] > other["mean"] for one in kinds.values())
+        yield (
+            f"{title}: more in the worst 10 % than {result['titles'][baseline]}",
+            f"{_verdict(enough, other, *kinds.values())} {told}; {_told(other)}",
+        )
+
+
+def _told(figure: Figures) -> str:
+    return f"{figure['mean']:.3f}" + ("" if figure["sd"] is None else f" ± {figure['sd']:.3f}")
+
+
+def _seconds(found: Figures) -> float:
+    """Return the seconds of the trainings and of what is said of the rows themselves."""
+    scoring = found.get("own_seconds") or found["score_seconds"]
+    return found["train_seconds"]["mean"] + scoring["mean"]
+
+
+def _sd(*figures: Figures) -> float:
+    return max(figure["sd"] or 0.0 for figure in figures)
+
+
+def _verdict(reached: bool, *figures: Figures) -> str:
+    """Return the verdict; a single seed settles nothing."""
+    word = "reached" if reached else "**missed**"
+    return f"{word}:" if all(figure["sd"] is not None for figure in figures) else f"{word} (one seed):"
+
+
+def gaps(result: Figures) -> list[str]:
+    """Return one line per task and ground truth."""
+    lines = []
+    for task in result["tasks"].values():
+        for view, name in (("plain", "plain"), ("full", "masked")):
+            lines += [
+                f"- {task['setting']['title']}, {name}: {line}" for line in _gap(result, task, view, result["default"])
+            ]
+    return lines or ["Nothing is measured yet."]
+
+
+def without_noise(one: float, several: float, replicas: int) -> float | None:
+    """Return what LDS would be without noise; None where the two do not tell it, being noise themselves.
+
+    Args:
+        one: LDS of one model.
+        several: LDS of the mean of several replicas.
+        replicas: how many.
+
+    Example:
+        >>> round(without_noise(0.1, 0.2, 8), 3)  # a seventh of one model's variance is signal
+        0.265
+    """
+    if one <= 0 or several <= one or several**2 >= replicas * one**2:
+        return None
+    reliability = (replicas * one**2 / several**2 - 1) / (replicas - 1)
+    return one / math.sqrt(reliability)
+
+
+def _gap(result: Figures, task: Figures, view: str, chosen: str) -> Iterator[str]:
+    found, name = task["methods"], f"lds_{view}"
+    known = {method: figures[name]["mean"] for method, figures in found.items() if name in figures}
+    baselines = {method: known[method] for method in BASELINES if method in known}
+    if chosen not in known or not baselines or "tod" not in known or "replicas" not in known:
+        return
+    best = max(baselines, key=lambda method: baselines[method])
+    one, several, count = known["tod"], known["replicas"], result["setting"]["replicas"]
+    spread = found["tod"][name].get("sd")
+    known_well = spread is not None and one > spread  # less is noise, and one seed does not tell
+    limit = without_noise(one, several, count) if known_well else None
+    most = task["ceiling"].get(view)
+    text = f"the default has {known[chosen]:.3f}, the best baseline, {result['titles'][best]}, {baselines[best]:.3f}"
+    text += f", with a ceiling of {most:.3f} by retraining noise. " if most is not None else ". "
+    text += f"Raw scores have {one:.3f} from one model and {several:.3f} from {count} replicas"
+    if known_well and several <= one:
+        text += ": more models do not help, so that noise is not what is missing."
+    elif limit is None:
+        text += ": too little to say how much of it is noise."
+    else:
+        share = (one / limit) ** 2
+        text += (
+            f", as if {share:.0%} of the variance of one model's were signal; without any noise it would be {limit:.3f}"
+        )
+        text += (
+            ": noise is what they lack."
+            if limit >= baselines[best]
+            else f". The {baselines[best] - limit:.3f} that they lack beyond are bias: two half networks, neither of "
+            "which is the one that is retrained."
+        )
+    yield text

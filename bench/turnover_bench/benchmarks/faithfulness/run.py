@@ -1,78 +1,23 @@
-"""Measure all cells of all tasks, choose the default, and write the page of what is measured, here or earlier."""
+"""Measure all cells of all tasks; figures over seeds, here or of an earlier run; publish them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from turnover.storage import write_atomically
-from turnover_bench.experiments.runner import read_json, write_json
+import numpy as np
 
-from .cells import measure
-from .config import Config
-from .methods import Method, methods, our_methods
-from .ours import CANDIDATES, EXPLORED, TRIED_ON
-from .page import findings, page
-from .table import collected, means, with_earlier
+from turnover.evaluation import retraining_ceiling
+from turnover.storage import TileStore, write_atomically
+from turnover_bench.experiments.runner import as_json, machine, read_json, write_json
 
-JUDGED_BY = ("lds_plain", "lds_full", "mean_auc")
+from .cells import measure, read_cells
+from .methods import DEFAULT, methods
+from .page import MARK, findings, page
+from .tasks import VIEWS, Config, TaskConfig
 
-
-def choose(config: Config, folder: Path, *, tasks: Sequence[str], method_names: Sequence[str] | None = None) -> None:
-    """Measure all estimates on the seeds that options are chosen on, and note which is best by what is measured."""
-    everyone = our_methods(config, CANDIDATES)
-    _measure_ours(config, folder, everyone, tasks, method_names)
-    measured = {
-        task: means(folder / task, list(everyone), config.chosen_on) for task in config.tasks if task in TRIED_ON
-    }
-    write_json(folder / "choice.json", best(measured))
-
-
-def explore(config: Config, folder: Path, *, tasks: Sequence[str], method_names: Sequence[str] | None = None) -> None:
-    """Measure what else was tried, on the seeds that options are chosen on."""
-    tried_on = [task for task in tasks if task in TRIED_ON]
-    _measure_ours(config, folder, our_methods(config, EXPLORED), tried_on, method_names)
-
-
-def _measure_ours(
-    config: Config, folder: Path, everyone: dict[str, Method], tasks: Sequence[str], names: Sequence[str] | None
-) -> None:
-    asked = [name for name in everyone if names is None or name in names]
-    for task in tasks:
-        measure(config, folder, task, everyone, [(seed, name) for seed in config.chosen_on for name in asked])
-
-
-def chosen(folder: Path) -> str | None:
-    """Return the estimate that was chosen, or None."""
-    file = folder / "choice.json"
-    return read_json(file)["default"] if file.exists() else None
-
-
-def best(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return which estimate is best, and by how much.
-
-    Each figure counts as a share of the best estimate's on that task, so that no task and no figure counts more than
-    another. Only estimates and tasks of which all is measured take part.
-
-    Example:
-        >>> figure = lambda value: {name: {"mean": value} for name in JUDGED_BY}
-        >>> best({"one": {"a": figure(0.2), "b": figure(0.4)}})["default"]
-        'b'
-    """
-    tasks = [task for task, found in measured.items() if found]
-    names = [
-        name
-        for name in (measured[tasks[0]] if tasks else ())
-        if all(all(figure in measured[task].get(name, {}) for figure in JUDGED_BY) for task in tasks)
-    ]
-    shares = dict.fromkeys(names, 0.0)
-    for task in tasks:
-        for figure in JUDGED_BY:
-            most = max((measured[task][name][figure]["mean"] for name in names), default=1.0)
-            for name in names:
-                shares[name] += measured[task][name][figure]["mean"] / most / len(tasks) / len(JUDGED_BY)
-    order = sorted(shares, key=lambda name: -shares[name])
-    return {"default": order[0] if order else None, "shares": {name: shares[name] for name in order}, "tasks": tasks}
+Figures = dict[str, Any]
+_NOT_FIGURES = ("method", "seed", "threads", "failed", "trace")
 
 
 def run(
@@ -84,14 +29,11 @@ def run(
     seeds: Sequence[int] | None = None,
 ) -> None:
     """Measure what is reported."""
-    everyone = methods(config, default=chosen(folder))
+    everyone = methods(config)
     names = list(method_names or everyone)
     unknown = [name for name in names if name not in everyone]
     if unknown:
-        raise SystemExit(
-            f"no method {', '.join(unknown)} is reported; there are {', '.join(everyone)}. Candidates for the default "
-            "are measured by --choose."
-        )
+        raise SystemExit(f"no method {', '.join(unknown)} is reported; there are {', '.join(everyone)}.")
     for task in tasks:
         reported = sorted({seed for name in names for seed in everyone[name].seeds(config)})
         seeds_and_names = [
@@ -106,11 +48,7 @@ def run(
 
 def publish(config: Config, size: str, folder: Path, pages: Path) -> Path:
     """Write the JSON, the figure and the page of what is measured, here or earlier; return the page's path."""
-    result = with_earlier(collected(config, size, folder), pages / "faithfulness.json")
-    decided = best({task: result["chosen_on"].get(task, {}) for task in TRIED_ON})
-    if decided["default"] is not None:
-        result["choice"] = decided
-    return write_page(result, pages)
+    return write_page(with_earlier(collected(config, size, folder), pages / "faithfulness.json"), pages)
 
 
 def write_page(result: dict[str, Any], pages: Path) -> Path:
@@ -121,3 +59,118 @@ def write_page(result: dict[str, Any], pages: Path) -> Path:
     write_json(pages / "faithfulness.json", result)
     write_atomically(pages / "faithfulness.md", text)
     return pages / "faithfulness.md"
+
+
+def collected(config: Config, size: str, folder: Path) -> Figures:
+    """Return all that is measured, as JSON data; what is missing is named."""
+    everyone = methods(config)
+    tasks = {}
+    for name, task in config.tasks.items():
+        found = {
+            method: means(folder / name, [method], everyone[method].seeds(config)).get(method) for method in everyone
+        }
+        tasks[name] = {
+            "setting": asdict(task),
+            "ceiling": {view: ceiling(folder / name, task, view) for view in VIEWS},
+            "methods": {method: figures for method, figures in found.items() if figures},
+            "failed": _failed(folder / name),
+            "missing": [method for method, figures in found.items() if not figures],
+        }
+    return {
+        "experiment": "faithfulness",  # as those of experiments/ say it, for the list of all results
+        "size": size,
+        "seconds": sum(
+            cell.get("train_seconds", 0.0) + cell.get("score_seconds", 0.0)
+            for name in config.tasks
+            for cell in read_cells(folder / name)
+        ),
+        "setting": {key: value for key, value in asdict(config).items() if key != "tasks"},
+        "titles": {name: method.title for name, method in everyone.items()},
+        "tasks": tasks,
+        "default": DEFAULT,
+        "machine": machine(),
+    }
+
+
+def means(folder: Path, names: Sequence[str], seeds: Iterable[int]) -> dict[str, Figures]:
+    """Return mean, standard deviation and number of seeds of every figure, by method."""
+    reported = set(seeds)
+    cells = [cell for cell in read_cells(folder) if cell["seed"] in reported and "failed" not in cell]
+    found: dict[str, Figures] = {}
+    for name in names:
+        mine = [cell for cell in cells if cell["method"] == name]
+        keys = {key for cell in mine for key in cell if key not in _NOT_FIGURES}
+        figures = {key: summary([cell[key] for cell in mine if cell.get(key) is not None]) for key in sorted(keys)}
+        if mine:
+            found[name] = {key: value for key, value in figures.items() if value is not None}
+    return found
+
+
+def summary(values: Sequence[float]) -> Figures | None:
+    """Return mean, standard deviation (None for one value) and number of values.
+
+    Example:
+        >>> summary([1.0, 3.0])
+        {'mean': 2.0, 'sd': 1.4142135623730951, 'seeds': 2}
+    """
+    if not values:
+        return None
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "sd": spread, "seeds": len(values)}
+
+
+def ceiling(folder: Path, task: TaskConfig, view: str) -> float | None:
+    """Return the LDS that retraining noise allows; None where halves were retrained once, or not yet."""
+    kept = folder / f"truth-{view}"
+    if task.retrainings < 2 or not kept.exists():
+        return None
+    store = TileStore.open_for_reading(kept)
+    losses = store.read("measured")
+    return retraining_ceiling(losses.reshape(task.retrainings, task.halves, -1)).value
+
+
+def _failed(folder: Path) -> dict[str, str]:
+    return {f"{cell['method']}, seed {cell['seed']}": cell["failed"] for cell in read_cells(folder) if "failed" in cell}
+
+
+def with_earlier(result: Figures, file: Path) -> Figures:
+    """Return a result with what a published one knows beyond it; figures taken from there have the key `MARK`.
+
+    Args:
+        result: of the run at hand.
+        file: the published result; where there is none, or one of other settings, nothing is taken.
+    """
+    result = as_json(result)
+    earlier = read_json(file) if file.exists() else {}
+    if any(earlier.get(key) != result[key] for key in ("size", "setting")):
+        return result
+    result["seconds"] = max(result["seconds"], earlier["seconds"])  # of all cells, most of which may be earlier ones
+    same = [
+        name
+        for name, task in result["tasks"].items()
+        if task["setting"] == earlier["tasks"].get(name, {}).get("setting")
+    ]
+    for name in same:
+        task, before = result["tasks"][name], earlier["tasks"][name]
+        known = {*task["methods"], *task["missing"]}
+        task["methods"] = {
+            method: figures
+            for method in result["titles"]
+            if method in known and (figures := _more(task["methods"].get(method), before["methods"].get(method)))
+        }
+        task["missing"] = [method for method in task["missing"] if method not in task["methods"]]
+        task["ceiling"] = {
+            view: before["ceiling"].get(view) if value is None else value for view, value in task["ceiling"].items()
+        }
+    return result
+
+
+def _more(now: Figures | None, before: Figures | None) -> Figures | None:
+    """Return the figures with more seeds; those at hand where both have as many."""
+    if before is None or (now is not None and _seeds(now) >= _seeds(before)):
+        return now
+    return before | {MARK: True}
+
+
+def _seeds(figures: Figures) -> int:
+    return figures["score_seconds"]["seeds"]

@@ -1,9 +1,10 @@
-"""A task: rows with some wrong labels, clean validation rows, both trainings, and retraining on random halves."""
+"""Tasks and their sizes: rows with some wrong labels, clean validation rows, trainings, retraining on random halves."""
 
 import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,24 +19,152 @@ from turnover_bench.experiments.datasets.cifar10 import labels_by_people
 from turnover_bench.experiments.datasets.numbers import cifar10_rows, digit_rows, sst2_rows
 from turnover_bench.experiments.networks import cnn, masked_cnn, masked_mlp, mlp
 
-from .config import TaskConfig
 
-CHANGED = 0.1
+@dataclass(frozen=True)
+class TaskConfig:
+    """One task: its data, its network and its training.
+
+    Attributes:
+        title: for the page.
+        data: which data set.
+        network: "mlp": ReLU layers, all masked; "cnn": two convolutions, a pooling and a masked ReLU layer.
+        rows: training rows.
+        validation: held-out rows with right labels, for mean influence; the first of them are the queries of LDS.
+        queries: how many those are.
+        hidden: widths of the hidden layers; of a CNN, the channels of both convolutions and the hidden layer.
+        labels: "changed": 10 % at random; "people": those that people gave (CIFAR-10N).
+        learning_rate: of SGD with momentum 0.9.
+        epochs: of every training.
+        batch_size: of every training.
+        halves: random halves of the rows that are retrained, for LDS.
+        retrainings: of each half.
+        subset_models: models of Feldman & Zhang.
+        projection: dimensions of TRAK, about a tenth of the rows; on digits (seed 100) LDS is .25 with 128, .24 with
+            256 and .18 with 512.
+    """
+
+    title: str
+    data: Literal["digits", "sst2", "cifar10"]
+    network: Literal["mlp", "cnn"]
+    rows: int
+    validation: int
+    queries: int
+    hidden: tuple[int, ...]
+    labels: Literal["changed", "people"] = "changed"
+    learning_rate: float = 0.05
+    epochs: int = 20
+    batch_size: int = 50
+    halves: int = 50
+    retrainings: int = 2
+    subset_models: int = 60
+    projection: int = 512
 
 
 @dataclass(frozen=True)
-class Masks:
-    """How a network is masked.
+class Config:
+    """All of the benchmark.
 
     Attributes:
-        replicas: masked parts in one training.
-        keep: share of the units that an instance has.
-        wider: factor of the widths of all hidden layers.
+        tasks: by name.
+        seeds: trainings that are reported.
+        own_seeds: the same for methods that are judged by what they say of a row itself.
+        checkpoints: of TracIn and of the mean training loss.
+        folds: of cleanlab.
+        replicas: of turn-over dropout with replicas.
+        processes: for retraining; methods run in one.
     """
 
-    replicas: int = 1
-    keep: float = 0.5
-    wider: int = 1
+    tasks: dict[str, TaskConfig]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    own_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    checkpoints: int = 3
+    folds: int = 5
+    replicas: int = 8
+    processes: int = 1
+
+
+_DIGITS = TaskConfig(
+    "Handwritten digits",
+    "digits",
+    "mlp",
+    1300,
+    150,
+    50,
+    (512, 512),
+    learning_rate=0.1,
+    epochs=25,
+    batch_size=100,
+    projection=128,
+)
+_SST2 = TaskConfig(
+    "SST-2, MiniLM features",
+    "sst2",
+    "mlp",
+    5000,
+    300,
+    50,
+    (512,),
+    learning_rate=0.04,
+    epochs=6,
+    batch_size=100,
+    projection=512,
+)
+_CIFAR10 = TaskConfig(
+    "CIFAR-10, 16 × 16 pixels",
+    "cifar10",
+    "cnn",
+    10_000,
+    250,
+    50,
+    (24, 32, 512),
+    epochs=8,
+    batch_size=100,
+    retrainings=1,
+    subset_models=20,
+)
+
+SIZES = {
+    "toy": Config(
+        tasks={
+            "digits": TaskConfig(
+                "Handwritten digits",
+                "digits",
+                "mlp",
+                rows=160,
+                validation=12,
+                queries=4,
+                hidden=(32, 32),
+                epochs=3,
+                halves=4,
+                subset_models=12,
+                projection=104,  # traker needs more than 100
+            )
+        },
+        seeds=(0,),
+        own_seeds=(0,),
+        checkpoints=2,
+        folds=2,
+        replicas=3,
+    ),
+    "full": Config(
+        tasks={
+            "digits": _DIGITS,
+            "sst2": _SST2,
+            "cifar10": _CIFAR10,
+            "cifar10n": TaskConfig(
+                **{
+                    **vars(_CIFAR10),
+                    "title": "CIFAR-10N, 16 × 16 pixels, labels by people",
+                    "labels": "people",
+                    "halves": 32,
+                }
+            ),
+        }
+    ),
+}
+
+
+CHANGED = 0.1
 
 
 @dataclass(frozen=True)
@@ -81,16 +210,10 @@ class Prepared:
         """Return the training rows with instance ids."""
         return turnover.with_instance_ids(self.rows())
 
-    def masked(self, seed: int, masks: Masks | None = None) -> TrainingRecipe:
+    def masked(self, seed: int, replicas: int = 1) -> TrainingRecipe:
         """Return the same training of the masked network, with masks of a seed."""
-        masks = masks or Masks()
-        inputs, hidden, classes = self.size
         build = masked_mlp if self.config.network == "mlp" else masked_cnn
-        wide = tuple(width * masks.wider for width in hidden)
-        return replace(
-            self.plain,
-            build=partial(build, inputs, wide, classes, seed=seed, replicas=masks.replicas, keep=masks.keep),
-        )
+        return replace(self.plain, build=partial(build, *self.size, seed=seed, replicas=replicas))
 
 
 def prepare(config: TaskConfig, cache: Path) -> Prepared:

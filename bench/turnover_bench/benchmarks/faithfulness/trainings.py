@@ -16,7 +16,7 @@ from turnover.evaluation import mislabel_detection
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import State, training_weights
 
-from .tasks import Masks, Prepared
+from .tasks import Prepared
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
@@ -109,12 +109,12 @@ class Trainings:
         epochs = self.ready.plain.epochs
         return self.once(("plain by epoch",), lambda: _with_states(self.ready.plain, self.seed, epochs))
 
-    def masked(self, masks: Masks, *, checkpoints: int = 0) -> Trained:
+    def masked(self, replicas: int, *, checkpoints: int = 0) -> Trained:
         """Return the masked model; with checkpoints, also its weights so many times during the training."""
-        recipe = self.ready.masked(self.seed, masks)
+        recipe = self.ready.masked(self.seed, replicas)
         if not checkpoints:
-            return self.once(masks, lambda: (recipe.fit(seed=self.seed), ()))
-        return self.once((masks, checkpoints), lambda: _with_states(recipe, self.seed, checkpoints))
+            return self.once(replicas, lambda: (recipe.fit(seed=self.seed), ()))
+        return self.once((replicas, checkpoints), lambda: _with_states(recipe, self.seed, checkpoints))
 
     def _train_plain(self, seed: int) -> tuple[nn.Module, tuple[State, ...]]:
         return _with_states(self.ready.plain, seed, self.checkpoints)
