@@ -97,7 +97,7 @@ def test_sst2_trains_with_masks_and_without(data_file, tmp_path):
     assert 0 <= found["with masks"] <= 1 >= found["without"] >= 0
 
 
-@pytest.mark.parametrize("name", ["vgg_cifar10", "lm_wikitext"])
+@pytest.mark.parametrize("name", ["vgg_cifar10"])
 def test_an_example_has_at_most_sixty_lines(name):
     assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
 
@@ -108,11 +108,3 @@ def test_the_three_networks_of_the_image_example_train_and_are_tested(data_file,
     accuracy = module.main(rows=128, **{**module.NARROW, "width": 0.03125, "epochs": 1})
     assert list(accuracy) == ["plain", "masks", "masks and dropout"]
     assert all(0 <= share <= 1 for share in accuracy.values())
-
-
-def test_the_language_model_example_learns_and_scores_every_position(data_file, monkeypatch):
-    monkeypatch.setenv("TURNOVER_DATA", str(data_file("wikitext-2/train.txt").parents[1]))
-    perplexity, scores = load("lm_wikitext").main(lines=12, size=32, epochs=6, rate=1.0, batch=16, shown=200)
-    assert scores.values.shape == (200,)
-    assert scores.values.mean() > 0
-    assert perplexity > 1

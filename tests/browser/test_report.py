@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui.html.made_data import HOSTILE, language_data, made_data
+from tests.ui.html.made_data import HOSTILE, made_data
 from turnover.ui.html.page import render
 
-KINDS = ["text", "image", "table", "lm"]
+KINDS = ["text", "image", "table"]
 
 
 @pytest.fixture
 def report(browser, tmp_path, request):
     """A report in the browser; afterwards nothing was complained of and no request left the machine."""
     kind = getattr(request, "param", "text")
-    data = language_data() if kind == "lm" else made_data(kind)
+    data = made_data(kind)
     page, twin = tmp_path / "report.html", tmp_path / "report.json"
     page.write_text(render(data), encoding="utf-8")
     twin.write_text(data.as_json(), encoding="utf-8")

@@ -84,14 +84,6 @@ def _group_file(folder: Path) -> Path:
     return file
 
 
-def _corpus_file(folder: Path) -> Path:
-    draw = np.random.default_rng(0)
-    words = "the a cat dog bird saw heard found red small old house garden".split()
-    file = folder / "tale.txt"
-    file.write_text("\n".join(" ".join(draw.choice(words, 8)) + f" name{row} ." for row in range(40)) + "\n")
-    return file
-
-
 def _encoder(folder: Path) -> str:
     import transformers
 
@@ -120,7 +112,6 @@ def configs(folder: Path) -> dict[str, Callable[[], RunConfig]]:
         "text": lambda: RunConfig(str(_review_file(folder)), **text),
         "group": lambda: RunConfig(str(_group_file(folder)), group="who", **text),
         "image": lambda: RunConfig(str(small_runs.image_folder(folder / "bars")), image_size=8, **TINY),
-        "lm": lambda: RunConfig(str(_corpus_file(folder)), context=2, **TINY),
         "encoder": lambda: RunConfig(str(_review_file(folder)), model=_encoder(folder), **text),
         "adapter": lambda: RunConfig(
             str(_review_file(folder)), **{**text, **one, "epochs": 1}, model=_encoder(folder), adapters=4
@@ -135,17 +126,16 @@ def answers_of(folder: Path) -> Answers:
     found |= {"self-influence": run.self_influence.values, "standard errors": run.self_influence.stderr}
     found |= {"inputs": run.x.numpy(), "targets": run.y.numpy(), "splits": run.splits, "labels": run.label_names}
     found |= {"predictions": run.probabilities(run.x[:6]), "settings": run.settings, "config": run.config}
-    if run.kind != "lm":
-        top = run.influence.top((run.x[:2], run.y[:2]), k=5, progress=False)
-        found |= {"mean influence": run.mean_influence.values, "held-out predictions": run.out_of_sample.probs}
-        found |= {"supporting": top.helpful_ids, "supporting scores": top.helpful_scores}
-        found |= {
-            "rows": run.rows.frame.to_json(),
-            "names": list(run.rows.names),
-            "values": np.asarray(run.rows.values),
-        }
-        wrong = run.wrong_labels
-        found |= {"likely label errors": None if wrong is None else repr(wrong)}
+    top = run.influence.top((run.x[:2], run.y[:2]), k=5, progress=False)
+    found |= {"mean influence": run.mean_influence.values, "held-out predictions": run.out_of_sample.probs}
+    found |= {"supporting": top.helpful_ids, "supporting scores": top.helpful_scores}
+    found |= {
+        "rows": run.rows.frame.to_json(),
+        "names": list(run.rows.names),
+        "values": np.asarray(run.rows.values),
+    }
+    wrong = run.wrong_labels
+    found |= {"likely label errors": None if wrong is None else repr(wrong)}
     return found
 
 
@@ -285,7 +275,7 @@ def _checkpoint_answers(folder: Path) -> Answers:
 
 
 KEPT: Mapping[str, Kept] = {
-    **{f"{kind} run": _run(kind) for kind in ("table", "text", "group", "image", "lm", "encoder", "adapter")},
+    **{f"{kind} run": _run(kind) for kind in ("table", "text", "group", "image", "encoder", "adapter")},
     "unfinished run": Kept(_unfinished, _finished),
     "marks of the live page": Kept(_marked, _marks, files="marks.json", alone=True),
     "retraining check": Kept(_with_retraining, _retrained, files="evaluation/**/*"),

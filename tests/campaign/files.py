@@ -24,7 +24,7 @@ from PIL import Image
 from tests.campaign.trial import Budget, Outcome, Tally, judged, try_generated
 from turnover.runs import Rows, RunConfig, RunFolder
 from turnover.runs._splits import split_rows
-from turnover.runs.reading import Corpus, read_corpus, read_rows, read_table
+from turnover.runs.reading import read_rows, read_table
 
 Difference = Callable[[Any], str]
 """Says what is wrong with what was read; "" where nothing is."""
@@ -72,10 +72,6 @@ def try_case(case: Case) -> tuple[Outcome, str]:
 def _difference(case: Case, settings: dict[str, Any], kept: Path) -> str:
     config = RunConfig(**settings)
     kept.mkdir()
-    if config.task == "lm":
-        corpus = read_corpus(config)
-        corpus.save(RunFolder(kept))
-        return case.difference(corpus) or _of_copy(case.difference(Corpus.open(RunFolder(kept))))
     rows = read_rows(config)
     rows = rows.with_bytes(split_rows(rows, config) == 0)
     rows.save(RunFolder(kept))
@@ -455,44 +451,6 @@ def _is_class(name: str) -> bool:
     return bool(name) and shown(name) == name and name.casefold() not in ("labels", "metadata", "train", "val", "test")
 
 
-_sentence = st.lists(
-    st.one_of(words, st.sampled_from(["the", "cat", "sat.", "on,", "(a)", "mat!"])), min_size=1, max_size=14
-)
-
-
-@st.composite
-def corpora(draw: st.DrawFn) -> Case:
-    """Draw a text for a language model: a file, a folder of files, or a column of a table."""
-    # A mark of byte order that begins a file is none of its letters.
-    drawn = [" ".join(draw(_sentence)).lstrip("\ufeff") for _ in range(draw(st.integers(20, 40)))]
-    lines = [f"{line} line{place}" for place, line in enumerate(drawn)]
-    form = draw(st.sampled_from(["file", "folder", "csv", "jsonl"]))
-    encoding = draw(st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "utf-16"]))
-    if form == "file":
-        files, data = {"tale.txt": "\n".join(lines).encode(encoding)}, "tale.txt"
-    elif form == "folder":
-        half = len(lines) // 2
-        files = {"a.txt": "\n".join(lines[:half]).encode(encoding), "b/c.txt": "\n".join(lines[half:]).encode()}
-        data = "."
-    elif form == "csv":
-        held = io.StringIO(newline="")
-        csv.writer(held).writerows([["number", "text"], *enumerate(lines)])
-        files, data = {"tale.csv": held.getvalue().encode(encoding)}, "tale.csv"
-    else:
-        written = "".join(f"{json.dumps({'text': line})}\n" for line in lines)
-        files, data = {"tale.jsonl": written.encode()}, "tale.jsonl"
-    letters = "".join("".join(lines).split())
-
-    def difference(corpus: Corpus) -> str:
-        if any("lines skipped" in note for note in corpus.notes):  # copies of lines of an earlier part
-            written = {"".join(line.split()) for line in "\n".join(lines).splitlines()}
-            return "" if written == {"".join(line.split()) for line in corpus.lines} else "more than copies is gone"
-        found = "".join("".join(corpus.lines).split())
-        return "" if found == letters else f"{found!r} in place of {letters!r}"
-
-    return Case(files, data, difference, {"task": "lm", "context": 2})
-
-
 @st.composite
 def _damage(draw: st.DrawFn, content: bytes) -> bytes:
     """Draw a damage: cut off, bits flipped, bytes put in, taken out or repeated."""
@@ -656,7 +614,7 @@ def _whole_images(case: Case, damaged: str, content: bytes) -> Difference:
 
 _config_values: dict[str, st.SearchStrategy[Any]] = {
     "data": words,
-    "task": st.sampled_from(["text", "image", "table", "lm", "video"]),
+    "task": st.sampled_from(["text", "image", "table", "video"]),
     "columns": st.lists(words, max_size=3),
     "validation": st.floats(-0.5, 1.5),
     "test": st.floats(-0.5, 1.5),
@@ -730,7 +688,6 @@ READERS = {
     "parquet": Reader(parquet_files(), 1000),
     "npz": Reader(npz_files(), 1000),
     "image folders, labels.csv": Reader(image_folders(), 1000),
-    "text corpora": Reader(corpora(), 500),
     "config files": Reader(config_files(), 2000, try_config),
     "damaged tables": Reader(damaged_files(), 3000, try_damaged_table),
     "damaged images": Reader(damaged_images(), 1500),

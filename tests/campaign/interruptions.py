@@ -53,10 +53,6 @@ def _write_images(folder: Path) -> None:
     _write_run("image", folder)
 
 
-def _write_text(folder: Path) -> None:
-    _write_run("lm", folder)
-
-
 def _write_scores(folder: Path) -> None:
     KEPT["score folder"].make(folder, 0)
 
@@ -68,7 +64,6 @@ def _write_model(folder: Path) -> None:
 JOBS = {
     "table run": Job(_write_table, answers_of),
     "image run": Job(_write_images, answers_of),
-    "lm run": Job(_write_text, answers_of),
     "score folder": Job(_write_scores, KEPT["score folder"].answers),
     "saved model": Job(_write_model, KEPT["saved model"].answers),
 }

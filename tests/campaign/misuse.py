@@ -455,7 +455,6 @@ CASES: dict[str, Callable[[], str]] = {
     ),
     "cleanse at level 3": lambda: silence(applications.cleanse(influence(), (X, Y), drop="significant", level=3)),
     "near-duplicates of nothing": lambda: silence(applications.near_duplicates()),
-    "colors for too few tokens": lambda: silence(applications.colored_text(["a", "b"], [1.0])),
     "a recipe without epochs": lambda: silence(_recipe(epochs=0)),
     "a recipe with batches of 0": lambda: silence(_recipe(batch_size=0)),
     "a recipe with too few targets": lambda: silence(_recipe(targets=Y[:-1])),

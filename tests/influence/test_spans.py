@@ -1,6 +1,7 @@
 """Which training documents raised the probability of a token or span of a text, and which of their tokens did."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from torch.utils.data import DataLoader
 
 import turnover
 from tests.reference.span_twin import span_scores
+from turnover.batches import Documents, Sequences, padded
 from turnover.errors import InfluenceError
 from turnover.influence import Curvature, span_queries
-from turnover.runs.language_models import Documents, Sequences, Vocabulary, padded
 
 transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
@@ -176,10 +177,11 @@ def test_spans_of_real_text_lead_to_the_paragraph_they_come_from():
     if not files:
         pytest.skip("there is no WikiText-2 in TURNOVER_DATA")
     lines = [line for line in files[0].read_text(encoding="utf-8").splitlines() if len(line.split()) > 40][:60]
-    vocabulary = Vocabulary.of(lines, most=1500)
-    documents = [vocabulary.encode([line])[:32] for line in lines]
+    words = [word for word, _ in Counter(" ".join(lines).split()).most_common(1500)]
+    numbers = {word: place for place, word in enumerate(words, start=1)}
+    documents = [[numbers.get(word, 0) for word in line.split()][:32] for line in lines]
     data = turnover.with_instance_ids(Documents(documents, length=31), groups="document")
-    model = turnover.wrap(gpt2(len(vocabulary), n_embd=64, n_layer=2), at=SITES)
+    model = turnover.wrap(gpt2(len(words) + 1, n_embd=64, n_layer=2), at=SITES)
     trained(model, DataLoader(data, batch_size=8, shuffle=True, collate_fn=padded), epochs=25)
     influence = turnover.Influence(model, train=DataLoader(data, batch_size=8, collate_fn=padded))
     asked = range(0, 60, 6)

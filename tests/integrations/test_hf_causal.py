@@ -12,10 +12,10 @@ import transformers
 
 import turnover
 from tests.integrations.tiny_text import arguments, bert
+from turnover.batches import Sequences
 from turnover.errors import BatchError
 from turnover.integrations import TurnOverTrainer, lora_sites
 from turnover.integrations.hf_training import _reject_shifted_labels, _shifts_labels
-from turnover.runs.language_models import Sequences
 
 WORDS, LENGTH = 40, 8
 SITES = ["transformer.h.*.mlp.act", "transformer.ln_f"]

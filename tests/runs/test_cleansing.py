@@ -34,6 +34,11 @@ def read(file, **settings):
     return read_rows(RunConfig(str(file), **settings))
 
 
+def cleaned(rows, source, removed, out):
+    """Write the data of a run that knows it as it is now."""
+    return write_cleaned(rows, source, removed, out, digest=digest_of(Path(source)))
+
+
 @pytest.fixture
 def file(tmp_path):
     (tmp_path / "a.csv").write_bytes(CSV.encode())
@@ -41,14 +46,14 @@ def file(tmp_path):
 
 
 def test_a_csv_keeps_its_quotes_separators_and_line_ends(file, tmp_path):
-    done = write_cleaned(read(file), str(file), [1, 3], tmp_path / "b.csv")
+    done = cleaned(read(file), str(file), [1, 3], tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_bytes() == b'text;label\r\n"one; a";x\r\nthree;x\r\nfive;x\r\n'
     assert done.rows == 3
     assert done.note == ""
 
 
 def test_the_last_row_can_go(file, tmp_path):
-    write_cleaned(read(file), str(file), [4], tmp_path / "b.csv")
+    cleaned(read(file), str(file), [4], tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_bytes() == CSV.encode().replace(b"five;x\r\n", b"")
 
 
@@ -59,7 +64,7 @@ def test_lines_that_were_not_used_stay(tmp_path):
     file.write_text("\n".join(lines) + "\n")
     rows = read(file, skip_bad=True)
     assert len(rows) == 20
-    write_cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
+    cleaned(rows, str(file), [5], tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").read_text().splitlines() == [*lines[:6], *lines[7:]]
 
 
@@ -78,7 +83,7 @@ def test_numbers_of_a_csv_are_numbers_in_another_format_where_no_digit_is_lost(t
     file = tmp_path / "a.csv"
     file.write_text("\n".join([",".join([*cells, "label"]), *(f"{line},{n % 2}" for n, line in enumerate(lines * 6))]))
     rows = read(file, task="table", label="label")
-    write_cleaned(rows, str(file), [0, 1, 2], tmp_path / f"b.{ending}")
+    cleaned(rows, str(file), [0, 1, 2], tmp_path / f"b.{ending}")
     if ending == "parquet":
         found = pandas.read_parquet(tmp_path / "b.parquet").to_dict("records")
     else:
@@ -95,18 +100,18 @@ def test_numbers_of_a_csv_are_numbers_in_another_format_where_no_digit_is_lost(t
 
 
 def test_another_ending_is_another_format(file, tmp_path):
-    write_cleaned(read(file), str(file), [1], tmp_path / "b.tsv")
+    cleaned(read(file), str(file), [1], tmp_path / "b.tsv")
     assert len(read(tmp_path / "b.tsv")) == 4
 
 
 @pytest.mark.parametrize("change", ["gone", "changed"])
 def test_a_file_that_is_gone_or_changed_is_written_from_the_rows_that_were_kept(file, tmp_path, change):
-    rows = read(file)
+    rows, digest = read(file), digest_of(file)
     if change == "gone":
         file.unlink()
     else:
         file.write_bytes(CSV.replace("three", "new line;y\r\nthree").encode())
-    done = write_cleaned(rows, str(file), [2], tmp_path / "b.csv")
+    done = write_cleaned(rows, str(file), [2], tmp_path / "b.csv", digest=digest)
     assert "gone or was changed" in done.note
     assert read(tmp_path / "b.csv").values == ["one; a", "two\r\nlines", 'fo"ur', "five"]
 
@@ -115,7 +120,7 @@ def test_rows_of_other_files_are_no_part_of_the_cleaned_one(file, tmp_path):
     (tmp_path / "check.csv").write_text("text;label\nsix;x\nseven;y\n")
     rows = read(file, validation_data=str(tmp_path / "check.csv"))
     file.unlink()
-    assert write_cleaned(rows, str(file), [0], tmp_path / "b.csv").rows == 4
+    assert write_cleaned(rows, str(file), [0], tmp_path / "b.csv", digest=None).rows == 4
 
 
 def images(tmp_path):
@@ -142,13 +147,12 @@ def test_an_npz_file_loses_the_rows_and_keeps_its_other_arrays(tmp_path):
     assert done.rows == 10
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["checksum", "run of 0.1.0"])
-def test_of_a_changed_npz_file_the_images_that_the_run_kept_are_written(tmp_path, known):
+def test_of_a_changed_npz_file_the_images_that_the_run_kept_are_written(tmp_path):
     rows = images(tmp_path)
     digest = digest_of(tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz") as file:
         np.savez(tmp_path / "a.npz", **{name: file[name][::-1] for name in file.files})  # same lengths, other order
-    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz", digest=digest if known else None)
+    done = write_cleaned(rows, str(tmp_path / "a.npz"), [3, 5], tmp_path / "b.npz", digest=digest)
     assert "so the images were written as the run used them" in done.note
     with np.load(tmp_path / "b.npz") as after:
         np.testing.assert_array_equal(after["images"], rows.values[np.delete(np.arange(12), [3, 5])])
@@ -189,7 +193,7 @@ def test_the_ending_is_that_of_the_data(tmp_path):
 
 def test_a_table_is_not_written_to_a_file_of_another_kind(file, tmp_path):
     with pytest.raises(DataFileError, match="ends with none of"):
-        write_cleaned(read(file), str(file), [0], tmp_path / "b.xlsx")
+        cleaned(read(file), str(file), [0], tmp_path / "b.xlsx")
 
 
 def folder_of_images(tmp_path):
@@ -206,7 +210,7 @@ def folder_of_images(tmp_path):
 def test_a_folder_keeps_all_but_the_removed_images(tmp_path):
     folder = folder_of_images(tmp_path)
     rows = read(folder, image_size=8)
-    write_cleaned(rows, str(folder), [0], tmp_path / "clean")
+    cleaned(rows, str(folder), [0], tmp_path / "clean")
     left = {path.relative_to(tmp_path / "clean").as_posix() for path in (tmp_path / "clean").rglob("*.png")}
     assert left == set(rows.names) - {rows.names[0]}
 
@@ -217,7 +221,7 @@ def test_a_file_of_labels_loses_the_lines_of_removed_images(tmp_path):
         (folder / "ab"[number % 2] / f"{number}.png").rename(folder / f"{number}.png")
     lines = [f"{n},{'ab'[n % 2]}" for n in range(12)]  # without the ending of the images
     (folder / "labels.csv").write_text("\n".join(["file,label", *lines]) + "\n")
-    write_cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
+    cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
     assert not (tmp_path / "clean" / "3.png").exists()
     assert len(list((tmp_path / "clean").glob("*.png"))) == 11
     assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
@@ -236,7 +240,7 @@ def test_lines_of_labels_go_by_their_number_whatever_their_cells_say(tmp_path):
     # The label and the note of other lines equal the name of the removed image.
     lines = [f"{n},{'36'[n % 2]},{'3' if n > 5 else 'x'}" for n in range(12)]
     folder = labeled_images(tmp_path, lines, header="file,label,note")
-    write_cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
+    cleaned(read(folder, image_size=8), str(folder), [3], tmp_path / "clean")
     left = (tmp_path / "clean" / "labels.csv").read_text().splitlines()
     assert left == ["file,label,note", *lines[:3], *lines[4:]]
     assert len(list((tmp_path / "clean").glob("*.png"))) == 11
@@ -246,7 +250,7 @@ def test_an_image_that_two_lines_name_stays_with_the_other_line(tmp_path):
     lines = [f"{n}.png,{'ab'[n % 2]}" for n in range(12)]
     folder = labeled_images(tmp_path, [*lines, "3.png,a"])
     (folder / "metadata.csv").write_text("\n".join(["file_name,by", "3.png,x", "4.png,y"]) + "\n")
-    write_cleaned(read(folder, image_size=8), str(folder), [3, 4], tmp_path / "clean")
+    cleaned(read(folder, image_size=8), str(folder), [3, 4], tmp_path / "clean")
     assert (tmp_path / "clean" / "labels.csv").read_text().splitlines()[-1] == "3.png,a"
     assert (tmp_path / "clean" / "3.png").exists()
     assert not (tmp_path / "clean" / "4.png").exists()
@@ -257,7 +261,7 @@ def test_a_run_of_0_1_0_that_kept_names_loses_the_lines_that_name_them(tmp_path)
     lines = [f"{n},{'36'[n % 2]}" for n in range(12)]
     folder = labeled_images(tmp_path, lines)
     rows = read(folder, image_size=8)
-    write_cleaned(replace(rows, origins=rows.names), str(folder), [3], tmp_path / "clean")
+    cleaned(replace(rows, origins=rows.names), str(folder), [3], tmp_path / "clean")
     assert (tmp_path / "clean" / "labels.csv").read_text().splitlines() == ["file,label", *lines[:3], *lines[4:]]
 
 
@@ -284,22 +288,22 @@ def test_nothing_that_no_cleansing_wrote_is_removed(tmp_path, out, message):
     (tmp_path / "thesis").write_text("years of work")
     before = below(tmp_path)
     with pytest.raises(DataFileError, match=message):
-        write_cleaned(read(folder, image_size=8), str(folder), [0], tmp_path / out)
+        cleaned(read(folder, image_size=8), str(folder), [0], tmp_path / out)
     assert below(tmp_path) == before
 
 
 def test_a_cleaned_folder_is_replaced_unless_somebody_changed_or_added_a_file(tmp_path):
     folder, out = folder_of_images(tmp_path), tmp_path / "clean"
     rows = read(folder, image_size=8)
-    write_cleaned(rows, str(folder), [0], out)
-    write_cleaned(rows, str(folder), [1, 2], out)
+    cleaned(rows, str(folder), [0], out)
+    cleaned(rows, str(folder), [1, 2], out)
     assert len(list(out.rglob("*.png"))) == 10
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean", "images"]
     for name, content in (("notes.txt", b"mine"), ("a/6.png", b"retouched")):
         former = (out / name).read_bytes() if (out / name).exists() else None
         (out / name).write_bytes(content)
         with pytest.raises(DataFileError, match=f"no cleansing wrote, or that changed since, '{name}'"):
-            write_cleaned(rows, str(folder), [0], out)
+            cleaned(rows, str(folder), [0], out)
         assert (out / name).read_bytes() == content
         (out / name).unlink() if former is None else (out / name).write_bytes(former)
     assert len(read(out, image_size=8)) == 10

@@ -67,7 +67,7 @@ def test_the_same_demo_again_is_opened_and_not_trained(result, folder):
 
 
 def test_a_demo_of_other_settings_takes_the_place_of_the_former(tmp_path, monkeypatch):
-    def start(settings, out, *, watch, expect):
+    def start(settings, out, *, watch):
         folder = RunFolder(out)
         assert not folder.path.exists()
         folder.write(folder.config, settings.as_toml())

@@ -12,19 +12,13 @@ from turnover.errors import RunError
 from turnover.runs import RunConfig, RunFolder, open_run, start_run
 
 SMALL = {"hidden": 8, "replicas": 2, "epochs": 2}
-ALSO = {"table.csv": {}, "corpus.txt": {"context": 2}, "images": {"image_size": 8}}
+ALSO = {"table.csv": {}, "images": {"image_size": 8}}
 
 
 def table_file(path, *, first=0):
     draw = np.random.default_rng(0)
     lines = [f"{number:.3f},{'ab'[number > 0]}" for number in draw.normal(size=40).tolist()]
     path.write_text("\n".join(["x,label", *lines[first:]]) + "\n")
-    return path
-
-
-def text_corpus(path):
-    draw = np.random.default_rng(0)
-    path.write_text("\n".join(" ".join(draw.choice("the cat saw a red dog".split(), 8)) for _ in range(60)) + "\n")
     return path
 
 
@@ -39,7 +33,7 @@ def image_folder(path):
     return path
 
 
-MAKERS = {"table.csv": table_file, "corpus.txt": text_corpus, "images": image_folder}
+MAKERS = {"table.csv": table_file, "images": image_folder}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +110,6 @@ def change_folder(data):
 
 CHANGES = {
     "table.csv": lambda data: table_file(data, first=1),
-    "corpus.txt": lambda data: data.write_text(data.read_text().replace("cat", "cow")),
     "images": change_folder,
 }
 

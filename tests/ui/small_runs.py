@@ -139,16 +139,6 @@ def table_run(folder: Path, **settings: Any) -> Run:
     return start_run(RunConfig(str(file), label="kind", **settings), folder / "table-run")
 
 
-def lm_run(folder: Path) -> Run:
-    """Return a run of a language model; each line of its text ends with a name of its own."""
-    random = np.random.default_rng(0)
-    words = "the a cat dog bird saw heard found red small old house garden".split()
-    lines = [" ".join(random.choice(words, 8)) + f" <i>name{row}\x1b[2J ." for row in range(120)]
-    file = _written(folder / "tale.txt", lines)
-    settings = {"hidden": 32, "replicas": 3, "epochs": 12, "context": 2, "learning_rate": 5e-3}
-    return start_run(RunConfig(str(file), **settings), folder / "lm-run")
-
-
 def reviews(rows: int = 60) -> str:
     """Return a csv of short reviews; every tenth has another label than the true one."""
     random = np.random.default_rng(0)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from turnover.applications.colored_text import colored_text
-from turnover.runs.language_models import FeedForwardLM, Vocabulary
+from turnover_bench.experiments.colored_text import colored_text
 from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
 from turnover_bench.experiments.lm.config import SIZES, Network
 from turnover_bench.experiments.lm.figures import draw_text
+from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary
 from turnover_bench.experiments.lm.page import (
     colored_names,
     findings,

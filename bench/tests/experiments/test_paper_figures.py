@@ -8,16 +8,15 @@ pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install 'tu
 from matplotlib.colors import to_hex
 
 from turnover.applications import (
-    TINTS,
     Explanation,
     Explanations,
     InfluentialExample,
     Memorized,
     RetrainingCheck,
-    colored_text,
 )
 from turnover.errors import ApplicationError
 from turnover.scores import OutOfSample, Scores
+from turnover_bench.experiments.colored_text import TINTS, colored_text
 from turnover_bench.experiments.paper_figures import (
     colored_text_figure,
     image_figure,

@@ -19,8 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from turnover.applications import (
     ARMS,
-    TINTS,
-    ColoredText,
     Explanation,
     Explanations,
     Memorized,
@@ -30,6 +28,7 @@ from turnover.applications import (
     shared_tokens,
 )
 from turnover.errors import ApplicationError
+from turnover_bench.experiments.colored_text import TINTS, ColoredText
 from turnover_bench.experiments.figures import drawn, tidy
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def colored_text_figure(text: ColoredText, file: Path, *, width: int = 88) -> "F
     """Draw text colored by its values, with the scale below.
 
     Args:
-        text: of `turnover.applications.colored_text`.
+        text: of `colored_text`.
         file: to write.
         width: letters per line.
     """

@@ -1,8 +1,8 @@
 """What people came for: explain predictions, cleanse data, find label errors and what was memorized, ask about groups.
 
 Owns: every finding, computed once, as a small frozen result whose `as_dict` is its one JSON schema. Offers: functions
-that take an `Influence`, data and plain arrays, and `find_all` and `find_in_text` for all findings about a trained
-model with its `Examples`. Must not know: run folders, terminals, pages, servers.
+that take an `Influence`, data and plain arrays, and `find_all` for all findings about a trained model with its
+`Examples`. Must not know: run folders, terminals, pages, servers.
 
 | file | one idea |
 | --- | --- |
@@ -21,14 +21,12 @@ model with its `Examples`. Must not know: run folders, terminals, pages, servers
 | `retraining_check.py` | retraining without them |
 | `groups.py` | influence of annotators and sources; predictions without one |
 | `trust.py` | noise, histograms and leaks |
-| `findings.py`, `language.py` | all findings about a classifier; about a language model |
-| `colored_text.py` | tokens colored by a number, for pages and terminals |
+| `findings.py` | all findings about a classifier or a regression |
 | `_results.py` | JSON, tables, significance and checks that all of them share |
 """
 
 from ._results import NoiseFrom, plain
 from .cleanse import Cleansing, HarmfulExample, HarmfulExamples, cleanse, drop_amount
-from .colored_text import TINTS, ColoredText, colored_text
 from .examples import Examples
 from .explain import (
     Explanation,
@@ -53,23 +51,6 @@ from .findings import (
 )
 from .groups import GroupScore, GroupScores, WithoutGroup, groups, without_group
 from .label_errors import LabelError, LabelErrors, label_error_order, label_margins
-from .language import (
-    FrequencyBand,
-    InfluentialPosition,
-    LanguageFindings,
-    MemorizedWord,
-    MemorizedWords,
-    Passage,
-    ScoredText,
-    SpanExplanation,
-    TrainingText,
-    explain_span,
-    find_in_text,
-    find_memorized_words,
-    find_passages,
-    find_span,
-    position_in,
-)
 from .memorized import Memorized, MemorizedExample, MemorizedExamples, memorized
 from .near_duplicates import (
     DuplicateGroup,
@@ -92,10 +73,8 @@ __all__ = [
     "ARMS",
     "FEWEST_VALIDATION",
     "LIKELY_ERROR",
-    "TINTS",
     "ClassSummary",
     "Cleansing",
-    "ColoredText",
     "Confusion",
     "DuplicateGroup",
     "Duplicates",
@@ -104,27 +83,21 @@ __all__ = [
     "Explanation",
     "Explanations",
     "Findings",
-    "FrequencyBand",
     "GroupScore",
     "GroupScores",
     "HarmfulExample",
     "HarmfulExamples",
     "Histogram",
     "InfluentialExample",
-    "InfluentialPosition",
     "LabelError",
     "LabelErrors",
-    "LanguageFindings",
     "Memorized",
     "MemorizedExample",
     "MemorizedExamples",
-    "MemorizedWord",
-    "MemorizedWords",
     "NearDuplicates",
     "NoiseFrom",
     "NumberFit",
     "NumberScale",
-    "Passage",
     "Predictions",
     "Queries",
     "Residuals",
@@ -132,34 +105,25 @@ __all__ = [
     "RowRecord",
     "ScoreNoise",
     "ScoredExamples",
-    "ScoredText",
     "SharedTokens",
     "Span",
-    "SpanExplanation",
     "Tokenizer",
     "TrainingRecord",
-    "TrainingText",
     "Trust",
     "WithoutGroup",
     "WrongLabels",
     "chance_p_value",
     "check_by_retraining",
     "cleanse",
-    "colored_text",
     "drop_amount",
     "examine_memorized",
     "example_duplicates",
     "explain",
     "explain_examples",
-    "explain_span",
     "find_all",
     "find_errors",
-    "find_in_text",
     "find_label_errors",
-    "find_memorized_words",
     "find_near_duplicates",
-    "find_passages",
-    "find_span",
     "groups",
     "label_error_order",
     "label_margins",
@@ -167,7 +131,6 @@ __all__ = [
     "memorized",
     "near_duplicates",
     "plain",
-    "position_in",
     "prediction",
     "predictions",
     "ridge_heads",

@@ -1,7 +1,7 @@
 """What the network memorized: self-influence of the training rows, and likely label errors among them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,8 @@ class MemorizedExample(HeldOutExample):
 
 
 @dataclass(frozen=True)
-class MemorizedSummary(Result):
-    """How many training rows, or positions of a text, are memorized.
+class MemorizedExamples(Result):
+    """Training examples by self-influence, the largest first.
 
     Attributes:
         count: how many are memorized: their self-influence is positive and significant.
@@ -66,20 +66,12 @@ class MemorizedSummary(Result):
     level: float
     unit: str
     histogram: Histogram | None
+    items: tuple[MemorizedExample, ...]
 
     @property
     def share(self) -> float:
         """Return the share of training rows that are memorized."""
         return self.count / max(self.rows, 1)
-
-
-@dataclass(frozen=True)
-class MemorizedExamples(MemorizedSummary):
-    """Training examples by self-influence, the largest first."""
-
-    noun: ClassVar[str] = "row"
-
-    items: tuple[MemorizedExample, ...]
 
 
 @dataclass(frozen=True)

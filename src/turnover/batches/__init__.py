@@ -14,6 +14,7 @@ concatenation, or a value of the user's own column. Ids run from 0 to `FIRST_RES
 | `columns.py` | the user's own ids and groups: values, hashed strings, duplicates; null ids |
 | `_roots.py` | from a row of a subset, a concatenation or an Arrow table down to its root |
 | `rows.py` | the forms of rows and batches: ids attached to each and taken off, digests of their content |
+| `token_rows.py` | sequences and documents of a language model as rows |
 """
 
 from turnover.ids import FIRST_RESERVED_ID, instance_id_of
@@ -22,15 +23,18 @@ from .batch import IGNORED, Batch, Loss, batches_of, default_loss, logits_of, me
 from .columns import names_of, null_ids
 from .datasets import InstanceIdDataset, InstanceIdIterable, carries_ids, ids_of, names_in, with_instance_ids
 from .rows import INSTANCE_ID, attach, split_ids
+from .token_rows import Documents, Sequences, padded
 
 __all__ = [
     "FIRST_RESERVED_ID",
     "IGNORED",
     "INSTANCE_ID",
     "Batch",
+    "Documents",
     "InstanceIdDataset",
     "InstanceIdIterable",
     "Loss",
+    "Sequences",
     "attach",
     "batches_of",
     "carries_ids",
@@ -43,6 +47,7 @@ __all__ = [
     "names_of",
     "null_ids",
     "open_batch",
+    "padded",
     "per_row",
     "split_ids",
     "with_instance_ids",

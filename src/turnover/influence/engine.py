@@ -333,7 +333,7 @@ class Influence:
             if any(row.target is None or row.target.dim() != 2 or row.target.is_floating_point() for row in rows):
                 raise InfluenceError(
                     "training rows have one label each, not one per token. Give rows of tokens with a label each, as "
-                    "turnover.runs.language_models.Sequences does."
+                    "turnover.batches.Sequences does."
                 )
             return tuple(fit.token_scores(row, question.queries) for row in rows)
 

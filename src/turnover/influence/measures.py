@@ -61,7 +61,7 @@ class Measure:
             raise InfluenceError(
                 "the labels are the input_ids themselves: a causal language model shifts them within its own loss, but "
                 "scores compare outputs and labels position by position. Give each position the next token as its "
-                "label, as Sequences and Documents of turnover.runs.language_models do, or a loss of your own that "
+                "label, as Sequences and Documents of turnover.batches do, or a loss of your own that "
                 "shifts: loss=lambda outputs, labels: ..."
             )
 

@@ -352,7 +352,7 @@ def _reject_shifted_labels(model: nn.Module, inputs: Mapping[str, Any]) -> None:
         raise BatchError(
             f"the labels are the input_ids of the next position, and {type(model).__name__} shifts labels within its "
             "own loss: it would learn the token after the next. Give it the tokens themselves, labels=input_ids (-100 "
-            "where a token shall not count); or keep these labels, as turnover.runs.language_models makes them, and "
+            "where a token shall not count); or keep these labels, as turnover.batches.Documents makes them, and "
             "give a loss that compares position by position: TurnOverTrainer(..., compute_loss_func=lambda outputs, "
             "labels, num_items_in_batch=None: torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), "
             "labels.flatten()))."

@@ -2,7 +2,7 @@
 
 Owns: reading data, run folders, networks and trainings of runs, cleaned files, the demo's run. Offers: `start_run` and
 `open_run` with `Run` and `RunConfig`; reading and writing of single tables, images and cells; cleansing and retraining
-of a run; the feed-forward language model. Must not know: terminals and pages.
+of a run. Must not know: terminals and pages.
 
 | file | content |
 | --- | --- |
@@ -10,15 +10,13 @@ of a run; the feed-forward language model. Must not know: terminals and pages.
 | `rows.py`, `_packed.py` | rows in one form; many short texts in a few blocks of memory |
 | `_splits.py` | which rows train, validate and test, and which are copies |
 | `_pixel_scales.py` | pixels that are not bytes, scaled by the training images |
-| `reading/`, `inputs/` | files to rows or a text; values to tensors |
-| `_labeled_rows.py`, `language_modeling.py` | the two tasks, labels and next words: data, networks, results |
+| `reading/`, `inputs/` | files to rows; values to tensors |
+| `_labeled_rows.py` | the task of learning labels: data, networks, results |
 | `run.py`, `start.py` | `Run`, `open_run`; `start_run`: from settings to a finished run |
 | `networks.py`, `training.py` | masked networks by the kind of inputs; the training, with curves |
-| `stages.py` | how long each stage should take, for an estimate of the whole |
 | `retraining.py` | the training of a run as a recipe; its scores checked against retraining |
 | `cleansing.py` | harmful rows of a run; its data without some rows |
 | `digits.py` | the demo's run, on digits with changed labels |
-| `language_models.py` | a corpus as instances; the feed-forward language model |
 """
 
 from .cleansing import (
@@ -34,12 +32,10 @@ from .cleansing import (
     run_cleansing,
     write_cleansing,
 )
-from .config import PATHS, Kind, RunConfig, Watch
+from .config import KINDS, PATHS, Kind, RunConfig, Watch
 from .digits import DigitsConfig, DigitsResult, run_digits
 from .folder import RunFolder, changed_data
 from .inputs import Column, ColumnInputs, PixelInputs, checked_cells
-from .language_modeling import LanguageModeling
-from .language_models import END, ContextWindows, FeedForwardLM, Vocabulary, language_model_sites
 from .networks import REPLICAS
 from .reading import (
     PARQUET,
@@ -66,12 +62,11 @@ from .retraining import (
 )
 from .rows import SPLITS, Rows
 from .run import Run, open_run
-from .stages import Expect
 from .start import start_run
 from .training import Curves
 
 __all__ = [
-    "END",
+    "KINDS",
     "PARQUET",
     "PATHS",
     "REMOVED",
@@ -81,14 +76,10 @@ __all__ = [
     "CleanedFile",
     "Column",
     "ColumnInputs",
-    "ContextWindows",
     "Curves",
     "DigitsConfig",
     "DigitsResult",
-    "Expect",
-    "FeedForwardLM",
     "Kind",
-    "LanguageModeling",
     "PixelInputs",
     "RemovedRow",
     "Rows",
@@ -97,7 +88,6 @@ __all__ = [
     "RunEvaluation",
     "RunFolder",
     "Table",
-    "Vocabulary",
     "Watch",
     "changed_data",
     "check_apart",
@@ -110,7 +100,6 @@ __all__ = [
     "evaluate_run",
     "known_wrong",
     "label_text",
-    "language_model_sites",
     "nearest",
     "need_pillow",
     "open_run",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from turnover.applications import Examples, NumberFit, NumberScale, TrainingText
+from turnover.applications import Examples, NumberFit, NumberScale
 from turnover.errors import RunError
 from turnover.influence import EstimatorOption
 from turnover.integrations import TextEncoder
@@ -19,16 +19,14 @@ from turnover.storage import atomic_file, read_array
 from ._splits import split_rows
 from .config import RunConfig, Watch
 from .folder import RunFolder
-from .inputs import Inputs, expected_width, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
-from .networks import forward_products, kind_of_inputs, masked_network, plain_network, settings_for
+from .inputs import Inputs, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
+from .networks import masked_network, plain_network, settings_for
 from .reading import read_rows
 from .rows import SPLITS, Rows
-from .stages import Sizes
 from .training import class_weights, loss_and_accuracy, predicted_numbers
 
 # The mask bias is measured on so many reference examples, in runs of at most so many training rows.
 _REFERENCES, _MOST_WITH_REFERENCES = 32, 20_000
-_BYTES_OF_A_TOKEN = 4
 
 
 class LabeledRows:
@@ -97,11 +95,6 @@ class LabeledRows:
         return Examples(*about, np.array(SPLITS)[self.splits], self.ids, rows.groups, scale=self.scale)
 
     @property
-    def text(self) -> TrainingText:
-        """Raise: rows are no text."""
-        raise RunError("a run of labeled rows has no training text. Its rows are run.rows.")
-
-    @property
     def estimator(self) -> EstimatorOption:
         """Return the estimator of questions about predictions."""
         return "auto"
@@ -110,26 +103,6 @@ class LabeledRows:
     def estimator_of_means(self) -> EstimatorOption:
         """Return the estimator of means over predictions, each of which counts equally."""
         return "auto"
-
-    @property
-    def sizes(self) -> Sizes:
-        """Return what decides how long the run takes, as far as that is known before inputs are."""
-        rows, kind, data = self.rows, kind_of_inputs(self._config, self.rows.kind), Path(self._config.data)
-        train = int(self._is_train.sum())
-        settings = settings_for(self._config, kind, train, numeric=rows.numeric)
-        text = int(rows.values.lengths.sum()) if rows.kind == "text" else 0
-        width, tokens = expected_width(self._config, rows), text / max(len(rows), 1) / _BYTES_OF_A_TOKEN
-        return Sizes(
-            rows=train,
-            products=forward_products(settings, kind, width, self.outputs, tokens=tokens),
-            units=settings.replicas * settings.hidden,
-            epochs=settings.epochs,
-            batch_size=settings.batch_size,
-            read=data.stat().st_size if rows.kind != "image" and data.is_file() else 0,
-            text=text,
-            encoded=kind == "encoder",
-            references=kind != "tokens" and train <= _MOST_WITH_REFERENCES,
-        )
 
     @cached_property
     def splits(self) -> np.ndarray:

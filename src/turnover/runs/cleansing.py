@@ -214,9 +214,7 @@ def _ending_of(source: str, rows: Rows) -> str:
     return ending if ending in WRITABLE else ".csv"
 
 
-def write_cleaned(
-    rows: Rows, source: str, removed: Collection[int], out: Path, *, digest: str | None = None
-) -> CleanedFile:
+def write_cleaned(rows: Rows, source: str, removed: Collection[int], out: Path, *, digest: str | None) -> CleanedFile:
     """Write the data of a run without some of its rows.
 
     A file whose lines are rows keeps all other lines byte for byte. Where the file is gone or changed since, by its
@@ -226,7 +224,7 @@ def write_cleaned(
         return _images(rows, Path(source), removed, out, digest)
     if out.suffix.lower() not in WRITABLE:
         raise DataFileError(f"{str(out)!r} ends with none of {', '.join(WRITABLE)}. Give a file that does: --out FILE.")
-    table = same_table(rows, source, removed, digest=digest)
+    table = same_table(source, digest)
     if table is None:
         own = rows.own
         own[list(removed)] = False
@@ -286,8 +284,7 @@ def _images(rows: Rows, source: Path, removed: Collection[int], out: Path, diges
     else:
         labels = np.array([rows.label_names[number] for number in rows.labels[own]])
         arrays = {"images": rows.values[own], "labels": labels}
-        why = "gone or was changed since the run" if digest else "not known to be unchanged, the run has no checksum"
-        why = "a saved data set" if source.is_dir() else why
+        why = "a saved data set" if source.is_dir() else "gone or was changed since the run"
         note = f"{str(source)!r} is {why}, so the images were written as the run used them."
     _write_output(out, npz_bytes(arrays))
     return CleanedFile(out, int(own.sum()), note)

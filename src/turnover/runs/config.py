@@ -10,7 +10,13 @@ from typing import Any, Literal, Protocol, get_args
 from turnover.errors import RunError
 from turnover.storage import wrong_types
 
-Kind = Literal["text", "image", "table", "lm", "classification", "regression"]
+Kind = Literal["text", "image", "table", "classification", "regression"]
+KINDS = get_args(Kind)
+LANGUAGE_MODELS = (
+    "is for a language model, and a run learns labels. The language models of turnover are causal models of Hugging "
+    "Face: see docs/language-models.md, or notebooks/language_model.ipynb. To learn labels of texts, give a csv with a "
+    "column of texts and one of labels: --text NAME --label NAME."
+)
 
 
 class Watch(Protocol):
@@ -29,7 +35,7 @@ PATHS = ("data", "validation_data", "test_data", "model")
 """Settings that name a file or folder."""
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
-_AT_LEAST_ONE = ("batch_size", "image_size", "context", "vocabulary")
+_AT_LEAST_ONE = ("batch_size", "image_size")
 _OPEN = ("hidden", "replicas", "epochs")
 # A width, a number of epochs or words above this is a slip of the finger, and would end without memory.
 _MOST = 1_000_000
@@ -37,16 +43,14 @@ _MOST = 1_000_000
 
 # Settings that some kinds of data have no use for, and the kinds that read them.
 _READ_BY: dict[str, tuple[str, ...]] = {
-    "text": ("text", "lm"),
+    "text": ("text",),
     "label": ("text", "image", "table"),
     "columns": ("table",),
     "group": ("text", "image", "table"),
     "model": ("text",),
     "image_size": ("image",),
-    "context": ("lm",),
-    "vocabulary": ("lm",),
 }
-_CALLED = {"text": "texts", "image": "images", "table": "tables", "lm": "language models"}
+_CALLED = {"text": "texts", "image": "images", "table": "tables"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,8 @@ class RunConfig:
     """How data becomes a trained model that can be asked.
 
     Attributes:
-        data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, a text corpus, or the name of a
-            data set on the Hugging Face hub.
+        data: a csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, or the name of a data set
+            on the Hugging Face hub.
         task: kind of data, or whether labels are classes or numbers; None: auto-detected.
         text: column of texts.
         label: column of labels.
@@ -72,8 +76,8 @@ class RunConfig:
         adapters: bottleneck width of adapters that are trained in the encoder; 0: it stays frozen, and a masked layer
             on top learns.
         hidden: width of the masked layer; 0: the default of the kind of data.
-        replicas: masked parts in one training, or trainings of a language model; from 3 on scores have standard errors
-            of their own. 0: the default of the kind of data; 1 with adapters.
+        replicas: masked parts in one training; from 3 on scores have standard errors of their own. 0: the default of
+            the kind of data; 1 with adapters.
         keep: share of the units that an instance trains.
         epochs: passes over the training rows; 0: the default of the kind of data.
         batch_size: rows per batch.
@@ -81,8 +85,6 @@ class RunConfig:
         weight_decay: of AdamW.
         balance: weight classes in the loss by their rarity.
         image_size: pixels that the shorter side of images is scaled to.
-        context: words before a position, of a language model.
-        vocabulary: number of most frequent words that a language model knows.
         seed: of splits, weights, masks and batches.
     """
 
@@ -109,18 +111,18 @@ class RunConfig:
     weight_decay: float = 1e-4
     balance: bool = True
     image_size: int = 32
-    context: int = 4
-    vocabulary: int = 10_000
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Reject settings that cannot be run, all problems at once."""
+        if self.task == "lm":
+            raise RunError(f"--task lm {LANGUAGE_MODELS}")
         if wrong := wrong_types(self):
             raise RunError(f"these settings cannot be run: values of the wrong type: {', '.join(wrong)}.")
         if unusable := [f"{name} {problem}" for name in PATHS if (problem := unusable_path(getattr(self, name)))]:
             raise RunError(f"these settings cannot be run: {'; '.join(unusable)}. Give another name.")
         checks = [
-            ("task", self.task is None or self.task in get_args(Kind), f"one of {', '.join(get_args(Kind))}"),
+            ("task", self.task is None or self.task in KINDS, f"one of {', '.join(KINDS)}"),
             ("validation", 0 < self.validation < 1, "a share between 0 and 1, such as 0.1"),
             ("test", 0 <= self.test < 1, "a share from 0 up to 1, such as 0.1"),
             ("max_rows", self.max_rows is None or self.max_rows > 0, "an integer >= 1"),
@@ -146,7 +148,7 @@ class RunConfig:
             raise RunError(f"these settings cannot be run: {'; '.join(problems)}.")
 
     def check_kind(self, kind: str) -> None:
-        """Reject settings of a new run that this kind of data, "text", "image", "table" or "lm", has no use for."""
+        """Reject settings of a new run that this kind of data, "text", "image" or "table", has no use for."""
         unset = {part.name: part.default for part in fields(self)}
         for share, file in (("validation", self.validation_data), ("test", self.test_data)):
             if file is not None and getattr(self, share) not in (0, unset[share]):
@@ -161,7 +163,7 @@ class RunConfig:
         if problems:
             raise RunError(
                 f"these settings would do nothing: {'; '.join(problems)}; but {self.data!r} is read as "
-                f"{'the text of a language model' if kind == 'lm' else _CALLED[kind]}. Leave them out."
+                f"{_CALLED[kind]}. Leave them out."
             )
 
     @classmethod

@@ -13,7 +13,6 @@ from .config import RunConfig, Watch, unwatched
 from .folder import RunFolder, changed_data
 from .reading import npz_bytes
 from .run import Run
-from .stages import Expect, unexpected
 from .start import start_run
 
 
@@ -81,9 +80,7 @@ def load_digits(config: DigitsConfig) -> DigitsData:
     return DigitsData(images[:split], given, true[:split], images[split:], true[split:])
 
 
-def run_digits(
-    config: DigitsConfig, out: Path | str, *, watch: Watch = unwatched, expect: Expect = unexpected
-) -> DigitsResult:
+def run_digits(config: DigitsConfig, out: Path | str, *, watch: Watch = unwatched) -> DigitsResult:
     """Train on digits with changed labels in a run folder, and look for them by self-influence.
 
     A demo of other settings in the folder is replaced, one that was interrupted is resumed; anything else stays.
@@ -95,7 +92,7 @@ def run_digits(
         str(file.resolve()), image_size=8, epochs=config.epochs, replicas=config.replicas, seed=config.seed
     )
     _make_room(folder, settings)
-    run = start_run(settings, folder, watch=watch, expect=expect)
+    run = start_run(settings, folder, watch=watch)
     suspects = np.argsort(-run.self_influence.values, kind="stable")[: int(data.changed.sum())]
     return DigitsResult(run, data, suspects)
 

@@ -38,10 +38,8 @@ from turnover.storage import (
     wrong_types,
 )
 
-_FORMAT = 2
-# 0.1.0 wrote run.json without checksums.
-_UNCHECKED_FORMAT = 1
-_ROWS = ("rows.jsonl.gz", "images.npz", "rows.json", "corpus.json.gz", "splits.npy", "config.toml")
+_FORMAT = 1
+_ROWS = ("rows.jsonl.gz", "images.npz", "rows.json", "splits.npy", "config.toml")
 _INPUTS = ("inputs.json", "features.npy")
 _TRAINED = ("model", "curves.json", "record.npz", "training.pt")
 _SCORES = ("scores",)
@@ -68,7 +66,7 @@ class About:
     results: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     data: dict[str, str] = field(default_factory=dict)  # SHA-256 of the files and folders that were read, by path
-    files: dict[str, str] = field(default_factory=dict)  # SHA-256 of the folder's own files; none of 0.1.0's runs
+    files: dict[str, str] = field(default_factory=dict)  # SHA-256 of the folder's own files
 
     @classmethod
     def of_new_run(cls) -> "About":
@@ -237,8 +235,6 @@ class RunFolder:
 
         The settings are written again. Rows that are damaged cannot be replaced: that is an error, as in `check`.
         """
-        if not about.files:
-            return  # nothing is known of the files of a run of 0.1.0
         if not holds(self.config, about.files[self.config.name]):
             self.write(self.config, settings)
         damaged = self.damaged(about)
@@ -284,7 +280,7 @@ class RunFolder:
             content = self.about.read_bytes()
             values: dict[str, Any] = dict(json.loads(content))
         known = values.get("format")
-        if known not in (_UNCHECKED_FORMAT, _FORMAT):
+        if known != _FORMAT:
             versions = values.get("versions")
             made_by = versions.get("turnover", "another version") if isinstance(versions, dict) else "another version"
             raise RunError(
@@ -292,10 +288,9 @@ class RunFolder:
                 f"({__version__}) does not read. Run it again: {self.again}"
             )
         with self.reading(self.about):
-            if known == _FORMAT or "checksum" in values:
-                values = from_record(content) or {}
-                if not values:
-                    raise ValueError("its checksum is that of another content")
+            values = from_record(content) or {}
+            if not values:
+                raise ValueError("its checksum is that of another content")
             del values["format"]
             about = About(**values)
             if wrong := wrong_types(about):

@@ -24,7 +24,6 @@ _FEWEST_STEPS = 60
 # Noise of numbers is memorized sooner than wrong classes: with 30 epochs held-out predictions of noisy ones were worse
 # than their mean.
 _EPOCHS_OF_NUMBERS = 10
-_ENCODER = 2e7  # weights of a small encoder
 _DEFAULTS = {
     "ngrams": (256, 3, 1e-3),
     "encoder": (512, 6, 5e-4),
@@ -42,23 +41,6 @@ def settings_for(config: RunConfig, kind: str, rows: int, *, numeric: bool = Fal
     epochs = min(epochs, max(_FEWEST_EPOCHS, _MOST_VISITS // max(rows, 1)))
     replicas = 1 if config.adapters else REPLICAS
     return config.with_defaults(hidden=width, epochs=epochs, learning_rate=rate, replicas=replicas)
-
-
-def kind_of_inputs(config: RunConfig, rows: str) -> str:
-    """Return the kind of inputs of a kind of rows, "text", "image" or "table"."""
-    if rows == "text" and config.model is not None:
-        return "tokens" if config.adapters else "encoder"
-    return {"text": "ngrams", "image": "pixels", "table": "columns"}[rows]
-
-
-def forward_products(settings: RunConfig, kind: str, width: int, classes: int, *, tokens: float) -> float:
-    """Return about how many multiplications a forward pass of a row takes, of so many `tokens` where it is a text."""
-    units = settings.hidden * settings.replicas
-    if kind == "tokens":
-        return _ENCODER * tokens
-    if kind == "pixels":  # the second convolution has a quarter of the positions
-        return width * 9 * (32 + 32 * 64 / 4) + units * (64 * 16 + classes)
-    return units * (width + classes)
 
 
 def plain_network(settings: RunConfig, inputs: Any, classes: int) -> nn.Module:

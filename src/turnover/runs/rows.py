@@ -7,7 +7,6 @@ some thousand at a time.
 import gzip
 import io
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, islice
@@ -195,14 +194,14 @@ class Rows:
             whole = _Part.joined(parts or [_Part.of([], about)])
             if len(whole.labels) != about["rows"]:
                 raise ValueError(f"{len(whole.labels)} of {about['rows']} rows")
-            classes = whole.labels[:0] if about.get("numeric") else whole.labels
+            classes = whole.labels[:0] if about["numeric"] else whole.labels
             if len(classes) and not -1 <= classes.min() <= classes.max() < len(about["label_names"]):
                 raise ValueError("labels without a name")
             values = whole.values
             if about["kind"] == "image":
                 with open_arrays(folder.path / _IMAGES) as kept:
                     values = kept["images"]
-            rows = cls(
+            return cls(
                 about["kind"],
                 whole.frame,
                 values,
@@ -215,9 +214,8 @@ class Rows:
                 np.array(about["fixed"] or [TO_BE_SPLIT] * len(whole.labels), np.int8),
                 groups=about["groups"],
                 notes=tuple(about["notes"]),
-                scales={name: PixelScale(*ends) for name, ends in about.get("pixel_scales", {}).items()},
+                scales={name: PixelScale(*ends) for name, ends in about["pixel_scales"].items()},
             )
-            return rows if whole.has_origins else replace(rows, origins=_former_origins(rows))
 
 
 @dataclass(frozen=True)
@@ -229,21 +227,19 @@ class _Part:
     labels: np.ndarray
     names: PackedTexts
     origins: Any  # PackedNumbers; of images a tuple
-    has_origins: bool  # not in runs of 0.1.0
 
     @classmethod
     def of(cls, lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> "_Part":
         import pandas as pd
 
         kind, values = about["kind"], [line["value"] for line in lines]
-        origins = [line.get("origin") for line in lines]
+        origins = [line["origin"] for line in lines]
         return cls(
             pd.DataFrame([line["row"] for line in lines], columns=about["columns"]),
             pd.DataFrame(values) if kind == "table" else PackedTexts(values) if kind == "text" else None,
-            np.array([line["label"] for line in lines], np.float64 if about.get("numeric") else np.int64),
+            np.array([line["label"] for line in lines], np.float64 if about["numeric"] else np.int64),
             PackedTexts(line["name"] for line in lines),
             tuple(origins) if kind == "image" else PackedNumbers.of(origins),
-            not lines or "origin" in lines[0],
         )
 
     @classmethod
@@ -261,7 +257,6 @@ class _Part:
             np.concatenate(columns["labels"]),
             PackedTexts.joined(columns["names"]),
             PackedNumbers.joined(origins) if packed else tuple(chain.from_iterable(origins)),
-            all(columns["has_origins"]),
         )
 
 
@@ -286,15 +281,6 @@ def joined_frames(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
             cells = chain.from_iterable(part.to_numpy(object).tolist() for part in parts)
             columns[name] = pd.Series(list(cells))
     return pd.DataFrame(columns, index=pd.RangeIndex(sum(map(len, frames))))
-
-
-def _former_origins(rows: Rows) -> tuple[int | str | None, ...]:
-    """Return where rows stand in their data, which version 0.1.0 kept in their names alone."""
-    found: list[int | str | None] = []
-    for name, own in zip(rows.names, rows.own, strict=True):
-        number = re.fullmatch(r"(?:line|row|image|train) (\d+)", name)
-        found.append(int(number[1]) if own and number else name if own and rows.kind == "image" else None)
-    return tuple(found)
 
 
 def records(table: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from turnover.applications import (
     Examples,
     Residuals,
     RowRecord,
-    TrainingText,
     WrongLabels,
     chance_p_value,
     prediction,
@@ -32,10 +31,7 @@ from ._labeled_rows import LabeledRows
 from .config import RunConfig, Watch, unwatched
 from .folder import About, RunFolder, changed_data
 from .inputs import Inputs
-from .language_modeling import LanguageModeling
-from .reading import is_corpus
 from .rows import SPLITS, Rows, Split
-from .stages import expected_seconds
 from .training import Curves, predicted_numbers
 
 _MOST_VALIDATION = 500
@@ -46,10 +42,10 @@ _SCORE_TYPES: dict[str, type[Scores] | type[OutOfSample]] = {
     "mean_influence": Scores,
     "out_of_sample": OutOfSample,
 }
-Task = LabeledRows | LanguageModeling
+Task = LabeledRows
 """What a run learns. A task reads and keeps data (`read`, `keep`, `prepare`), says what its instances are (`x`, `y`,
 `ids`, `_splits`), builds networks (`plain_network`, `masked_network`, `model_folders`), and measures trained ones
-(`results`); `score_names` is what `Run.score` computes, `sizes` decides how long a run takes."""
+(`results`); `score_names` is what `Run.score` computes."""
 
 _TaskT = TypeVar("_TaskT", bound=Task)
 
@@ -85,7 +81,7 @@ class Run(Generic[_TaskT]):
 
     @property
     def kind(self) -> str:
-        """Return the kind of data: "text", "image", "table" or "lm"."""
+        """Return the kind of data: "text", "image" or "table"."""
         return self.task.kind
 
     @property
@@ -118,18 +114,13 @@ class Run(Generic[_TaskT]):
             return wrong_labels(RowRecord.open(self.folder.record))
 
     @property
-    def text(self) -> TrainingText:
-        """Return the training text of a language model."""
-        return self.task.text
-
-    @property
     def preparation(self) -> Inputs:
         """Return how values become inputs."""
         return self.task.preparation
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Return the names of the classes; of a language model, its vocabulary."""
+        """Return the names of the classes."""
         return self.task.label_names
 
     @property
@@ -176,7 +167,7 @@ class Run(Generic[_TaskT]):
 
     @cached_property
     def models(self) -> list[nn.Module]:
-        """Return the trained models: one, or those of a language model, which have masks of different seeds."""
+        """Return the trained models: one, whose replicas have masks of their own."""
         return [self.load_model(kept) for kept in self.task.model_folders]
 
     @property
@@ -279,13 +270,6 @@ class Run(Generic[_TaskT]):
         """Return the held-out prediction of each training row."""
         return self._kept("out_of_sample")
 
-    def expected_seconds(self) -> dict[str, float]:
-        """Return about how long the stages take, in their order, by their names in a watch."""
-        seconds = expected_seconds(self.task.sizes)
-        of_scores = {name: seconds.pop(name) for name in _SCORE_TYPES}
-        report = seconds.pop("report")
-        return {**seconds, "scoring": sum(of_scores[name] for name in self.task.score_names), "report": report}
-
     def score(self, *, watch: Watch = unwatched) -> None:
         """Compute all scores that are missing and keep them, then write the results: the run is finished."""
         with self.folder.lock():
@@ -296,12 +280,8 @@ class Run(Generic[_TaskT]):
         names = self.task.score_names
         with self.about.timed("scoring"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TurnOverWarning)
-            expected = expected_seconds(self.task.sizes)
-            # Steps are hundredths of what all scores should take together.
-            done = np.cumsum([0.0, *(expected[name] for name in names)])
-            done = (100 * done / done[-1]).round().astype(int).tolist()
-            for before, name in zip(done, names, strict=False):
-                watch("scoring", before, 100, name.replace("_", " "))
+            for done, name in enumerate(names):
+                watch("scoring", done, len(names), name.replace("_", " "))
                 if name not in self._scores and not self._file(name).exists():
                     self._scores[name] = self._computed(name)
                     with self.folder.writing(self._file(name)):
@@ -310,7 +290,7 @@ class Run(Generic[_TaskT]):
             with self.folder.writing(self.folder.scores):
                 self.influence.keep_fit(self.folder.scores)
             self.about.files.pop("scores/factors.npz", None)  # its checksum, where it was written before
-            watch("scoring", 100, 100)
+            watch("scoring", len(names), len(names))
         if any(isinstance(warning.message, WeakSignalWarning) for warning in caught):
             self.about.notes.append(
                 "Self-influence cannot be told from noise: rows were hardly learned. Train longer, with more --epochs."
@@ -322,7 +302,7 @@ class Run(Generic[_TaskT]):
     def _chance(self) -> dict[str, float]:
         """Return how probably validation and test rows are predicted as well by chance, where they can tell."""
         places = np.concatenate([self.places("validation"), self.places("test")])
-        if self.task.name == "lm" or len(places) < _ENOUGH_FOR_CHANCE:
+        if len(places) < _ENOUGH_FOR_CHANCE:
             return {}
         x, labels = self.x[places], self.rows.labels[places]
         predicted = self.probabilities(x) if self.task.scale is None else self.numbers(x)
@@ -336,9 +316,7 @@ class Run(Generic[_TaskT]):
         return self.influence_on_sets.mean(self.mean_queries, progress=False)
 
     def _file(self, name: str) -> Path:
-        # Two names: predictions that another version kept without reference examples are not taken for corrected ones.
-        held_out = "unseen_beside_references.npz" if self.task.references else "unseen.npz"
-        names = {"self_influence": "self.npz", "mean_influence": "mean.npz", "out_of_sample": held_out}
+        names = {"self_influence": "self.npz", "mean_influence": "mean.npz", "out_of_sample": "held_out.npz"}
         return self.folder.scores / names[name]
 
     def _kept(self, name: str) -> Any:
@@ -359,9 +337,8 @@ class Run(Generic[_TaskT]):
 
 
 def run_in(folder: RunFolder, config: RunConfig, about: About) -> Run[Any]:
-    """Return the run of these settings: a text corpus is for a language model, everything else for a classifier."""
-    task = LanguageModeling if is_corpus(config) else LabeledRows
-    return Run(folder, config, about, task(config, folder))
+    """Return the run of these settings."""
+    return Run(folder, config, about, LabeledRows(config, folder))
 
 
 def open_run(folder: str | os.PathLike[str], *, executor: Executor | None = None) -> Run[Any]:

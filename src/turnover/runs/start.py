@@ -19,7 +19,6 @@ from turnover.wrapping import save
 from .config import RunConfig, Watch, unusable_path, unwatched
 from .folder import About, RunFolder, changed_data, digests_of
 from .run import Run, run_in
-from .stages import Expect, unexpected
 from .training import Curves, TrainingRows, fit
 
 
@@ -28,14 +27,11 @@ def start_run(
     out: str | os.PathLike[str],
     *,
     watch: Watch = unwatched,
-    expect: Expect = unexpected,
     executor: Executor | None = None,
 ) -> Run[Any]:
     """Read, train and score; resume what an earlier call with the same settings left.
 
-    A text corpus is learned by a language model, everything else by a classifier. `watch` is called as a stage makes
-    progress, `expect` with the seconds that all stages should take, as soon as the rows are known. The executor
-    computes scores.
+    `watch` is called as a stage makes progress. The executor computes scores.
     """
     if problem := unusable_path(os.fspath(out)):
         raise RunError(f"the folder {problem}. Give another: --out NEW.")
@@ -58,7 +54,6 @@ def start_run(
             folder.write_about(run.about)
         else:
             folder.repair(run.about, settings=config.as_toml())
-        expect(run.expected_seconds())
         with run.about.timed("features"):
             run.task.prepare(watch)
         if run.about.state == "begun":

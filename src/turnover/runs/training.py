@@ -23,7 +23,6 @@ from turnover.training import read_state, write_state
 from turnover.wrapping import has_batch_statistics, recalibrate
 
 from .config import RunConfig, Watch, unwatched
-from .stages import LOOK
 
 # Curves are measured on at most so many training rows.
 _CURVE_ROWS = 2000
@@ -93,7 +92,7 @@ def fit(
     if saved is not None and saved.exists():
         first = _resume(saved, model, optimizer, curves, record, settings)
     batches = -(-len(rows.y) // settings.batch_size)
-    steps = batches + round(LOOK * batches)  # of an epoch, with the look at all rows after it
+    steps = batches + max(batches // 4, 1)  # of an epoch, with the look at all rows after it
     last_saved = time.monotonic()
     weights = None if rows.weights is None else rows.weights.to(device)
     for epoch in range(first, settings.epochs):
@@ -226,11 +225,11 @@ def _resume(
     """
     try:
         state = read_state(saved)
-        if state is None or state.get("settings", settings.as_dict()) != settings.as_dict():
+        if state is None or state["settings"] != settings.as_dict():
             return 0
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        if record is not None and "record" in state:  # 0.1.0 kept none: later epochs alone are recorded
+        if record is not None:
             record.resume(state["record"])
     except Exception as error:  # a damaged file fails in many ways
         raise RunError(

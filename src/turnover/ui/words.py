@@ -126,13 +126,3 @@ def pieces(text: str, marks: Sequence[tuple[int, int]]) -> list[Piece]:
 
 def _decimals(scaled: float) -> int:
     return max(0, min(3, 2 - math.floor(math.log10(scaled)) if scaled else 2))
-
-
-def unknown_words(words: Sequence[str]) -> str:
-    """Return which words of a text a language model does not know; "" where it knows all.
-
-    Example:
-        >>> unknown_words(["wyvern"])
-        'Not in the vocabulary, and read as unknown: wyvern.'
-    """
-    return f"Not in the vocabulary, and read as unknown: {', '.join(words)}." if words else ""

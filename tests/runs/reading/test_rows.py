@@ -7,7 +7,7 @@ import pytest
 from turnover.errors import DataFileError
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.columns import nearest
-from turnover.runs.reading.rows import is_corpus, read_rows
+from turnover.runs.reading.rows import read_rows
 
 REVIEWS = [
     (f"a fairly {word} film, number {number}", "good" if number % 2 else "bad")
@@ -276,17 +276,8 @@ def test_a_file_that_is_not_there_is_refused_with_the_nearest_name(reviews, tmp_
 
 def test_an_unknown_ending_lists_the_known_ones(tmp_path):
     (tmp_path / "rows.xyz").write_text("a,b")
-    with pytest.raises(DataFileError, match=r"not known, '\.xyz'.*\.csv.*\.npz.*--task lm"):
+    with pytest.raises(DataFileError, match=r"not known, '\.xyz'.*\.csv.*\.npz"):
         read_rows(RunConfig(str(tmp_path / "rows.xyz")))
-
-
-def test_a_corpus_is_told_from_rows():
-    assert is_corpus(RunConfig("book.txt"))
-    assert is_corpus(RunConfig("rows.csv", task="lm"))
-    assert not is_corpus(RunConfig("book.txt", task="text"))
-    assert not is_corpus(RunConfig("rows.csv"))
-    with pytest.raises(DataFileError, match="is a text corpus"):
-        read_rows(RunConfig("book.txt"))
 
 
 def test_the_nearest_name_is_found_by_letters_or_by_being_part_of_it():

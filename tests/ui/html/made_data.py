@@ -15,7 +15,6 @@ from turnover.applications import (
     Errors,
     Explanation,
     Findings,
-    FrequencyBand,
     GroupScore,
     GroupScores,
     HarmfulExample,
@@ -24,17 +23,12 @@ from turnover.applications import (
     InfluentialExample,
     LabelError,
     LabelErrors,
-    LanguageFindings,
     MemorizedExample,
     MemorizedExamples,
-    MemorizedWord,
-    MemorizedWords,
     NearDuplicates,
     NoiseFrom,
-    Passage,
     ScoreNoise,
     Trust,
-    colored_text,
 )
 from turnover.runs import Curves
 from turnover.ui.html.data import Making, Overview, ReportData
@@ -219,35 +213,6 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
         findings=made_findings(rows),
         curves=Curves([0.6, 0.4, 0.3], [0.65, 0.5, 0.48], [0.64, 0.52, 0.47], [0.6, 0.7, 0.75]),
         rows=tuple(_row(kind, number) for number in range(rows)),
-    )
-
-
-def language_data() -> ReportData:
-    """Return a report on a corpus: no labels, no rows, colored passages."""
-    text, classifier = made_data(), made_findings()
-    return replace(
-        text,
-        overview=replace(text.overview, task="lm", kind="lm", labels=(), title="corpus.txt"),
-        headlines=(Headline("12 %", "of the training words are memorized.", "passages"),),
-        findings=LanguageFindings(
-            memorized=MemorizedWords(
-                60,
-                20,
-                0.8,
-                0.05,
-                "loss",
-                classifier.memorized.histogram,
-                (
-                    MemorizedWord(7, "it is", "<b>two</b>", "again", 2.5, 0.1, True, 1),
-                    MemorizedWord(2, "it", "is", "two", 0.5, None, False, 9),
-                ),
-            ),
-            passages=(Passage(0, colored_text(["one", "<b>two</b>"], [0.01, 2.5])),),
-            frequencies=(FrequencyBand(1, 1, 20, 2.0, 15), FrequencyBand(2, 5, 40, 1.0, 5)),
-            trust=Trust((ScoreNoise("self_influence", 60, 0.5, 0.75, 1e-4, 20, "loss", "tod", "null_ids"),), 3, 0.05),
-            leaks=classifier.leaks,
-        ),
-        rows=(),
     )
 
 

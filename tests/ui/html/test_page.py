@@ -8,16 +8,16 @@ from itertools import pairwise
 
 import pytest
 
-from tests.ui.html.made_data import HOSTILE, judged_by, language_data, made_data
+from tests.ui.html.made_data import HOSTILE, judged_by, made_data
 from tests.ui.pages import Page
 from turnover.ui.html.page import environment, render, unbroken
 
 KINDS = ["text", "image", "table"]
 
 
-@pytest.fixture(scope="module", params=[*KINDS, "lm"])
+@pytest.fixture(scope="module", params=KINDS)
 def page(request) -> Page:
-    return Page(render(language_data() if request.param == "lm" else made_data(request.param)))
+    return Page(render(made_data(request.param)))
 
 
 def test_every_tag_is_closed_and_ids_are_unique(page):
@@ -91,17 +91,9 @@ def test_tables_have_captions_and_header_cells_say_what_they_head(page):
     assert all(attrs.get("scope") for attrs in page.all("th"))
 
 
-def test_sections_without_anything_to_say_are_left_out():
-    text = render(language_data())
-    assert 'id="passages"' in text
-    for section in ("errors", "label-errors", "harmful", "groups", "classes", "duplicates"):
-        assert f'id="{section}"' not in text
-
-
 @pytest.mark.parametrize(
     ("make", "fragment", "times"),
     [
-        (language_data, '<span class="t5" title="self-influence 2.5">&lt;b&gt;two&lt;/b&gt;</span>', 1),
         (made_data, "<mark>gorgeous</mark> film", 2),
         (made_data, "From here on the order is noise.", 2),
         (made_data, "None is significant: the order is noise.", 2),

@@ -121,7 +121,7 @@ def test_what_lies_far_from_the_null_ids_is_significant():
 
 
 def test_too_few_replicas_for_standard_errors_are_told():
-    assert "--replicas" in trust_verdict(replace(made_findings().trust, replicas=1), task="classification")
+    assert "--replicas" in trust_verdict(replace(made_findings().trust, replicas=1))
 
 
 def errors_with(significant):

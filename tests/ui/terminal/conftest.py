@@ -95,7 +95,7 @@ class _Runs(dict[str, Path]):
 
 @pytest.fixture(scope="session")
 def runs(request: pytest.FixtureRequest) -> _Runs:
-    """Folders of finished runs, by kind: text, group, table, image and lm. Tests must not change them."""
+    """Folders of finished runs, by kind: text, group, table and image. Tests must not change them."""
     return _Runs(request)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("kind", ["text", "table", "image", "lm"])
+@pytest.mark.parametrize("kind", ["text", "table", "image"])
 def test_runs_of_every_kind_can_be_audited(turnover_, runs, kind):
     said = turnover_("audit", runs[kind], "--json")
     assert said.code == 0, said.err

@@ -483,7 +483,6 @@ DAMAGES = [
     ("text", "scores/mean.npz", HALF, "report RUN", REBUILD),
     ("image", "images.npz", HALF, "memorized RUN", AGAIN),
     ("text", "config.toml", HALF, "explain RUN --errors", "turnover run DATA --out RUN"),
-    ("lm", "model/0/weights.pt", HALF, "explain RUN --query the_cat_saw", REBUILD),
 ]
 
 

@@ -103,10 +103,6 @@ def test_a_folder_of_images_is_copied_without_the_removed_ones(turnover_, runs):
     assert len(left) == 60 - len(gone) == found["cleaned_rows"]
 
 
-def test_a_language_model_has_no_rows_to_drop(turnover_, runs):
-    rejected(turnover_("cleanse", runs["lm"]), "language model", "turnover memorized")
-
-
 def test_a_group_goes_with_all_its_training_rows(turnover_, runs):
     found = turnover_("cleanse", runs["group"], "--drop", "1", "--out", "clean.csv", "--json").data
     assert len(found["removed"]) == 15

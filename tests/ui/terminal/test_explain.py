@@ -1,9 +1,8 @@
-"""`turnover explain`: the rows behind a prediction, for texts, tables, images and language models."""
+"""`turnover explain`: the rows behind a prediction, for texts, tables and images."""
 
 import pytest
 
 from tests.ui.terminal.conftest import rejected
-from turnover.runs import open_run
 
 
 def test_a_new_text_shows_rows_of_the_predicted_label_and_where_they_stand(turnover_, text_run):
@@ -109,17 +108,6 @@ def test_an_image_is_drawn_and_explained(turnover_, runs):
     assert "01.png" in said.words
 
 
-def test_a_language_model_tells_the_next_words_and_the_positions_behind_the_first(turnover_, runs):
-    said = turnover_("explain", runs["lm"], "--query", "the cat saw", "-k", "2", "--json")
-    assert said.code == 0, said.err
-    assert len(said.data["next_words"]) == 5
-    reasons = said.data["items"][0]["supporting"]
-    assert all(reason["text"]["word"] == said.data["items"][0]["predicted"] for reason in reasons)
-    assert said.data["unknown_words"] == []
-    asked = turnover_("explain", runs["lm"], "--query", "the wyvern, saw", "-k", "2")
-    assert "Not in the vocabulary, and read as unknown: wyvern, ,." in asked.words
-
-
 def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_, text_run):
     by_number, by_name = (
         turnover_("explain", text_run, "--row", row, "--json").data["items"][0] for row in ("3", "line 5")
@@ -147,12 +135,6 @@ def test_a_row_is_asked_for_by_its_number_or_by_its_name_in_the_report(turnover_
         ("table", ["--query", "weight=big"], ["'big' in column 'weight' must be a number", "leave it empty"]),
         ("table", ["--query", '{"weight": "big"}'], ["'big' in column 'weight' must be a number"]),
         ("table", ["--query", "weight=inf"], ["'inf' in column 'weight' must be finite"]),
-        ("lm", ["--query", "cat"], ["Give more words"]),
-        ("lm", ["--query", "the cat saw a dog", "--span", "bird"], ["does not occur", "--span 4:5"]),
-        ("lm", ["--query", "the cat saw a dog", "--span", "cat"], ["begin at word 2 or later", "more words before"]),
-        ("lm", ["--query", "the cat saw a dog", "--span", "3:9"], ["end by word 5"]),
-        ("table", ["--query", "x=1", "--span", "x"], ["--span is for language models"]),
-        ("lm", ["--errors"], ["--query"]),
     ],
 )
 def test_what_cannot_be_explained_is_told_with_what_to_type(turnover_, runs, tmp_path, kind, options, parts):
@@ -166,23 +148,3 @@ def test_supporting_groups_are_named(turnover_, runs):
     assert "annotator" in said.words
     found = turnover_("explain", runs["group"], "--row", "0", "-k", "2", "--json").data["items"][0]
     assert all(reason["group"].startswith("annotator") for reason in found["supporting"])
-
-
-def test_training_text_that_raised_the_probability_of_a_span_is_found_and_colored(turnover_, runs):
-    run = open_run(runs["lm"])
-    line = next(line for line in " ".join(run.text.words).split("\n") if "name7" in line).split()
-    name = next(word for word in line if "name7" in word)
-    asked = ("explain", runs["lm"], "--query", " ".join(line[: line.index(name) + 1]), "--span", name, "-k", "3")
-    data = turnover_(*asked, "--json").data
-    assert data["text"] == name
-    assert 0 < data["probabilities"][0] <= 1
-    # A name that stands once in the text: the place where it stands made it probable.
-    first = data["supporting"][0]
-    assert first["word"] == name
-    assert first["score"] > 0
-    assert max(first["passage"]["steps"]) == 5
-    places = f"{data['span'][0]}:{data['span'][1]}"
-    assert turnover_(*asked[:-3], places, "-k", "3", "--json").data["supporting"] == data["supporting"]
-    said = turnover_(*asked)
-    assert "Training text that raised the probability" in said.words
-    assert "\x1b[2J" not in said.out

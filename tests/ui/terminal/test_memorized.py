@@ -1,4 +1,4 @@
-"""`turnover memorized`: histogram, likely label errors, near-duplicates; colored text of a language model."""
+"""`turnover memorized`: histogram, likely label errors, near-duplicates."""
 
 import numpy as np
 
@@ -29,12 +29,3 @@ def test_wrong_labels_are_among_the_most_memorized_rows(turnover_, text_run):
 def test_images_are_drawn_beside_their_labels(turnover_, runs):
     said = turnover_("memorized", runs["image"], "--most", "2")
     assert said.code == 0, said.err
-
-
-def test_a_language_model_shows_passages_without_obeying_them(turnover_, runs):
-    said = turnover_("memorized", runs["lm"], "--most", "2")
-    assert said.code == 0, said.err
-    assert "from word" in said.words
-    assert len(turnover_("memorized", runs["lm"], "--most", "2", "--json").data["passages"]) == 2
-    assert "name" in said.words
-    assert "\x1b" not in said.out  # which stands in the text: nothing there is a command to the terminal

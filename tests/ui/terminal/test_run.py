@@ -137,7 +137,7 @@ def test_an_unfinished_run_is_taken_up_in_its_folder_and_a_finished_one_gets_ano
     assert _folder_for(settings, run / "config.toml", Path("other")) == Path("other")
 
 
-@pytest.mark.parametrize("kind", ["table", "image", "lm"])
+@pytest.mark.parametrize("kind", ["table", "image"])
 def test_data_of_every_kind_ends_with_a_report(turnover_, runs, kind):
     said = turnover_("run", "--config", runs[kind] / "config.toml", "--out", runs[kind], "--json")
     assert said.code == 0, said.err

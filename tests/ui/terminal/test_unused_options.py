@@ -14,11 +14,6 @@ _ASKED = ["--query", "the cat saw a dog"]
 @pytest.mark.parametrize(
     ("command", "kind", "options", "parts"),
     [
-        ("explain", "lm", [*_ASKED, "--row", "3"], ["--row would do nothing", "a text and no rows"]),
-        ("explain", "lm", [*_ASKED, "--image", "a.png"], ["--image would do nothing"]),
-        ("explain", "lm", [*_ASKED, "--errors", "--most", "2"], ["--errors and --most would do nothing"]),
-        ("explain", "lm", [*_ASKED, "--relative"], ["--relative would do nothing"]),
-        ("explain", "lm", [*_ASKED, "--all-labels"], ["--all-labels would do nothing"]),
         ("explain", "text", ["--row", "1", "--most", "2"], ["--most would do nothing", "Give --errors"]),
         ("explain", "group", ["--row", "1", "--all-labels"], ["--all-labels would do nothing", "groups have no label"]),
         ("explain", "number", ["--row", "1", "--all-labels"], ["--all-labels would do nothing", "are numbers"]),
@@ -40,17 +35,13 @@ def test_options_of_other_questions_are_rejected(turnover_, runs, command, kind,
     ("data", "options", "parts"),
     [
         ("t.csv", ["--label", "y", "--image-size", "8"], ["image_size is for images", "read as tables"]),
-        (
-            "t.csv",
-            ["--label", "y", "--context", "2", "--vocabulary", "9"],
-            ["context is for language", "vocabulary is"],
-        ),
         ("t.csv", ["--label", "y", "--model", "x"], ["model is for texts"]),
         ("t.csv", ["--label", "y", "--text", "a", "--columns", "a"], ["columns is for tables", "read as texts"]),
         ("t.csv", ["--label", "y", "--validation", "0.2", "--validation-data", "t.csv"], ["Omit one"]),
         ("t.csv", ["--label", "y", "--test", "0.2", "--test-data", "t.csv"], ["Omit one"]),
-        ("c.txt", ["--label", "y", "--group", "a"], ["label is for", "group is for", "language model. Leave them out"]),
-        ("c.txt", ["--text", "a"], ["'c.txt' is plain text and has no column 'a'"]),
+        ("c.txt", [], ["'c.txt' is for a language model", "docs/language-models.md"]),
+        ("t.csv", ["--task", "lm"], ["Hugging Face", "docs/language-models.md"]),
+        ("t.csv", ["--task", "video"], ["task must be one of text, image", "got 'video'"]),
         ("i.npz", ["--group", "a"], ["no groups"]),
         ("i.npz", ["--task", "text"], ["task is 'text'", "read as images"]),
         ("images", ["--label", "y"], ["--label y needs a column", "labels.csv"]),
@@ -72,7 +63,6 @@ def test_settings_that_the_data_has_no_use_for_are_rejected_and_leave_no_folder(
 
 
 def test_as_many_are_listed_as_were_asked_for(turnover_, runs):
-    assert len(turnover_("memorized", runs["lm"], "--most", "7", "--json").data["passages"]) == 7
     every = turnover_("memorized", runs["text"], "--json").data["likely_label_errors"]
     first = turnover_("memorized", runs["text"], "--most", "1", "--json").data["likely_label_errors"]
     assert len(every["items"]) > 1

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from turnover.applications import TINTS, ColoredText
+from turnover_bench.experiments.colored_text import TINTS, ColoredText
 from turnover_bench.experiments.figures import drawn, tidy
 
 from .pattern import change, mean_and_error

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from turnover.applications import colored_text
 from turnover_bench.checks import markdown_table
+from turnover_bench.experiments.colored_text import colored_text
 from turnover_bench.experiments.findings import Finding, Verdict, agreements, counted, graded, paragraphs, spread
 
 from .figures import VARIANT_TITLES, draw_text, plot

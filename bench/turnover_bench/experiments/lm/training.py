@@ -15,11 +15,11 @@ from tqdm import tqdm
 import turnover
 from turnover.batches import FIRST_RESERVED_ID
 from turnover.layers import View
-from turnover.runs import FeedForwardLM, Vocabulary, language_model_sites
 from turnover_bench.experiments.checkpoints import resumable
 from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
 
 from .config import Config, Network
+from .model import FeedForwardLM, Vocabulary, language_model_sites
 
 PASSAGE = "The cast was :"
 """The line that is in the middle of the paper's figure."""

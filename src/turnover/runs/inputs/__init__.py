@@ -12,7 +12,7 @@ networks, runs.
 """
 
 from .columns import Column, ColumnInputs, checked_cells
-from .inputs import Inputs, expected_width, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
+from .inputs import Inputs, fit_inputs, inputs_as_json, inputs_of_rows, read_inputs
 from .pixels import PixelInputs
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Inputs",
     "PixelInputs",
     "checked_cells",
-    "expected_width",
     "fit_inputs",
     "inputs_as_json",
     "inputs_of_rows",

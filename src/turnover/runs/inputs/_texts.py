@@ -45,7 +45,6 @@ class NgramInputs:
         """Return inputs fitted on training texts; many `rows`, of all splits, get fewer buckets to fit into memory."""
         buckets = buckets_for(rows or len(texts), most)
         counts = np.zeros(buckets)
-        _hashed(["a"], buckets)  # loads its library first, or that time would count in the estimate of the rest
         for start in range(0, len(texts), 4096):
             watch("features", start, len(texts) + (rows or 0), "counting pieces of words")
             counts += (_hashed(texts[start : start + 4096], buckets) != 0).sum(axis=0).A1

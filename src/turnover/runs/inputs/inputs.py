@@ -16,7 +16,7 @@ from turnover.runs.folder import RunFolder
 from turnover.runs.rows import Rows
 from turnover.storage import VectorCache, atomic_file, cache_folder, content_keys, read_array, wrong_types
 
-from ._texts import EncodedInputs, NgramInputs, TokenInputs, buckets_for
+from ._texts import EncodedInputs, NgramInputs, TokenInputs
 from .columns import ColumnInputs, with_tuples
 from .pixels import PixelInputs
 
@@ -27,8 +27,6 @@ _READERS: dict[str, Callable[..., Inputs]] = {
     **{known.kind: known for known in (NgramInputs, EncodedInputs, TokenInputs, PixelInputs)},
     ColumnInputs.kind: ColumnInputs.of_json,
 }
-# Usual numbers of categories of a column, and of features of an encoder.
-_CATEGORIES, _ENCODED = 12, 384
 # Texts that are encoded between two calls of a watch, and between two additions to the cache.
 _BLOCK, _KEPT_AT_ONCE = 256, 4096
 
@@ -51,16 +49,6 @@ def fit_inputs(
     x = inputs(rows.values, lambda done: watch("features", len(train) + done, count, "weighing pieces of words"))
     watch("features", count, count)
     return inputs, x
-
-
-def expected_width(config: RunConfig, rows: Rows) -> int:
-    """Return about how many numbers a row becomes, before inputs are fitted."""
-    if rows.kind == "image":
-        return int(np.prod(rows.values.shape[1:]))
-    if rows.kind == "table":
-        numbers = rows.values.select_dtypes("number").shape[1]
-        return 2 * numbers + _CATEGORIES * (rows.values.shape[1] - numbers)
-    return buckets_for(len(rows)) if config.model is None else _ENCODED
 
 
 def inputs_of_rows(inputs: Inputs, rows: Rows, folder: RunFolder) -> Tensor:

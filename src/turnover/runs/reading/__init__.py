@@ -1,7 +1,7 @@
-"""From what a user has to the rows of a run, or to the text of a language model.
+"""From what a user has to the rows of a run.
 
 Owns: files of tables, images and texts, what their columns are, and messages on what cannot be used. Offers:
-`read_rows` and `read_corpus`; reading and writing single tables and images. Must not know: networks, training,
+`read_rows`; reading and writing single tables and images. Must not know: networks, training,
 terminals.
 
 | file | content |
@@ -13,16 +13,14 @@ terminals.
 | `_table_rows.py` | tables as rows |
 | `images.py`, `arrays.py` | folders of images, npz files |
 | `_hub.py` | data sets of the Hugging Face hub |
-| `corpus.py` | a text for a language model |
 """
 
 from ._hub import is_saved
 from .arrays import arrays_without, npz_bytes
 from .columns import MISSING, label_text, nearest
-from .corpus import Corpus, read_corpus
 from .encoding import text_encoding
 from .images import LABEL_FILES, images_named_by, need_pillow, read_image
-from .rows import is_corpus, read_rows
+from .rows import read_rows
 from .separated import quotes_are_text, separator_of
 from .tables import (
     PARQUET,
@@ -40,12 +38,10 @@ __all__ = [
     "MISSING",
     "PARQUET",
     "WRITABLE",
-    "Corpus",
     "Table",
     "arrays_without",
     "as_format",
     "images_named_by",
-    "is_corpus",
     "is_saved",
     "label_text",
     "nearest",
@@ -53,7 +49,6 @@ __all__ = [
     "npz_bytes",
     "parquet_rows",
     "quotes_are_text",
-    "read_corpus",
     "read_image",
     "read_rows",
     "read_table",

@@ -52,7 +52,7 @@ def _check_not_binary(path: Path, start: bytes) -> None:
         )
     raise DataFileError(
         f"{str(path)!r} is a binary file: its byte {start.index(0)} is 0. Give a csv, tsv, jsonl, json or parquet "
-        "file, a folder of images, an npz file, or a text corpus."
+        "file, a folder of images or an npz file."
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnover.errors import DataFileError
 from turnover.runs._splits import copies_of, draw_rows
-from turnover.runs.config import RunConfig, Watch, unwatched
+from turnover.runs.config import LANGUAGE_MODELS, RunConfig, Watch, unwatched
 from turnover.runs.folder import check_regular
 from turnover.runs.rows import SPLITS, Rows
 
@@ -18,12 +18,7 @@ from .columns import BadRows, check_labels, check_numbers, check_scale, nearest
 from .images import rows_of_folder
 from .tables import TABLE_ENDINGS, read_table
 
-CORPUS_ENDINGS = (".txt", ".text", ".tokens", ".raw")
-
-
-def is_corpus(config: RunConfig) -> bool:
-    """Tell whether a run learns a language model from plain text, by `read_corpus`."""
-    return config.task == "lm" or (config.task is None and Path(config.data).suffix.lower() in CORPUS_ENDINGS)
+_TEXT_ENDINGS = (".txt", ".text", ".tokens", ".raw")
 
 
 def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
@@ -31,11 +26,6 @@ def read_rows(config: RunConfig, *, watch: Watch = unwatched) -> Rows:
 
     What was detected and skipped stands in `Rows.notes`.
     """
-    if is_corpus(config):
-        raise DataFileError(
-            f"{config.data!r} is a text corpus, for a language model. To learn labels, give a csv with a column of "
-            "texts and one of labels: --text NAME --label NAME."
-        )
     rows = _read(config, watch)
     trained = rows.fixed < 1
     notes = list(rows.notes)
@@ -61,6 +51,8 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
     path = Path(config.data)
     ending = path.suffix.lower()
     check_regular(path)
+    if ending in _TEXT_ENDINGS:
+        raise DataFileError(f"{config.data!r} {LANGUAGE_MODELS}")
     if config.task == "regression" and (ending == ".npz" or (path.is_dir() and not is_saved(path))):
         raise DataFileError(
             f"{config.data!r} holds images, whose labels are learned as classes. A regression learns from a table or "
@@ -69,7 +61,7 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
     if path.is_dir():
         return (rows_of_hub if is_saved(path) else rows_of_folder)(config, watch=watch)
     if not path.exists():
-        if ending in (*TABLE_ENDINGS, *CORPUS_ENDINGS, ".npz") or not could_be_name(config.data):
+        if ending in (*TABLE_ENDINGS, ".npz") or not could_be_name(config.data):
             existing(config.data)
         return rows_of_hub(config, watch=watch)
     if ending == ".npz":
@@ -87,8 +79,7 @@ def _read(config: RunConfig, watch: Watch) -> Rows:
         return rows_of_tables(parts, config, name=path.name)
     raise DataFileError(
         f"{config.data!r} has an ending that is not known, {ending or 'none'!r}. Known are "
-        f"{', '.join(TABLE_ENDINGS)} for rows, .npz and folders for images, {', '.join(CORPUS_ENDINGS)} for text "
-        "corpora (or any file with --task lm). Rename the file to what it is."
+        f"{', '.join(TABLE_ENDINGS)} for rows, .npz and folders for images. Rename the file to what it is."
     )
 
 

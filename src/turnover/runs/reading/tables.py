@@ -6,7 +6,7 @@ import io
 import json
 import re
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from turnover.errors import DataFileError, MissingExtraError
 from turnover.runs._packed import PackedTexts
 from turnover.runs.config import Watch, unwatched
-from turnover.runs.rows import Rows, records
+from turnover.runs.rows import records
 from turnover.storage import holds
 
 from .encoding import text_encoding
@@ -97,32 +97,12 @@ def read_table(path: Path, *, watch: Watch = unwatched) -> Table:
     return table
 
 
-def same_table(rows: Rows, source: str, numbers: Collection[int], *, digest: str | None = None) -> Table | None:
-    """Return the file that rows came from if it is unchanged, by its SHA-256 `digest`; else None.
-
-    Without a digest, which runs of 0.1.0 do not have, it must still hold the rows of `numbers` where they were.
-    """
+def same_table(source: str, digest: str | None) -> Table | None:
+    """Return the file that rows came from if it is unchanged, by its SHA-256 `digest`; else None."""
     path = Path(source)
-    if not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
+    if digest is None or not path.is_file() or path.suffix.lower() not in TABLE_ENDINGS:
         return None
-    if digest is not None and not holds(path, digest):
-        return None
-    try:
-        table = read_table(path)
-    except DataFileError:
-        return None
-    places: dict[Any, int] = {number: place for place, number in enumerate(table.numbers.tolist())}
-    ours = list(numbers)
-    there = [places.get(rows.origins[number], -1) for number in ours]
-    if -1 in there or list(map(str, table.frame.columns)) != list(map(str, rows.frame.columns)):
-        return None
-    same = digest is not None or _kept_by_0_1_0(table.frame.iloc[there]) == _kept_by_0_1_0(rows.frame.iloc[ours])
-    return table if same else None
-
-
-def _kept_by_0_1_0(frame: "pd.DataFrame") -> str | None:
-    """Return rows as version 0.1.0 kept them: numbers with ten decimals, dates with milliseconds."""
-    return frame.to_json(orient="records", force_ascii=False, date_format="iso")
+    return read_table(path) if holds(path, digest) else None
 
 
 def table_bytes(frame: "pd.DataFrame", ending: str) -> bytes:

@@ -27,7 +27,6 @@ from .sentences import (
     nothing_learned,
     score_meaning,
     significantly_harmful,
-    span_words,
     unit_sentence,
 )
 from .shown_rows import shown_row
@@ -54,7 +53,6 @@ __all__ = [
     "score_meaning",
     "shown_row",
     "significantly_harmful",
-    "span_words",
     "unit_sentence",
     "write_report",
 ]

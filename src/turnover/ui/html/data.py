@@ -1,7 +1,7 @@
 """What a report says, as plain data: the page and its JSON twin are made of this and of nothing else."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from turnover.applications import Findings, LanguageFindings, find_all, find_in_text, plain
+from turnover.applications import Findings, find_all, plain
 from turnover.runs import SPLITS, Curves, Rows, Run
 from turnover.ui.words import count, digits, label_words, percent
 
-from .headlines import Headline, headlines_of_rows, language_headlines
+from .headlines import Headline, headlines_of_rows
 from .sentences import nothing_learned
 from .shown_rows import ShownRow, shown_row
 
@@ -31,7 +31,7 @@ class Overview:
     title: str
     task: str
     kind: str
-    rows: Mapping[str, int]  # number of rows, of words for a language model, by split
+    rows: Mapping[str, int]  # number of rows by split
     labels: tuple[str, ...]
     facts: tuple[_Fact, ...]
     notes: tuple[str, ...]
@@ -57,7 +57,7 @@ class ReportData:
     overview: Overview
     headlines: tuple[Headline, ...]
     making: Making
-    findings: Findings | LanguageFindings
+    findings: Findings
     curves: Curves
     rows: tuple[ShownRow, ...] = ()  # every row that a finding names, once
 
@@ -78,10 +78,6 @@ class ReportData:
 
 def collect(run: Run[Any]) -> ReportData:
     """Return what the report of a finished run says, with nothing left to compute."""
-    return _COLLECT[run.task.name](run)
-
-
-def _collect_labeled_rows(run: Run[Any]) -> ReportData:
     findings = find_all(run)
     rows = tuple(shown_row(run.examples, row) for row in findings.named_rows)
     return ReportData(
@@ -94,24 +90,6 @@ def _collect_labeled_rows(run: Run[Any]) -> ReportData:
         curves=run.curves,
         rows=rows,
     )
-
-
-def _collect_language_model(run: Run[Any]) -> ReportData:
-    findings = find_in_text(run)
-    return ReportData(
-        overview=_overview(run, run.task.corpus.name, (), _language_facts(run)),
-        headlines=language_headlines(findings, run.about.results),
-        making=_making(run),
-        findings=findings,
-        curves=run.curves,
-    )
-
-
-_COLLECT: dict[str, Callable[[Run[Any]], ReportData]] = {
-    "classification": _collect_labeled_rows,
-    "regression": _collect_labeled_rows,
-    "lm": _collect_language_model,
-}
 
 
 def _overview(run: Run[Any], title: str, labels: tuple[str, ...], facts: list[_Fact]) -> Overview:
@@ -128,7 +106,7 @@ def _overview(run: Run[Any], title: str, labels: tuple[str, ...], facts: list[_F
 
 
 def rows_by_split(run: Run[Any]) -> dict[str, int]:
-    """Return the number of rows of each split, of words for a language model."""
+    """Return the number of rows of each split."""
     return {split: len(run.places(split)) for split in SPLITS}
 
 
@@ -206,23 +184,6 @@ def _model(run: Run[Any]) -> str:
         f"{before}, then a layer of {run.width:,} units of which every {instance} trains its own "
         f"{percent(run.config.keep, 0)}, {count(run.mean_influence.replicas, 'replica')}"
     )
-
-
-def _language_facts(run: Run[Any]) -> list[_Fact]:
-    results, models = run.about.results, count(len(run.models), "model")
-    words = ", ".join(f"{count(number)} {split}" for split, number in rows_by_split(run).items() if number)
-    return [
-        ("data", run.config.data),
-        ("words to predict", words),
-        ("vocabulary", f"{count(len(run.label_names))} words"),
-        ("model", f"predicts a word from the {run.config.context} before it; the mean of {models}"),
-        ("training", f"{count(len(run.curves.keep), 'epoch')}, AdamW, seed {run.config.seed}"),
-        *(
-            (f"{split} perplexity", digits(results[f"{split}_perplexity"]))
-            for split in ("validation", "test")
-            if f"{split}_perplexity" in results
-        ),
-    ]
 
 
 def _listed(names: list[str]) -> str:

@@ -7,12 +7,9 @@ from typing import Literal
 from turnover.applications import (
     LIKELY_ERROR,
     Findings,
-    FrequencyBand,
     LabelError,
     LabelErrors,
-    LanguageFindings,
     MemorizedExamples,
-    MemorizedWords,
     NearDuplicates,
     NumberFit,
 )
@@ -56,20 +53,6 @@ def headlines_of_rows(
         duplicates_headline(findings.near_duplicates, grouped=bool(findings.groups.items)),
         _signal(findings),
     ]
-    return tuple(headline for headline in headlines if headline is not None)
-
-
-def language_headlines(findings: LanguageFindings, results: Mapping[str, float]) -> tuple[Headline, ...]:
-    """Return the headlines about a language model."""
-    bands = findings.frequencies
-    headlines = [_perplexity(results), memorized_headline(findings.memorized)]
-    if len(bands) > 1 and bands[0].mean > bands[-1].mean > 0:
-        ratio = digits(bands[0].mean / bands[-1].mean)
-        sentence = (
-            f"Words that occur {_times(bands[0])} have, on average, {ratio} times the self-influence of words that "
-            f"occur {_times(bands[-1])}."
-        )
-        headlines.append(Headline(f"{ratio} ×", sentence, "memorized"))
     return tuple(headline for headline in headlines if headline is not None)
 
 
@@ -148,10 +131,10 @@ def _groups(findings: Findings) -> Headline | None:
     return Headline(count(len(harmful)), sentence, "groups", "look")
 
 
-def memorized_headline(memorized: MemorizedExamples | MemorizedWords, *, hashed: bool = False) -> Headline:
-    """Return the headline about memorized rows, or words of a language model."""
+def memorized_headline(memorized: MemorizedExamples, *, hashed: bool = False) -> Headline:
+    """Return the headline about memorized rows."""
     sentence = (
-        f"of the training {memorized.noun}s ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
+        f"of the training rows ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
         f"self-influence is positive and significant (FDR {percent(memorized.level, 0)})."
     )
     if memorized.share > _MOST_ROWS:
@@ -188,25 +171,6 @@ def _signal(findings: Findings) -> Headline | None:
         "gradient leaks into its flipped subnetwork."
     )
     return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
-
-
-def _perplexity(results: Mapping[str, float]) -> Headline | None:
-    """Return how good the model is on every text that was not trained on; None: there is none."""
-    known = {split: results.get(f"{split}_perplexity") for split in ("validation", "test")}
-    known = {split: digits(value) for split, value in known.items() if value is not None}
-    if not known:
-        return None
-    sentence = (
-        f"{'perplexity' if len(known) == 1 else 'perplexities'} on {' and on '.join(known)} text: the model is as "
-        "uncertain as if it chose among that many equally likely words."
-    )
-    return Headline(" and ".join(known.values()), sentence, "data-and-model")
-
-
-def _times(band: FrequencyBand) -> str:
-    if band.least == band.most:
-        return "once" if band.least == 1 else f"{band.least:,} times"
-    return f"{band.least:,} to {band.most:,} times"
 
 
 def _called(row: ShownRow) -> str:

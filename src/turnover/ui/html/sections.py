@@ -1,10 +1,10 @@
 """Which sections a report has, in which order, and what their templates need beyond the data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from turnover.applications import LIKELY_ERROR, Confusion, Findings, LanguageFindings
+from turnover.applications import LIKELY_ERROR, Confusion, Findings
 from turnover.ui.words import count, digits, percent, power_of
 
 from . import charts
@@ -14,7 +14,6 @@ from .sentences import (
     METHODS,
     NOISE_BEGINS,
     NONE_SIGNIFICANT,
-    SINGLE_WORD_SCORES,
     compared_words,
     explanation_words,
     harmful_words,
@@ -22,7 +21,6 @@ from .sentences import (
     noise_words,
     reading_words,
     score_name,
-    self_influence_words,
     significance_words,
     single_score_words,
     trust_verdict,
@@ -64,7 +62,7 @@ class Square:
 
 def sections_of(data: ReportData) -> list[Section]:
     """Return the sections that have something to say."""
-    between = _SECTIONS[data.overview.task](data.findings)
+    between = _sections_of_rows(data.findings)
     return [
         Section("findings", "Summary"),
         Section("data-and-model", "Data and model"),
@@ -92,20 +90,6 @@ def _sections_of_rows(findings: Findings) -> list[tuple[bool, Section]]:
     ]
 
 
-def _language_sections(findings: LanguageFindings) -> list[tuple[bool, Section]]:
-    return [
-        (bool(findings.passages), Section("passages", "Memorized passages")),
-        (True, Section("memorized", "Memorized", count(findings.memorized.count))),
-    ]
-
-
-_SECTIONS: dict[str, Callable[[Any], list[tuple[bool, Section]]]] = {
-    "classification": _sections_of_rows,
-    "regression": _sections_of_rows,
-    "lm": _language_sections,
-}
-
-
 def context_of(data: ReportData) -> dict[str, Any]:
     """Return what the templates need beyond the data: findings, charts, units of columns, and sentences about them."""
     return {
@@ -113,17 +97,17 @@ def context_of(data: ReportData) -> dict[str, Any]:
         "leaks": sorted(data.findings.leaks.leaks, key=lambda leak: -(leak.gradient_share or 0.0)),
         **_curves(data),
         **_memorized(data),
-        "trust_verdict": trust_verdict(data.findings.trust, task=data.overview.task),
+        "trust_verdict": trust_verdict(data.findings.trust),
         "reading_words": reading_words(data.findings),
         "methods": METHODS,
-        **_CONTEXTS[data.overview.task](data, data.findings),
+        **_context_of_rows(data, data.findings),
     }
 
 
 def lede_of(data: ReportData) -> str:
     """Return the sentence below the title."""
     rows = data.overview.rows
-    noun = {"text": "text", "image": "image", "table": "table row", "lm": "word"}[data.overview.kind]
+    noun = {"text": "text", "image": "image", "table": "table row"}[data.overview.kind]
     classes = f" of {count(len(data.overview.labels))} classes" if data.overview.labels else ""
     classes = " labeled with numbers" if data.overview.task == "regression" else classes
     held_out = " and ".join(f"{count(rows[split])} for {split}" for split in ("validation", "test") if rows.get(split))
@@ -160,24 +144,6 @@ def _context_of_rows(data: ReportData, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _language_context(data: ReportData, findings: LanguageFindings) -> dict[str, Any]:
-    return {
-        "thing": "word",
-        "mean_head": f" ({findings.memorized.unit})",
-        "word_power": power_of([one.self_influence for one in findings.memorized.items]),
-        "noise": [(score_name(one), one, self_influence_words(one, "words")) for one in findings.trust.scores],
-        "single_score_words": SINGLE_WORD_SCORES,
-        "trust_chart": None,
-    }
-
-
-_CONTEXTS: dict[str, Callable[[ReportData, Any], dict[str, Any]]] = {
-    "classification": _context_of_rows,
-    "regression": _context_of_rows,
-    "lm": _language_context,
-}
-
-
 def score_power(items: Iterable[Any]) -> int:
     """Return the power of ten in whose units the scores of some rows are read easily."""
     return power_of([one.score for one in items])
@@ -204,7 +170,7 @@ def _curves(data: ReportData) -> dict[str, Any]:
 
 def _memorized(data: ReportData) -> dict[str, Any]:
     memorized = data.findings.memorized
-    rows = count(memorized.rows, f"training {memorized.noun}")
+    rows = count(memorized.rows, "training row")
     power = power_of(
         [one.self_influence for one in memorized.items] or (memorized.histogram.edges if memorized.histogram else ())
     )

@@ -8,11 +8,9 @@ from turnover.applications import (
     Findings,
     HarmfulExamples,
     LabelErrors,
-    LanguageFindings,
     NearDuplicates,
     NoiseFrom,
     ScoreNoise,
-    SpanExplanation,
     Trust,
 )
 from turnover.runs import Run
@@ -21,13 +19,6 @@ from turnover.ui.words import count, digits, percent
 
 _MOSTLY_SIGNAL = 0.5
 _FEWEST_REPLICAS = 3
-
-SINGLE_WORD_SCORES = (
-    "Self-influence compares the prediction of a word by its kept subnetwork with that by its flipped subnetwork; one "
-    "such score is clear. Which other places of the text support a prediction is a far smaller effect: ask for the "
-    "first few places only, and mind their standard errors."
-)
-"""How much single scores of a language model say."""
 
 
 def nothing_learned(run: Run[Any]) -> str:
@@ -116,7 +107,7 @@ def significant_words(noise_from: NoiseFrom, replicas: int) -> str:
     return "differs from the scores of null ids, which were never trained"
 
 
-def reading_words(findings: Findings | LanguageFindings) -> str:
+def reading_words(findings: Findings) -> str:
     """Return what ± and significance mean, by what tells the noise of the scores."""
     trust = findings.trust
     names: dict[NoiseFrom, list[str]] = {}
@@ -187,22 +178,6 @@ def explanation_words(explained: ScoredList, things: str) -> str:
         f"{words} Significance is corrected for all training {things}: the largest of so many scores lie several "
         "standard errors from 0 by chance alone."
     )
-
-
-def span_words(explained: SpanExplanation) -> str:
-    """Return what scores of training positions on a span are, and how far to trust them."""
-    words = (
-        "Score ± standard error: how much training on this position raised the probability of the span, where 1 is the "
-        f"usual size ({METHODS[explained.method]}, {count(explained.replicas, 'model')}). Words around it are colored "
-        "by their own scores, from the 98th percentile of the training text (no color) up."
-    )
-    if not explained.significant:
-        return (
-            f"{words} No position is significant (FDR 5 %), for which so few models seldom suffice: compare scores "
-            "with their standard errors."
-        )
-    verb = "is" if explained.significant == 1 else "are"
-    return f"{words} {count(explained.significant)} of the raising positions listed {verb} significant (FDR 5 %)."
 
 
 def label_errors_expected(errors: LabelErrors) -> str:
@@ -350,17 +325,16 @@ def noise_words(noise: ScoreNoise, findings: Findings) -> str:
     return f"Trust the order of the {trusted}; that of the others is mostly noise."
 
 
-def trust_verdict(trust: Trust, *, task: str) -> str:
+def trust_verdict(trust: Trust) -> str:
     """Return how much of the scores is signal, and where standard errors come from."""
     known = [noise for noise in trust.scores if noise.signal is not None]
     parts = [
         f"{score_name(noise)}{' is' if noise is known[0] else ''} {percent(noise.signal or 0.0, 0)} signal"
         for noise in known
     ]
-    how = "models, trained one after the other" if task == "lm" else "replicas, trained side by side"
     without = [score_name(noise) for noise in trust.scores if noise.noise_from is None]
     if trust.replicas >= _FEWEST_REPLICAS:
-        errors = f"Standard errors come from {trust.replicas} {how}."
+        errors = f"Standard errors come from {trust.replicas} replicas, trained side by side."
     elif without:
         errors = no_interval_words(trust.replicas, without)
     else:

@@ -9,7 +9,7 @@ anything is computed, HTML.
 | `run.py`, `demo.py`, `report.py`, `serve.py` | commands that make or show a run |
 | `explain.py`, `cleanse.py`, `memorized.py`, `annotate.py`, `audit.py`, `evaluate.py` | commands that ask a run |
 | `queries.py` | what `explain` is asked about |
-| `language_models.py`, `finished_run.py` | runs of language models; the end of a run |
+| `finished_run.py` | the end of a run |
 | `options.py` | options that commands share, and the run that they name |
 | `tracking.py` | what a run tells an experiment tracker |
 | `outcomes.py` | exit codes, error messages, resuming; commands as they can be typed here |

@@ -22,7 +22,7 @@ from turnover.ui.pictures import as_data_uri
 from turnover.ui.words import count
 
 from .drawing import plain
-from .options import AsJson, Debug, OnDevice, RunPath, check_unused, open_classifier
+from .options import AsJson, Debug, OnDevice, RunPath, check_unused, open_with_executor
 from .terminal import Terminal
 
 _MOST = 1000
@@ -71,7 +71,7 @@ def annotate(
     - turnover annotate runs/reviews --labels export.json --out reviews.corrected.csv
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder)
+    run = open_with_executor(folder)
     if run.rows.numeric:
         raise ApplicationError(
             "labels of this run are numbers, and tasks offer classes. Correct them on the live page: turnover serve."

@@ -31,7 +31,7 @@ from turnover.ui.html import METHODS, nothing_learned, significantly_harmful, un
 from turnover.ui.words import count, duration, label_words, power_of, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, score_text, scores
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_with_executor
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -87,7 +87,7 @@ def cleanse(
     - turnover cleanse runs/reviews --drop significant --retrain --out reviews.clean.csv
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder, ray=ray)
+    run = open_with_executor(folder, ray=ray)
     if not retrain:
         check_unused({"--seeds": seeds}, "it is the number of trainings of the retraining check. Give --retrain, too.")
     check_cleansing_options(run, drop=drop, level=level, retrain=retrain)

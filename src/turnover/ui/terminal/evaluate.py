@@ -13,7 +13,7 @@ from turnover.runs import RunEvaluation, estimated_seconds, evaluate_run, known_
 from turnover.ui.words import count, duration, percent
 
 from .drawing import plain
-from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_classifier
+from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, open_with_executor
 from .outcomes import resumable
 from .terminal import Terminal
 
@@ -61,7 +61,7 @@ def evaluate(
     Example: turnover evaluate runs/reviews --subsets 50 --method kronfluence-ekfac --method trak
     """
     terminal = Terminal(as_json=as_json)
-    run = open_classifier(folder, ray=ray)
+    run = open_with_executor(folder, ray=ray)
     chosen = _metrics(metrics, truth)
     if "lds" not in chosen:
         check_unused({"--subsets": subsets}, "only the metric lds trains on halves of the rows. Add it to --metrics.")

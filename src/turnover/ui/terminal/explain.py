@@ -30,7 +30,6 @@ from turnover.ui.words import count, label_words, percent, power_of, unit
 
 from .drawing import draw_gallery, draw_value, ranking, score_text, visible
 from .drawing import plain as plain_text
-from .language_models import show_explained
 from .options import AsJson, Debug, OnDevice, OnRay, RunPath, check_unused, executor_at
 from .queries import image_query, row_query, value_query
 from .terminal import Terminal
@@ -50,13 +49,6 @@ def explain(
         typer.Option(metavar="ROW", help="A row of the run: its number from 0, or its name in the report (line 12)."),
     ] = None,
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="A new image.")] = None,
-    span: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORDS",
-            help="Of a language model: the words of TEXT to explain, or their places START:END, counted from 0.",
-        ),
-    ] = None,
     errors: Annotated[
         bool, typer.Option("--errors", help="The most confident, or largest, errors on validation and test rows.")
     ] = False,
@@ -94,20 +86,10 @@ def explain(
     - turnover explain runs/images --image new.png
 
     - turnover explain runs/table --row 12 --relative
-
-    - turnover explain runs/corpus --query "the king of the north" --span north
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder, executor=executor_at(ray))
     given = {"--query": query, "--row": row, "--image": image, "--errors": errors or None}
-    if run.task.name == "lm":
-        others = {name: value for name, value in given.items() if name != "--query"}
-        others |= {"--most": most, "--relative": relative, "--all-labels": all_labels}
-        check_unused(others, 'a language model has a text and no rows. Ask it with words: --query "once upon a time".')
-        show_explained(run, query, span, k, terminal)
-        return
-    if span is not None:
-        raise ApplicationError('--span is for language models, whose text has words to predict. Give --query "a text".')
     _check_one({name for name, value in given.items() if value is not None})
     if not errors:
         check_unused({"--most": most}, "it is the number of errors. Give --errors, or -k for the number of examples.")

@@ -47,23 +47,14 @@ def next_commands(run: Run[Any]) -> list[tuple[str, str]]:
     """Return what to type next, and what for."""
     # By its path, where the shell would not find it by its name.
     turnover, folder = own_name(), shlex.quote(str(run.folder.path))
-    query = {"text": '--query "a sentence"', "lm": '--query "some words"'}.get(run.kind, "--errors")
-    of_rows = (
+    query = '--query "a sentence"' if run.kind == "text" else "--errors"
+    commands = (
         (f"explain {folder} {query}", "training examples behind a prediction"),
         (f"cleanse {folder} --drop 1%", "harmful examples, and a file without them"),
         (f"memorized {folder}", "memorized examples, likely label errors"),
         (f"serve {folder}", "live page to query the model"),
     )
-    commands = {
-        "classification": of_rows,
-        "regression": of_rows,
-        "lm": (
-            (f"memorized {folder}", "memorized passages"),
-            (f"explain {folder} {query}", "training text behind the next word"),
-            (f"serve {folder}", "live page to ask about words of a text"),
-        ),
-    }
-    return [(f"{turnover} {command}", purpose) for command, purpose in commands[run.task.name]]
+    return [(f"{turnover} {command}", purpose) for command, purpose in commands]
 
 
 def print_next(run: Run[Any], terminal: Terminal) -> None:
@@ -112,9 +103,8 @@ def took(run: Run[Any], report: float) -> str:
 
 def _print(run: Run[Any], data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
-    noun = {"lm": "words"}.get(run.task.name, "rows")
     rows = ", ".join(f"{number:,} {split}" for split, number in data.overview.rows.items() if number)
-    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} {noun}"))
+    words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} rows"))
     for note in run.about.notes:
         words.print(plain(note, "dim"))
     for line in _results(run.about.results):
@@ -144,6 +134,4 @@ def _results(results: dict[str, float]) -> list[str]:
                 f"RMSE on {split} rows: [bold]{rmse}[/bold] (predicting the mean: {baseline}), MAE "
                 f"{digits(results[f'{split}_mae'])}{r2}"
             )
-        if f"{split}_perplexity" in results:
-            lines.append(f"Perplexity on {split} words: [bold]{results[f'{split}_perplexity']:.1f}[/bold]")
     return lines

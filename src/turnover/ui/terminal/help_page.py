@@ -64,7 +64,7 @@ run folder that is read again, and of itself. It is compared whenever a run is o
 | inputs, model, curves or scores of the run | rejected by name; the same `turnover run` computes them again |
 | rows or splits of the run | rejected by name: run it again |
 
-Where the data is gone, a run still has its rows. Runs of version 0.1.0 have no checksums and are opened without.
+Where the data is gone, a run still has its rows.
 """
 
 

@@ -32,13 +32,11 @@ from turnover.ui.html import (
 from turnover.ui.words import count, label_words, percent, power_of, score, unit
 
 from .drawing import draw_gallery, draw_value, listing, numbers, plain, visible
-from .language_models import show_memorized
 from .options import AsJson, Debug, OnDevice, RunPath
 from .terminal import Terminal
 
 _BINS, _WIDEST = 16, 48
-# Of a language model, passages are shown.
-_MOST_ERRORS, _MOST_PASSAGES = 10, 5
+_MOST_ERRORS = 10
 _MOST_GROUPS, _MOST_OF_A_GROUP = 3, 3
 
 
@@ -48,8 +46,8 @@ def memorized(
         int | None,
         typer.Option(
             min=1,
-            help="Number of likely label errors, or passages, to show.",
-            show_default=f"{_MOST_ERRORS}, or {_MOST_PASSAGES} passages; with --json all errors",
+            help="Number of likely label errors to show.",
+            show_default=f"{_MOST_ERRORS}; with --json all",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -60,16 +58,13 @@ def memorized(
 
     A row is memorized if its self-influence (how much training on it lowers its own loss) is positive and significant.
     Its label is a likely error if it is more probably wrong than right, judged by what the network predicted for the
-    row during training; in runs of earlier versions, if it disagrees with the held-out prediction. In a regression, a
+    row during training. In a regression, a
     label is a likely error if it lies further from its held-out prediction than three times the usual distance.
 
     Example: turnover memorized runs/reviews --most 50 --json
     """
     terminal = Terminal(as_json=as_json)
     run = open_run(folder)
-    if run.task.name == "lm":
-        show_memorized(run, most or _MOST_PASSAGES, terminal)
-        return
     with terminal.aside.status("examining every training row"):
         duplicates = example_duplicates(run.examples, run.x)
         own = examine_memorized(run, duplicates)

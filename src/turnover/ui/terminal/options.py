@@ -45,12 +45,6 @@ def executor_at(address: str | None) -> Executor | None:
     return RayExecutor(address)
 
 
-def open_classifier(folder: Path, *, ray: str | None = None) -> Run:
-    """Return a finished run that learned labels; a language model is rejected."""
-    run = open_run(folder, executor=executor_at(ray))
-    if run.task.name == "lm":
-        raise ApplicationError(
-            f"the run in {str(folder)!r} is a language model, without labeled rows. Commands for it: "
-            f'turnover memorized {folder}, or turnover explain {folder} --query "some words".'
-        )
-    return run
+def open_with_executor(folder: Path, *, ray: str | None = None) -> Run:
+    """Return a finished run."""
+    return open_run(folder, executor=executor_at(ray))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from turnover.errors import RunError
-from turnover.runs import PATHS, RunConfig, RunFolder, changed_data, start_run
+from turnover.runs import KINDS, PATHS, RunConfig, RunFolder, changed_data, start_run
 
 from .drawing import visible
 from .finished_run import finish
@@ -33,7 +33,7 @@ _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
         "label": ("Column of labels.", "COLUMN"),
         "task": (
             "Kind of data, or whether labels are classes or numbers (regression); auto-detected by default.",
-            None,
+            "|".join(KINDS),
         ),
         "columns": ("Feature columns of a table: a,b,c. Default: all but label and group.", "COLUMNS"),
         "group": ("Column of annotators, sources or users, each trained as one instance.", "COLUMN"),
@@ -58,8 +58,6 @@ _OPTIONS: dict[str, dict[str, tuple[str, str | None]]] = {
         "replicas": ("Number of masked replicas; from 3 on, every score has its own standard error.", None),
         "keep": ("Share of the units that each row trains.", None),
         "image_size": ("Shorter side of the images, in pixels.", None),
-        "context": ("Context length of a language model, in words.", None),
-        "vocabulary": ("Vocabulary size of a language model: its most frequent words.", None),
     },
     "Training": {
         "epochs": ("Number of epochs; the default depends on the kind and amount of data.", None),
@@ -77,8 +75,8 @@ def run(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="A csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, a text corpus, or the name "
-            "of a data set on the Hugging Face hub.",
+            help="A csv, tsv, jsonl, json or parquet file, a folder of images, an npz file, or the name of "
+            " a data set on the Hugging Face hub.",
             show_default=False,
         ),
     ] = None,
@@ -112,8 +110,6 @@ def run(
 
     - turnover run houses.csv --label price --task regression
 
-    - turnover run corpus.txt --task lm
-
     - turnover run --config runs/reviews/config.toml
     """
     terminal = Terminal(as_json=as_json)
@@ -135,7 +131,7 @@ def run(
 
 def _parameters() -> Iterator[inspect.Parameter]:
     """Give the options of all settings; None as a default shows that one was not given."""
-    types = {**get_type_hints(RunConfig), "columns": list[str]}
+    types = {**get_type_hints(RunConfig), "task": str, "columns": list[str]}
     for panel, settings in _OPTIONS.items():
         for name, (help_text, metavar) in settings.items():
             default, flag = _DEFAULTS[name], f"--{name.replace('_', '-')}"

@@ -46,8 +46,7 @@ def _title(part: str) -> str:
 def _found(run: Run[Any]) -> dict[str, float]:
     """Return the results of a run, the share of likely label errors, and what the audit measured."""
     figures = {f"result_{name}": float(value) for name, value in run.about.results.items() if value is not None}
-    if run.task.name != "lm":
-        errors = find_label_errors(run, examine_memorized(run, example_duplicates(run.examples, run.x)))
-        figures["likely_label_errors"] = errors.count / errors.rows
+    errors = find_label_errors(run, examine_memorized(run, example_duplicates(run.examples, run.x)))
+    figures["likely_label_errors"] = errors.count / errors.rows
     report = leak_audit(run.model, run.train_data)
     return figures | {"audit_share": report.share, "audit_gradient_share": report.gradient_share}

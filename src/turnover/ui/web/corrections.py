@@ -144,7 +144,7 @@ def corrected_file(rows: Rows, source: str, marks: Sequence[Mark], *, digest: st
     labels = {mark.row: _value_of(rows, mark.label) for mark in own if mark.label is not None}
     removed = [mark.row for mark in own if mark.label is None]
     ending, column = Path(source).suffix.lower(), rows.label_column
-    table = same_table(rows, source, [mark.row for mark in own], digest=digest) if rows.kind != "image" else None
+    table = same_table(source, digest) if rows.kind != "image" else None
     written = ending if ending in WRITABLE and rows.kind != "image" else ".csv"
     note = ""
     if table is None:

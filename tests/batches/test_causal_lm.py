@@ -7,8 +7,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 import turnover
+from turnover.batches import Documents, Sequences, padded
 from turnover.errors import InfluenceError
-from turnover.runs.language_models import Documents, Sequences, padded
 
 transformers = pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 

@@ -1,46 +1,23 @@
-"""Text colored by a number for each token, as in the paper's figure of self-influence, for pages and terminals.
+"""Text colored by a number for each token, as in the paper's figure of self-influence.
 
 Values are clipped to a range of percentiles, 70th to 95th as in the paper, so that a few extremes do not leave all else
-white. Colors are five tints of one orange with black letters on them: they differ in lightness, which everybody sees,
-and the strongest are underlined too, for paper without color. Pages of our own have darker ones where they are dark.
+white. Colors are five tints of one orange with black letters on them: they differ in lightness, which everybody sees.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from turnover.errors import ApplicationError, MissingExtraError
-
-from ._results import Result
-
-if TYPE_CHECKING:
-    import rich.text
+from turnover.errors import ApplicationError
 
 TINTS = ("#fff4d9", "#ffe3a6", "#ffcd6b", "#ffb02e", "#f08c00")
 """Backgrounds from weak to strong."""
 
-_UNDERLINED = 4  # the strongest tint, counted from 1
-
-STYLE = "\n".join(
-    [
-        ".turnover-text { white-space: pre-wrap; line-height: 1.7; overflow-wrap: anywhere; }",
-        ".turnover-text span { border-radius: 0.2em; }",
-        *(
-            f".turnover-text .t{number} {{ background: {tint}; color: #000;"
-            f"{' text-decoration: underline;' if number > _UNDERLINED else ''} }}"
-            for number, tint in enumerate(TINTS, 1)
-        ),
-    ]
-)
-"""Rules for the classes that `ColoredText.html` uses."""
-
 
 @dataclass(frozen=True)
-class ColoredText(Result):
+class ColoredText:
     """Tokens with a number and a shade each.
 
     Attributes:
@@ -48,8 +25,6 @@ class ColoredText(Result):
         shades: [tokens] from 0, at the lower limit or below, to 1, at the upper or above.
         limits: the values between which shades differ.
     """
-
-    _also = ("steps",)
 
     tokens: tuple[str, ...]
     values: NDArray[np.float64]
@@ -62,40 +37,6 @@ class ColoredText(Result):
     def steps(self) -> NDArray[np.int64]:
         """Return the tint of each token, 1 to 5; 0: none."""
         return np.ceil(np.nan_to_num(self.shades, nan=0.0) * len(TINTS)).astype(np.int64)
-
-    def html(self, *, inline: bool = False) -> str:
-        """Return the text for a page, everything escaped; a token's number is its title.
-
-        Args:
-            inline: colors in style attributes, for any page; False: by the classes of `STYLE`, as pages with a strict
-                Content-Security-Policy need them.
-        """
-        parts = [
-            self._span(token, int(step), float(value), inline)
-            for token, step, value in zip(self.tokens, self.steps, self.values, strict=True)
-        ]
-        around = ' style="white-space: pre-wrap; line-height: 1.7"' if inline else ""
-        return f'<div class="turnover-text"{around}>{escape(self.joiner).join(parts)}</div>'
-
-    def terminal(self) -> "rich.text.Text":
-        """Return the text for a terminal; needs rich. Nothing in the tokens is taken for markup."""
-        try:
-            from rich.text import Text
-        except ImportError as error:
-            raise MissingExtraError("text on a terminal needs rich: pip install 'turnover[cli]'.") from error
-        text = Text()
-        for place, (token, step) in enumerate(zip(self.tokens, self.steps, strict=True)):
-            text.append(self.joiner if place else "")
-            text.append(token, style=_terminal_style(int(step)))
-        return text
-
-    def _span(self, token: str, step: int, value: float, inline: bool) -> str:
-        said = "" if np.isnan(value) else f' title="{escape(f"{self.unit} {value:.3g}".strip())}"'
-        if step == 0:
-            return f"<span{said}>{escape(token)}</span>"
-        line = "; text-decoration: underline" if step > _UNDERLINED else ""
-        style = f' style="background: {TINTS[step - 1]}; color: #000{line}"' if inline else f' class="t{step}"'
-        return f"<span{style}{said}>{escape(token)}</span>"
 
 
 def colored_text(
@@ -115,7 +56,7 @@ def colored_text(
         percentiles: of the values, between which colors differ.
         limits: values to take in place of the percentiles, so that several texts share one scale; None: percentiles.
         joiner: what stands between two tokens; "" for tokens that carry their own spaces.
-        unit: what the values are, for the titles: "self-influence".
+        unit: what the values are: "self-influence".
 
     Raises:
         ApplicationError: not one value per token, or limits out of order.
@@ -124,8 +65,6 @@ def colored_text(
         >>> text = colored_text(["John", "Worthing", ":"], [[0.0, 8.0, 0.0], [0.0, 10.0, 0.5]], unit="self-influence")
         >>> text.steps
         array([0, 5, 0])
-        >>> '<span class="t5" title="self-influence 9">Worthing</span>' in text.html()
-        True
     """
     if isinstance(tokens, str):
         raise ApplicationError("tokens must be a list, got one string. Give text.split().")
@@ -155,9 +94,3 @@ def _limits(values: NDArray[np.float64], percentiles: tuple[float, float]) -> tu
     if not known.size:
         raise ApplicationError("no token has a value. Give at least one number.")
     return float(np.percentile(known, lower)), float(np.percentile(known, upper))
-
-
-def _terminal_style(step: int) -> str:
-    if step == 0:
-        return ""
-    return f"black on {TINTS[step - 1]}" + (" underline" if step > _UNDERLINED else "")

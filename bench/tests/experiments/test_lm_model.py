@@ -1,0 +1,81 @@
+"""The paper's language model: nothing leaks unless it is tied; frequent words come first; colors of a text."""
+
+import numpy as np
+import pytest
+import torch
+
+import turnover
+from turnover.errors import ApplicationError, TrainingError
+from turnover_bench.experiments.colored_text import colored_text
+from turnover_bench.experiments.lm.model import FeedForwardLM, Vocabulary, language_model_sites
+
+WORDS, CONTEXT = 30, 3
+
+
+def small(**options):
+    options = {"context": CONTEXT, "embedding": 32, "hidden": 32, **options}
+    return FeedForwardLM(WORDS, **options)
+
+
+@pytest.fixture
+def batch():
+    return torch.randint(WORDS, (8, CONTEXT)), torch.randint(WORDS, (8,)), torch.arange(8)
+
+
+def test_its_sizes_and_dropout_are_those_of_the_paper():
+    with torch.device("meta"):
+        model = FeedForwardLM(33_278)
+    assert model.embedding.embedding_dim == model.hidden.out_features == model.output.in_features == 650
+    assert model.embedding_dropout.p == model.hidden_dropout.p == 0.3
+
+
+def test_nothing_leaks_in_the_untied_model(batch):
+    plan = turnover.plan(small(), at=language_model_sites(), example=batch[0])
+    assert not plan.warnings
+    assert all(site.zero.keeps for site in plan.sites)
+    report = turnover.audit(turnover.wrap(small(), at=language_model_sites()), batch)
+    assert not report.leaks
+
+
+def test_tied_weights_and_an_output_bias_leak_and_the_audit_names_them(batch):
+    model = turnover.wrap(small(tied=True, bias=True), at=language_model_sites())
+    assert model.get_parameter("output.weight") is model.get_parameter("embedding.weight")
+    assert {leak.name for leak in turnover.audit(model, batch).leaks} == {"embedding.weight", "output.bias"}
+
+
+def test_tied_weights_of_two_sizes_are_refused():
+    with pytest.raises(TrainingError, match=r"embedding=32 and hidden=16 differ"):
+        small(tied=True, hidden=16)
+
+
+def test_a_vocabulary_numbers_frequent_words_first_and_marks_ends_and_unknown_words():
+    vocabulary = Vocabulary.of(["b a b <unk>"], most=1)
+    assert vocabulary.words == ("<eos>", "<unk>", "b")
+    assert vocabulary.encode(["b a", ""]).tolist() == [2, 1, 0, 0]
+
+
+def test_values_are_clipped_to_the_percentiles_of_the_paper():
+    text = colored_text(["x"] * 101, np.arange(101.0))
+    assert text.limits == (70, 95)
+    assert text.shades[80] == pytest.approx(0.4)
+    assert text.steps.tolist()[::10] == [0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5]
+
+
+def test_several_models_are_averaged_and_unknown_values_have_no_color():
+    assert colored_text(["a", "b"], [[0.0, 2.0], [0.0, 4.0]]).values.tolist() == [0, 3]
+    assert colored_text(["a", "b", "c"], [0.0, float("nan"), 1.0]).steps.tolist() == [0, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "values", "options", "message"),
+    [
+        ("a b", [1.0, 2.0], {}, "one string"),
+        (["a", "b"], [1.0], {}, "one value per token"),
+        (["a"], [float("nan")], {}, "no token has a value"),
+        (["a"], [1.0], {"limits": (2, 1)}, "out of order"),
+        (["a"], [1.0], {"percentiles": (95, 70)}, "lower first"),
+    ],
+)
+def test_what_cannot_be_colored_is_rejected(tokens, values, options, message):
+    with pytest.raises(ApplicationError, match=message):
+        colored_text(tokens, values, **options)
