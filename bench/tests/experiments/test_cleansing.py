@@ -22,7 +22,6 @@ from turnover_bench.experiments.cleansing.page import (
     noise_sentence,
     page,
     power_sentence,
-    source_sentence,
 )
 from turnover_bench.experiments.cleansing.plot import gains
 from turnover_bench.experiments.cleansing.run import mean_influence, of_both_labels
@@ -234,18 +233,11 @@ def test_the_papers_gain_would_show_only_with_small_standard_errors(stderr, said
     assert "over random would not have shown in accuracy" in power_sentence(result)
 
 
-@pytest.mark.parametrize(("ridge", "said"), [(0.702, "comes from the influence functions"), (0.706, "at least half")])
-def test_the_gain_without_influence_functions_is_told(ridge, said):
-    arms = {name: {"0.01": {"test": {"accuracy": value}}} for name, value in (("ridge", ridge), ("denoised", 0.71))}
-    seeds = [{"none": {"test": {"accuracy": 0.7}}, "arms": arms}]
-    assert said in source_sentence({"setting": {"shown": 0.01}, "seeds": seeds})
-
-
 def test_a_choice_that_seeds_do_not_share_is_called_noise():
     setting = {"shown": 0.01, "replicas": 8}
-    told = noise_sentence({"setting": setting, "overlap": {"tod": 0.012, "denoised": 0.3}})
+    told = noise_sentence({"setting": setting, "overlap": {"tod": 0.012, "recommended": 0.3}})
     assert "mostly noise where they are chosen by one model, original estimator." in told
-    assert "influence functions (30 times)" in told
+    assert "the recommended estimator (30 times)" in told
     assert "noise" not in noise_sentence({"setting": setting, "overlap": {"tod": 0.2}})
     assert noise_sentence({"setting": setting, "overlap": {"tod": None}}) == ""  # one seed shares nothing
 

@@ -25,7 +25,7 @@ class Config:
 
     Attributes:
         runs: trainings, each against the mean of the others.
-        other_runs: the same for the network with a trunk, which is also asked with denoising.
+        other_runs: the same for the network with a trunk.
         rows: of digits that are trained.
         replicas: of each.
         hidden: width of both hidden layers.
@@ -75,11 +75,12 @@ def run(config: Config, out: Path) -> dict[str, Any]:
     """Return how often intervals hold the mean of the other runs, and what is significant where there is nothing."""
     queries = digit_queries(config.queries)
     parts = [_scores(config, number, queries, out) for number in tqdm(range(config.runs), desc="runs")]
-    others = [_others(config, number, queries, out) for number in tqdm(range(config.other_runs), desc="other runs")]
+    trunk = [
+        _scores(config, number, queries, out, at=("3",)) for number in tqdm(range(config.other_runs), desc="trunk")
+    ]
     return {
         **_judged(parts, config.replicas),
-        "trunk": _judged([plain for plain, _ in others], config.replicas),
-        "trunk_ridge": _judged([smooth for _, smooth in others], config.replicas),
+        "trunk": _judged(trunk, config.replicas),
         "null": _null(config, queries, out),
     }
 
@@ -98,27 +99,19 @@ def _judged(parts: list[Scores], replicas: int) -> dict[str, Any]:
     }
 
 
-def _scores(config: Config, number: int, queries: tuple[torch.Tensor, torch.Tensor], out: Path) -> Scores:
+def _scores(
+    config: Config,
+    number: int,
+    queries: tuple[torch.Tensor, torch.Tensor],
+    out: Path,
+    at: tuple[str, ...] = ("1", "3"),
+) -> Scores:
     """Return the scores of one run; kept, so that an interrupted run is resumed."""
-    folder = out / f"run-{number}"
+    folder = out / f"{'run' if len(at) > 1 else 'trunk'}-{number}"
     if not folder.exists():
-        recipe, model = _trained(config, number)
+        recipe, model = _trained(config, number, at=at)
         turnover.Influence(model, nulls=NULL_IDS).pairwise(queries, ids=range(len(recipe))).save(folder)
     return Scores.open(folder)
-
-
-def _others(
-    config: Config, number: int, queries: tuple[torch.Tensor, torch.Tensor], out: Path
-) -> tuple[Scores, Scores]:
-    """Return the scores of one run over a trunk, as they are and denoised."""
-    folders = out / f"trunk-{number}", out / f"trunk-ridge-{number}"
-    if not folders[1].exists():
-        recipe, model = _trained(config, number, at=("3",))
-        data = turnover.with_instance_ids(torch.utils.data.TensorDataset(recipe.inputs, recipe.targets))
-        for folder, estimator in zip(folders, ("tod", "ridge"), strict=True):
-            if not folder.exists():
-                turnover.Influence(model, train=data, estimator=estimator).pairwise(queries).save(folder)
-    return Scores.open(folders[0]), Scores.open(folders[1])
 
 
 def _trained(
@@ -186,10 +179,8 @@ def page(result: dict[str, Any], folder: Path) -> str:
         ["without the error of that mean", f"{result['covered_without_the_reference_error']:.1%}"],
         ["standard error of a run / standard deviation of the runs, median", f"{result['ratio_of_errors']:.2f}"],
     ]
-    with_trunk = [
-        [title, str(part["runs"]), f"{part['covered']:.1%}", f"{part['ratio_of_errors']:.2f}"]
-        for title, part in (("trunk", result["trunk"]), ("trunk, ridge", result["trunk_ridge"]))
-    ]
+    part = result["trunk"]
+    with_trunk = [["trunk", str(part["runs"]), f"{part['covered']:.1%}", f"{part['ratio_of_errors']:.2f}"]]
     null = [
         [
             counted(int(name.removeprefix("replicas_")), "replica"),
@@ -207,8 +198,7 @@ def page(result: dict[str, Any], folder: Path) -> str:
             "## Intervals",
             "Each run against the mean of all others; the error of that mean is part of the interval.",
             markdown_table(["", "share or ratio"], coverage),
-            "With a trunk (the first layer shared by all replicas, so that their errors are correlated) and denoised "
-            "by ridge (which shrinks: the interval is around the mean of the denoised estimate, not of the raw one):",
+            "With a trunk (the first layer shared by all replicas, so that their errors are correlated):",
             markdown_table(
                 ["", "runs", "intervals that contain the mean", "standard error / standard deviation of the runs"],
                 with_trunk,

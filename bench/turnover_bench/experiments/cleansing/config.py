@@ -5,7 +5,7 @@ from typing import Literal
 
 from turnover_bench.experiments.runner import Needs
 
-Estimate = Literal["tod", "replicas", "ridge", "denoised", "recommended"]
+Estimate = Literal["tod", "replicas", "recommended"]
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,13 @@ class Config:
         epochs: for retraining; chosen with the rate.
         masked_epochs: the same for trainings with masks.
         batch_size: of every training.
-        estimates: "tod": the original estimator, one model; "replicas": several in one training; "ridge": these with
-            ridge regression; "denoised": that with influence functions of the last layer beside it; "recommended":
+        estimates: "tod": the original estimator, one model; "replicas": several in one training; "recommended":
             `turnover.Influence(model, train=rows)` without options, on the same replicas.
         asked: of the validation reviews, those on which "tod" takes mean influence, as many of both labels; None: all.
         bfloat16: "tod" scores under autocast, for a processor that has such products.
         replicas: how many.
         scored_blocks: of an encoder with adapters, the top blocks whose masks score replicas, beside those before the
             output layer; None: all. What lies below runs once per review, not once per review and row.
-        projection: most features of the ridge regression.
         shares: of the rows that are removed.
         shown: the share of the paper.
         seeds: each has its own split of the reviews, masks, parameters and batches.
@@ -52,12 +50,11 @@ class Config:
     epochs: tuple[int, ...] = (3, 6)
     masked_epochs: tuple[int, ...] = (3, 6)
     batch_size: int = 100
-    estimates: tuple[Estimate, ...] = ("tod", "replicas", "ridge", "denoised", "recommended")
+    estimates: tuple[Estimate, ...] = ("tod", "replicas", "recommended")
     asked: int | None = None
     bfloat16: bool = False
     replicas: int = 8
     scored_blocks: int | None = None
-    projection: int = 512
     shares: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1)
     shown: float = 0.01
     seeds: tuple[int, ...] = tuple(range(8))
@@ -88,7 +85,6 @@ SIZES = {
         rows=2_000,
         encoder="minilm",
         longest=64,
-        estimates=("tod", "replicas", "recommended"),
         asked=24,
         bfloat16=True,
         scored_blocks=0,

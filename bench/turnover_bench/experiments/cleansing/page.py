@@ -74,16 +74,6 @@ def best_sentence(result: Mapping[str, Any]) -> str:
     return f"Significantly better than none and than random. {' '.join(told)}"
 
 
-def source_sentence(result: Mapping[str, Any]) -> str:
-    """Return in words how much of the gain is there without influence functions, which need no masks."""
-    share = result["setting"]["shown"]
-    ridge, both = (100 * float(gains(result, name, share, "accuracy").mean()) for name in ("ridge", "denoised"))
-    told = f"{both:+z.2f} points of accuracy at {percent(share)} with influence functions, {ridge:+z.2f} without"
-    if both > 2 * ridge:
-        return f"Most of the gain comes from the influence functions of the last layer, which need no masks: {told}."
-    return f"Ridge regression of the scores has at least half of the gain by itself: {told}."
-
-
 def noise_sentence(result: Mapping[str, Any]) -> str:
     """Return in words whose choice is the same from seed to seed, and whose is mostly noise."""
     share = result["setting"]["shown"]
@@ -150,8 +140,7 @@ _OUTPUT_MASKS = "scored by the masks before the output layer alone"
 def _by_output_masks(result: Mapping[str, Any]) -> list[str]:
     """Return the estimates that take these masks only, for time."""
     setting = result["setting"]
-    few = ("replicas", "ridge") if setting.get("scored_blocks") == 0 else ()
-    return [name for name in setting["estimates"] if name in few]
+    return ["replicas"] if setting.get("scored_blocks") == 0 else []
 
 
 def _scored(name: str, result: Mapping[str, Any]) -> str:
@@ -286,8 +275,6 @@ def _shares(result: Mapping[str, Any]) -> Iterable[str]:
         ]
         yield markdown_table([f"gain over none in {measure}", *map(percent, shares)], rows)
     yield best_sentence(result)
-    if {"ridge", "denoised"} <= set(result["setting"]["estimates"]):
-        yield source_sentence(result)
 
 
 def _why(result: Mapping[str, Any]) -> Iterable[str]:

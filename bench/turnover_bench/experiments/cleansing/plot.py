@@ -12,16 +12,12 @@ NAMES = {
     "random": "at random",
     "tod": "by one model, original estimator",
     "replicas": "by {replicas} replicas",
-    "ridge": "by {replicas} replicas, ridge regression",
-    "denoised": "by {replicas} replicas, ridge regression and influence functions",
     "recommended": "by {replicas} replicas, the recommended estimator",
 }
 _STYLES = {
     "random": ("#888888", "v"),
     "tod": ("#1b7fa6", "o"),
     "replicas": ("#7b3fa0", "s"),
-    "ridge": ("#2e8b57", "^"),
-    "denoised": ("#d95f02", "D"),
     "recommended": ("#c8102e", "P"),
 }
 _MEASURES = {"accuracy": ("accuracy gained (points)", 100.0), "loss": ("loss saved", -1.0)}

@@ -13,7 +13,6 @@ from tqdm import tqdm
 
 import turnover
 from turnover.applications import RetrainingCheck
-from turnover.influence import Ridge
 from turnover.training import Checkpoint
 from turnover.wrapping import only_at, replica_models, top_sites
 from turnover_bench.experiments.checkpoints import next_checkpoint
@@ -125,11 +124,6 @@ def _chosen(
         return np.random.default_rng(seed).permutation(len(domains.train.labels)).tolist()
     replicas = 1 if way == "tod" else config.replicas
     recipe = recipe_of(config, domains.train, setting, masked=True, replicas=replicas, seed=seed)
-    estimators: dict[str, Any] = {
-        "ridge": Ridge(scale="query", projection=config.projection),
-        "denoised": Ridge(gradients=1, scale="query", projection=config.projection),
-        "recommended": "auto",
-    }
     # Texts of like length beside each other, so that a pass over them computes little padding.
     places = by_length(domains.train.inputs)
     rows = labeled(part(domains.train.inputs, places), domains.train.labels[places], ids=places)
@@ -143,7 +137,7 @@ def _chosen(
             answers = masked.with_name("answers") / str(seed)
     elif config.scored_blocks is not None and way != "recommended":  # which asks the full view, without masks
         model = [only_at(one, top_sites(one, config.scored_blocks)) for one in replica_models(model)]
-    influence = turnover.Influence(model, train=rows, estimator=estimators.get(way, "tod"), **how)
+    influence = turnover.Influence(model, train=rows, estimator="auto" if way == "recommended" else "tod", **how)
     values = mean_influence(influence, domains.reviews, asked, answers)
     # As `turnover.applications.cleanse` drops them, without the held-out predictions that it shows beside them.
     harmful = np.argsort(values, kind="stable")[: int((values < 0).sum())]
