@@ -5,12 +5,12 @@ on; retraining in worker processes, cached. Must not know: scores, or how method
 
 | file | content |
 | --- | --- |
-| `checkpoint.py` | `Checkpoint`: the state of a training in a file, to resume from |
 | `recipe.py` | `TrainingRecipe`: training as a function of rows and seed; digests of rows and weights |
 | `retrain.py` | `retrain`: many trainings in processes, cached; `RowMeasure`: losses and predictions of rows |
+| `checkpoint.py` | `Checkpoint`: the state of a training in a file, to resume from |
 """
 
-from .checkpoint import Checkpoint, Stateful, read_state, write_state
+from .checkpoint import Checkpoint, read_state, write_state
 from .recipe import Inputs, Step, TrainingRecipe, digest_of, plain_text, scale_problem, seed_step, weights_digest
 from .retrain import MeasureName, RowMeasure, check_processes, retrain
 
@@ -19,7 +19,6 @@ __all__ = [
     "Inputs",
     "MeasureName",
     "RowMeasure",
-    "Stateful",
     "Step",
     "TrainingRecipe",
     "check_processes",

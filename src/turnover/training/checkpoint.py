@@ -12,19 +12,15 @@ import torch
 from turnover.errors import TurnOverWarning
 from turnover.storage import check_stored, sha256_of, write_atomically
 
-_ZIP, _CHECKSUM = b"PK", 64
+_CHECKSUM = 64  # bytes of a SHA-256 in hexadecimal digits
 
 
-class Stateful(Protocol):
+class _Stateful(Protocol):
     """What a training changes: models, optimizers, schedules, or an object of one's own."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state: tensors and plain data."""
-        ...
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state_dict: Any, /) -> Any:
-        """Put a state back."""
-        ...
+    def load_state_dict(self, state_dict: Any, /) -> Any: ...
 
 
 class Checkpoint:
@@ -43,19 +39,26 @@ class Checkpoint:
     """
 
     def __init__(self, file: str | os.PathLike[str], *, every: float = 120.0) -> None:
-        """Read and write nothing yet."""
         self.file, self.every = Path(file), every
-        self._parts: dict[str, Stateful] = {}
+        self._parts: dict[str, _Stateful] = {}
         self._last = time.monotonic()
 
-    def resume(self, **parts: Stateful | None) -> int:
+    def resume(self, **parts: _Stateful | None) -> int:
         """Return how many steps are done, with all parts as they were then; 0 where nothing, or nothing whole, is kept.
 
         `keep` writes these parts; None is left out.
         """
         self._parts = {name: part for name, part in parts.items() if part is not None}
         self._last = time.monotonic()
-        state = self._read()
+        if not self.file.exists():
+            return 0
+        state = read_state(self.file)
+        if state is None:
+            warnings.warn(
+                f"the state of a training in {str(self.file)!r} is damaged: the training starts over.",
+                TurnOverWarning,
+                stacklevel=2,
+            )
         if state is None or state["parts"].keys() != self._parts.keys():
             return 0
         for name, part in self._parts.items():
@@ -70,18 +73,6 @@ class Checkpoint:
         write_state(self.file, {"done": done, "parts": {name: part.state_dict() for name, part in self._parts.items()}})
         self._last = time.monotonic()
 
-    def _read(self) -> dict[str, Any] | None:
-        if not self.file.exists():
-            return None
-        state = read_state(self.file)
-        if state is None:
-            warnings.warn(
-                f"the state of a training in {str(self.file)!r} is damaged: the training starts over.",
-                TurnOverWarning,
-                stacklevel=3,
-            )
-        return state
-
 
 def write_state(file: Path, state: dict[str, Any]) -> None:
     """Write tensors and plain data whole or not at all, with their checksum: no kill can part the two."""
@@ -93,9 +84,8 @@ def write_state(file: Path, state: dict[str, Any]) -> None:
 def read_state(file: Path) -> dict[str, Any] | None:
     """Return what `write_state` wrote, on the CPU; None: a part of it is missing or changed."""
     content = file.read_bytes()
-    if not content.startswith(_ZIP):  # 0.1.0 wrote no checksum
-        checksum, content = content[:_CHECKSUM], content[_CHECKSUM:]
-        if checksum != sha256_of(content).encode():
-            return None
-    check_stored(io.BytesIO(content))
-    return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+    checksum, state = content[:_CHECKSUM], content[_CHECKSUM:]
+    if checksum != sha256_of(state).encode():
+        return None
+    check_stored(io.BytesIO(state))
+    return torch.load(io.BytesIO(state), weights_only=True, map_location="cpu")

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from turnover.batches import Batch, Loss, default_loss
+from turnover.batches import Loss, default_loss, logits_of, per_row
 from turnover.errors import TrainingError
 from turnover.layers import SHOWN_MASK, as_ids, device_of, find_root, instances, map_tensors, tensor_bytes, tensors_in
 
@@ -87,22 +87,16 @@ class TrainingRecipe:
     bfloat16: bool = False
 
     def __post_init__(self) -> None:
-        """Reject rows and numbers that do not fit together."""
-        rows = {len(tensor) for tensor in tensors_in(self.inputs)}
-        if rows != {len(self.targets)}:
-            raise TrainingError(
-                f"inputs have {sorted(rows)} rows and targets {len(self.targets)}. Give one target per row."
-            )
-        if self.ids is not None and len(self.ids) != len(self.targets):
-            raise TrainingError(f"{len(self.ids)} ids for {len(self.targets)} rows. Give one id per row.")
-        if self.lengths is not None and self.lengths.shape != (len(self.targets),):
-            raise TrainingError(
-                f"lengths have shape {list(self.lengths.shape)} for {len(self.targets)} rows. Give one length per row."
-            )
+        """Reject rows and numbers that do not fit together, all problems at once."""
+        count, rows = len(self.targets), sorted({len(tensor) for tensor in tensors_in(self.inputs)})
+        problems = [] if rows == [count] else [f"inputs have {rows} rows and targets {count}: give one target per row"]
+        for name, given in (("ids", self.ids), ("lengths", self.lengths)):
+            if given is not None and given.shape != (count,):
+                problems.append(f"{name} have shape {list(given.shape)} for {count} rows: give one per row")
         if self.epochs < 1 or self.batch_size < 1:
-            raise TrainingError(
-                f"`epochs` and `batch_size` must be integers >= 1, got {self.epochs} and {self.batch_size}."
-            )
+            problems.append(f"`epochs` and `batch_size` must be integers >= 1, got {self.epochs} and {self.batch_size}")
+        if problems:
+            raise TrainingError(f"{'; '.join(problems)}.")
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -219,41 +213,29 @@ class TrainingRecipe:
 
     def losses(self, model: nn.Module, rows: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the losses of rows; a wrapped model that trains sees them in keep view."""
-        batch = self._batch(rows, device_of(model))
-        outputs, targets = self._outputs(model, batch), batch.target
+        outputs, targets = self.outputs(model, rows), self.targets[rows].to(device_of(model))
         # In keep view the rows of all replicas come one after the other; a row's loss is their mean.
         replicas = len(outputs) // max(1, len(rows))
         if replicas > 1:
             targets = targets.repeat(replicas, *[1] * (targets.dim() - 1))
-        values = (self.loss or default_loss(targets))(outputs, targets)
-        if not isinstance(values, Tensor) or values.shape[:1] != targets.shape[:1]:
-            shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise TrainingError(
-                f"the loss returned {shape} for {len(targets)} rows. Give one value per row: reduction='none'."
-            )
-        values = values.flatten(1).mean(1) if values.dim() > 1 else values
+        values = per_row((self.loss or default_loss(targets))(outputs, targets), outputs, targets)
         values = values.view(replicas, -1).mean(0) if replicas > 1 else values
         return values if weights is None else values * weights[rows].to(values.device)
 
     def outputs(self, model: nn.Module, rows: Tensor) -> Tensor:
         """Return the outputs for rows; a wrapped model that trains sees them in keep view."""
-        return self._outputs(model, self._batch(rows, device_of(model)))
-
-    def _outputs(self, model: nn.Module, batch: Batch) -> Tensor:
-        if not model.training:
-            return batch.logits(model)
-        active = nullcontext() if find_root(model) is None else instances(batch.ids)
-        lower = torch.autocast(device_of(model).type, torch.bfloat16) if self.bfloat16 else nullcontext()
-        with active, lower:
-            outputs = batch.logits(model)
-        return outputs.float() if self.bfloat16 else outputs
-
-    def _batch(self, rows: Tensor, device: torch.device) -> Batch:
+        device = device_of(model)
         inputs = map_tensors(self.inputs, lambda tensor: tensor[rows].to(device))
-        named = isinstance(inputs, Mapping)
-        args = () if named else (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-        ids = rows if self.ids is None else self.ids[rows]
-        return Batch(args, dict(inputs) if named else {}, self.targets[rows].to(device), ids, len(rows))
+        args, named = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
+        args = (args,) if isinstance(args, Tensor) else args
+        if not model.training:
+            return logits_of(model(*args, **named))
+        is_masked = find_root(model) is not None
+        active = instances(rows if self.ids is None else self.ids[rows]) if is_masked else nullcontext()
+        lower = torch.autocast(device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
+        with active, lower:
+            outputs = logits_of(model(*args, **named))
+        return outputs.float() if self.bfloat16 else outputs
 
     def _row_mask(self, rows: Any) -> Tensor:
         """Return a bool for every row: whether it is trained on."""

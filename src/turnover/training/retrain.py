@@ -1,12 +1,13 @@
 """Many trainings of one recipe on subsets of its rows, in worker processes, cached and resumable; what to measure."""
 
-import hashlib
 import multiprocessing
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from tqdm.auto import tqdm
 from turnover.errors import TrainingError
 from turnover.storage import ArraySpec, TileStore
 
-from .recipe import TrainingRecipe
+from .recipe import TrainingRecipe, digest_of
 
 Measure = Callable[[nn.Module], np.ndarray]
 MeasureName = Literal["loss", "probability", "accuracy", "prediction"]
@@ -54,17 +55,22 @@ def retrain(
     jobs = [(subsets[place], int(seeds[place])) for place in range(len(subsets))]
     with tqdm(total=len(jobs), unit=" trainings", disable=not progress) as bar:
         if cache is None:
-            return np.stack(list(_counted(_run(recipe, jobs, measure, processes), bar)))
+            return np.stack(list(_run(recipe, jobs, measure, processes, bar)))
         if identity is None:
             raise TrainingError("cache= needs identity=: a dict that says what the numbers depend on, model and data.")
-        shape = _shape(recipe, measure)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            shape = np.asarray(measure(recipe.build().eval())).shape
         spec = ArraySpec(shape=(len(jobs), *shape), dtype="float32", tile=(1, *shape))
-        full_identity = {**identity, "subsets": _digest(subsets), "seeds": [int(seed) for seed in seeds]}
+        full_identity = {
+            **identity,
+            "subsets": digest_of(torch.from_numpy(subsets)),
+            "seeds": [int(seed) for seed in seeds],
+        }
         with TileStore.open_for_writing(cache, identity=full_identity, arrays={"measured": spec}) as store:
             pending = store.pending()
             bar.update(len(jobs) - len(pending))
-            results = _run(recipe, [jobs[place] for place in pending], measure, processes)
-            for place, result in zip(pending, _counted(results, bar), strict=True):
+            results = _run(recipe, [jobs[place] for place in pending], measure, processes, bar)
+            for place, result in zip(pending, results, strict=True):
                 store.write(place, {"measured": result[None]})
             if not store.complete:
                 store.finish({"kind": "retrained"})
@@ -96,8 +102,9 @@ class RowMeasure:
         if self.measure == "loss":
             return recipe.losses(model, rows).float()
         outputs = recipe.outputs(model, rows)
-        if self.measure == "prediction":
-            return _predicted_classes(outputs)
+        if self.measure == "prediction":  # of an output with a single number, by its sign
+            single = outputs.dim() == 1 or outputs.shape[-1] == 1
+            return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)
         return _correctness(outputs, recipe.targets[rows], hard=self.measure == "accuracy").float()
 
 
@@ -111,12 +118,17 @@ def check_processes(processes: int) -> None:
 
 
 def _run(
-    recipe: TrainingRecipe, jobs: Sequence[tuple[np.ndarray, int]], measure: Measure, processes: int
+    recipe: TrainingRecipe, jobs: Sequence[tuple[np.ndarray, int]], measure: Measure, processes: int, bar: Any
 ) -> Iterator[np.ndarray]:
     """Yield the measured arrays in the order of the jobs."""
-    if processes == 1 or len(jobs) < 2:
-        yield from (_train(recipe, rows, seed, measure) for rows, seed in jobs)
-        return
+    with _pool(recipe, measure, processes) if processes > 1 and len(jobs) > 1 else nullcontext() as pool:
+        train = partial(_train, recipe, measure)
+        for result in map(train, jobs) if pool is None else pool.map(_train_in_worker, jobs):
+            bar.update(1)
+            yield result
+
+
+def _pool(recipe: TrainingRecipe, measure: Measure, processes: int) -> ProcessPoolExecutor:
     try:
         pickled = pickle.dumps((recipe, measure))
     except Exception as error:
@@ -126,8 +138,7 @@ def _run(
         ) from error
     threads = max(1, torch.get_num_threads() // processes)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(pickled, threads)) as pool:
-        yield from pool.map(_train_in_worker, jobs)
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(pickled, threads))
 
 
 _worker_task: tuple[TrainingRecipe, Measure] | None = None
@@ -142,38 +153,17 @@ def _start(pickled: bytes, threads: int) -> None:
 
 def _train_in_worker(job: tuple[np.ndarray, int]) -> np.ndarray:
     assert _worker_task is not None  # the pool's initializer ran
-    return _train(_worker_task[0], *job, _worker_task[1])
+    return _train(*_worker_task, job)
 
 
-def _train(recipe: TrainingRecipe, rows: np.ndarray, seed: int, measure: Measure) -> np.ndarray:
+def _train(recipe: TrainingRecipe, measure: Measure, job: tuple[np.ndarray, int]) -> np.ndarray:
+    rows, seed = job
     model = recipe.fit(torch.from_numpy(rows), seed=seed)
     with torch.no_grad():
         return np.asarray(measure(model), dtype=np.float32)
 
 
-def _shape(recipe: TrainingRecipe, measure: Measure) -> tuple[int, ...]:
-    """Return the shape of what is measured, from an untrained model."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        return np.asarray(measure(recipe.build().eval())).shape
-
-
-def _counted(results: Iterator[np.ndarray], bar: Any) -> Iterator[np.ndarray]:
-    for result in results:
-        bar.update(1)
-        yield result
-
-
-def _digest(subsets: np.ndarray) -> str:
-    return hashlib.sha256(np.packbits(subsets).tobytes() + str(subsets.shape).encode()).hexdigest()
-
-
-def _predicted_classes(outputs: Tensor) -> Tensor:
-    """Return the predicted classes; of an output with a single number, by its sign."""
-    single = outputs.dim() == 1 or outputs.shape[-1] == 1
-    return (outputs.reshape(len(outputs), -1)[:, 0] > 0).long() if single else outputs.argmax(-1)
-
-
-def _correctness(outputs: Tensor, targets: Tensor, hard: bool) -> Tensor:
+def _correctness(outputs: Tensor, targets: Tensor, *, hard: bool) -> Tensor:
     """Return the probability of the given label, or 1 where it is predicted; means over tokens that have a label."""
     if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
         raise TrainingError(
