@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 import turnover
-from turnover.errors import TargetError, TrainingError
+from turnover.errors import BatchError, TrainingError
 from turnover.training import TrainingRecipe, digest_of, retrain, weights_digest
 
 X = torch.linspace(-2, 2, 60).view(20, 3)
@@ -212,7 +212,7 @@ def test_finished_trainings_are_cached_and_other_work_is_rejected(tmp_path):
     ],
 )
 def test_bad_input_is_rejected_with_the_cure(call, message):
-    with pytest.raises((TrainingError, TargetError), match=message):
+    with pytest.raises((TrainingError, BatchError), match=message):
         call()
 
 

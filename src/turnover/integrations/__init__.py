@@ -1,8 +1,8 @@
 """Other libraries' models, trainers, estimators and interfaces.
 
-Owns: the files that know transformers, peft, lightning, scikit-learn, ray, cleanlab, and our objects as captum, dattri
-and quanda take them. Offers: the names below, each loaded when it is first used, because each needs another package;
-where that is missing, the error names the extra to install. Must not know: applications, runs, the command line.
+Owns: the files that know transformers, peft, lightning, scikit-learn, ray, cleanlab, captum, trackers and annotation
+tools. Offers: the names below, each loaded when it is first used, because each needs another package; where that is
+missing, the error names the extra to install. Must not know: applications, runs, the command line.
 
 | file | content |
 | --- | --- |
@@ -17,8 +17,6 @@ where that is missing, the error names the extra to install. Must not know: appl
 | `annotation_tools.py` | likely label errors for Label Studio and Argilla, and the labels that people gave |
 | `captum_influence.py` | `CaptumDataInfluence`: captum's `DataInfluence` over an `Influence` |
 | `cleanlab_issues.py` | `LikelyLabelErrorIssues` and `HarmfulIssues` of cleanlab's Datalab |
-| `dattri_attributor.py` | `DattriAttributor`: dattri's `BaseAttributor` |
-| `quanda_explainer.py` | `QuandaExplainer`: quanda's `Explainer` |
 | `trackers.py` | `open_tracker`: figures of a training to TensorBoard, MLflow or Weights & Biases |
 """
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     )
     from .captum_influence import CaptumDataInfluence
     from .cleanlab_issues import HarmfulIssues, LikelyLabelErrorIssues
-    from .dattri_attributor import DattriAttributor
     from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
     from .hub import HubData, load_hub_data
     from .learning_curves import measure_curves
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
         repeat,
     )
     from .peft_lora import lora_sites
-    from .quanda_explainer import QuandaExplainer
     from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
     from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
@@ -60,7 +56,6 @@ __all__ = [
     "AnnotationItem",
     "Annotations",
     "CaptumDataInfluence",
-    "DattriAttributor",
     "HFAfterEpoch",
     "HFLearningCurves",
     "HarmfulIssues",
@@ -69,7 +64,6 @@ __all__ = [
     "LightningAfterEpoch",
     "LightningLearningCurves",
     "LikelyLabelErrorIssues",
-    "QuandaExplainer",
     "RayExecutor",
     "TextClassifier",
     "TextEncoder",
@@ -112,7 +106,6 @@ _FILES = (
     ),
     ("captum_influence", "captum", "captum", ("CaptumDataInfluence",)),
     ("cleanlab_issues", "cleanlab with Datalab", "cleanlab", ("HarmfulIssues", "LikelyLabelErrorIssues")),
-    ("dattri_attributor", "dattri", "dattri", ("DattriAttributor",)),
     ("hub", *_TEXT, ("HubData", "load_hub_data")),
     ("learning_curves", *_TEXT, ("measure_curves",)),
     (
@@ -122,7 +115,6 @@ _FILES = (
         ("InstancesCallback", "LightningAfterEpoch", "LightningLearningCurves", "TurnOverModule", "repeat"),
     ),
     ("peft_lora", *_TEXT, ("lora_sites",)),
-    ("quanda_explainer", "quanda", "quanda", ("QuandaExplainer",)),
     ("ray_executor", "ray", "ray", ("RayExecutor",)),
     ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
     ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),

@@ -8,6 +8,7 @@ cannot see.
 | `digits.py` | rows, network and trainings of the tasks |
 | `by_dattri.py` | dattri's network, retraining, LDS and AUC of wrong labels |
 | `by_quanda.py`, `torchvision_operators.py` | quanda's benchmarks of classes, subclasses and wrong labels |
+| `dattri_attributor.py`, `quanda_explainer.py` | `Influence` as dattri's `BaseAttributor` and as quanda's `Explainer` |
 | `likeness.py` | what subclass detection rewards |
 | `page.py` | the page of both, which may be measured apart |
 

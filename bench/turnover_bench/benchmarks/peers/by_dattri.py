@@ -26,10 +26,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
 
-from turnover.integrations import DattriAttributor
 from turnover_bench.baselines import DATTRI_SOLVERS
 from turnover_bench.experiments.runner import kept
 
+from .dattri_attributor import DattriAttributor
 from .digits import SGD, Config, digit_rows, fitted, masked, with_wrong_labels
 
 _EPOCHS = 50  # of train_mnist_mlp

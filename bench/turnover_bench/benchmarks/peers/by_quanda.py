@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 from tqdm import tqdm
 
-from turnover.integrations import QuandaExplainer
 from turnover_bench.experiments.runner import kept
 
 from .digits import ADAM, Config, digit_rows, fitted, masked
 from .likeness import BATCH, measure_likeness, one_hidden_layer
+from .quanda_explainer import QuandaExplainer
 
 _EPOCHS = 30
 _GROUPS = {label: label % 2 for label in range(10)}  # even and odd digits as superclasses

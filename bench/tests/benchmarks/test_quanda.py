@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("quanda", reason="quanda is missing: make -C bench test-quanda, or pip install 'turnover[quanda]'")
+pytest.importorskip("quanda", reason="quanda is missing: make -C bench test-quanda")
 
 from quanda.explainers import Explainer
 from quanda.metrics.downstream_eval import ClassDetectionMetric, MislabelingDetectionMetric
 
 import turnover
-from turnover.integrations import QuandaExplainer
+from turnover_bench.benchmarks.peers.quanda_explainer import QuandaExplainer
 
 # Of quanda's own packages.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")

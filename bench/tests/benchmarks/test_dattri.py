@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-pytest.importorskip("dattri", reason="dattri is missing: pip install 'turnover[dattri]'")
+pytest.importorskip("dattri", reason="dattri is missing: make -C bench packages")
 
 from dattri.algorithm.base import BaseAttributor
 from dattri.benchmark.utils import SubsetSampler
@@ -14,7 +14,7 @@ import turnover
 from turnover.errors import InfluenceError
 from turnover.evaluation import lds as our_lds
 from turnover.evaluation import mislabel_detection
-from turnover.integrations import DattriAttributor
+from turnover_bench.benchmarks.peers.dattri_attributor import DattriAttributor
 
 
 @pytest.fixture(scope="module")

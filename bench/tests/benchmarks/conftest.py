@@ -1,0 +1,3 @@
+"""The trained model of the product's own adapters."""
+
+from tests.integrations.conftest import trained as trained
