@@ -1,3 +1,5 @@
 """The trained model of the product's own adapters."""
 
-from tests.integrations.conftest import trained as trained
+from tests.integrations.conftest import trained
+
+__all__ = ["trained"]

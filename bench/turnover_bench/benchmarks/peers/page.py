@@ -84,8 +84,8 @@ def page(parts: dict[str, Any]) -> str:
         "# Benchmarks of dattri and quanda on our scores",
         "Our scores in the benchmarks of two other packages, beside the packages' own methods. Their code does all the "
         "measuring; `DattriAttributor` and `QuandaExplainer` of `turnover_bench.benchmarks.peers` hand it our scores. "
-        "Rows are digits of scikit-learn, because both packages download the data of their published settings. Mean ± standard "
-        "deviation over trainings. `make bench-peers` measures again.",
+        "Rows are digits of scikit-learn, because both packages download the data of their published settings. Mean ± "
+        "standard deviation over trainings. `make bench-peers` measures again.",
     ]
     for package in sorted(parts):
         lines += _section(package, parts[package])
