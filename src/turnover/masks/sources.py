@@ -47,10 +47,8 @@ class Stream:
 class MaskSource(Protocol):
     """Anything that turns (site, ids) into mask bits."""
 
-    @property
-    def kind(self) -> str:
-        """Name of the source in recipes."""
-        ...
+    kind: ClassVar[str]
+    """Name of the source in recipes."""
 
     @property
     def seed(self) -> int:
