@@ -7,7 +7,7 @@ import torch
 from tests.evaluation.digits import digits_task
 from turnover.errors import StoreError, TrainingError
 from turnover.evaluation import subset_outcomes
-from turnover.layers.root import find_root
+from turnover.layers import find_root
 
 
 def test_outcomes_are_the_losses_of_models_trained_on_the_subsets():

@@ -90,5 +90,5 @@ def trained(model: nn.Module, **options: object) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", turnover.errors.TurnOverWarning)
         wrapped = turnover.wrap(model, **options)
-    turnover.layers.root.masking_of(wrapped).learned.passes = 1
+    turnover.layers.masking_of(wrapped).learned.passes = 1
     return wrapped.eval()

@@ -9,7 +9,7 @@ import pytest
 TOP = """
 import resource, sys, torch, turnover
 from torch import nn
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 net = turnover.wrap(nn.Sequential(nn.Linear(16, 768), nn.ReLU(), nn.Linear(768, 10)), at=["1"])
 masking_of(net).learned.passes = 1
 count = int(sys.argv[1])
@@ -23,7 +23,7 @@ for instances in map(int, sys.argv[2:]):
 GENERIC = """
 import resource, sys, torch, turnover
 from torch import nn
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 wide = 2048
 net = nn.Sequential(nn.Linear(16, wide), nn.ReLU(), nn.Linear(wide, wide), nn.ReLU(), nn.Linear(wide, 10))
 net = turnover.wrap(net, at=["1", "3"])

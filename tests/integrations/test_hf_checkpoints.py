@@ -16,7 +16,7 @@ import turnover
 from tests.integrations.tiny_text import arguments, bert, pad, rows, trained
 from turnover.errors import ModelError, SavedModelError
 from turnover.integrations import TurnOverTrainer, lora_sites
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.wrapping import RECIPE_FILE
 
 SAVED = {"save_strategy": "steps", "save_steps": 2}

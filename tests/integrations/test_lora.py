@@ -10,7 +10,7 @@ from tests.reference.influence_twin import twin_scores
 from tests.wrapping.adapter_models import BLOCKS, batch_of, inputs_of, logits, make
 from turnover.errors import MissingExtraError, PlanError, TurnOverWarning
 from turnover.integrations import lora_sites
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 peft = pytest.importorskip("peft", reason="peft is missing: pip install 'turnover[text]'")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import turnover
-from turnover.layers._batch_dim import probed_shapes
+from turnover.layers.dropout import probed_shapes
 
 IDS = [5, 0, 7, 2**62 - 1, 123_456_789_012]
 

@@ -10,7 +10,7 @@ import turnover
 from tests.layers.models import IDS, Transposing, run, seen_at, watched
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.masks import Counter
 
 pytestmark = pytest.mark.filterwarnings("ignore::turnover.errors.TurnOverWarning")

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import turnover
 from tests.layers.models import IDS, assert_same, gradients, mlp, run
 from turnover.errors import InstancesError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 OTHERS = [90, 91, 92, 93, 94]
 

@@ -26,8 +26,8 @@ from turnover.errors import (
     InstancesError,
     SiteNotReachedError,
 )
+from turnover.layers import masking_of
 from turnover.layers.dropout import mask_words
-from turnover.layers.root import masking_of
 
 # torch's own: the compiler looks at every tensor that enters a graph, also at those within a model.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

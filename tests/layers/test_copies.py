@@ -10,7 +10,7 @@ from torch import nn
 
 import turnover
 from tests.layers.models import IDS, both_kinds, dropout_mlp, run, wrapped_mlp
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 
 def pickled(model: nn.Module) -> nn.Module:

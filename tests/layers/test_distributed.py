@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import turnover
 from tests.layers.models import assert_same, both_kinds, gradients, run
 from turnover.errors import ModelError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 WORLD = 2
 ROWS = 4

@@ -16,7 +16,7 @@ from turnover.errors import (
     InstanceIdError,
     InstancesError,
 )
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 SAME = {
     "list": [3, 4, 5],

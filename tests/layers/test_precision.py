@@ -9,7 +9,7 @@ from torch import nn
 import turnover
 from tests.layers.models import IDS, run, seen_at, watched, wrapped_mlp
 from tests.reference import forward_twin
-from turnover.layers.views import factors_by_shift, factors_by_table
+from turnover.layers.instances import factors_by_shift, factors_by_table
 from turnover.masks import Counter, Stream
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]

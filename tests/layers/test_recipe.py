@@ -10,9 +10,8 @@ from torch import nn
 import turnover
 from tests.layers.models import mlp, run, wrapped_mlp
 from turnover.errors import ModelError
-from turnover.layers import RECIPE_KEY, Recipe, SiteRecipe
+from turnover.layers import RECIPE_KEY, Recipe, SiteRecipe, masking_of
 from turnover.layers.recipe import Learned, from_tensor, to_tensor
-from turnover.layers.root import masking_of
 
 
 def sequence_model(seed: int = 0) -> nn.Module:

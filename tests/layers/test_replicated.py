@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from turnover.errors import InstancesError
-from turnover.layers.expansion import Expansion, begin_model, end_model
+from turnover.layers.masking import Expansion, begin_model, end_model
 from turnover.layers.replicas import Replicated
 
 REPLICAS = 3

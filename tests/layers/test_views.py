@@ -8,7 +8,7 @@ import turnover
 from tests.layers.models import IDS, both_kinds, dropout_mlp, mlp, run, seen_at, wrapped_mlp
 from tests.reference import forward_twin
 from turnover.errors import BatchSizeError, InstancesError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.masks import Codebook, Counter, Volatile
 
 VIEWS = ["keep", "flip", "full", ["keep", "flip", "full", "flip", "keep"]]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import turnover
 from tests.reference.mask_twin import twin_bits
-from turnover.layers.root import find_root, masking_of
+from turnover.layers import find_root, masking_of
 
 
 @lru_cache(maxsize=100_000)

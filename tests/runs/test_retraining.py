@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("sklearn", reason="needs the extra cli")
 
-from turnover.layers.root import find_root
+from turnover.layers import find_root
 from turnover.runs import start_run
 from turnover.runs.config import RunConfig
 from turnover.runs.retraining import run_recipe, training_seconds

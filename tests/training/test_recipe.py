@@ -124,7 +124,7 @@ def test_a_wrapped_model_is_trained_in_keep_view_under_its_ids():
     one = recipe(build=wrapped, ids=torch.arange(100, 120)).fit(seed=0)
     other = recipe(build=wrapped).fit(seed=0)
     assert not torch.equal(flat(one), flat(other))
-    assert turnover.layers.root.masking_of(one).learned.passes == 12
+    assert turnover.layers.masking_of(one).learned.passes == 12
 
 
 def test_dict_and_tuple_inputs_and_schedules_work():

@@ -9,7 +9,7 @@ from torch import nn
 import turnover
 from tests.wrapping.models import run, train
 from turnover.errors import ModelError, PlanError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 
 IDS = torch.arange(6)
 

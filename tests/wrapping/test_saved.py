@@ -12,9 +12,8 @@ from torch import nn
 
 import turnover
 from turnover.errors import ModelError, SavedModelError
-from turnover.layers import RECIPE_KEY
+from turnover.layers import RECIPE_KEY, masking_of
 from turnover.layers.recipe import to_tensor
-from turnover.layers.root import masking_of
 from turnover.storage import from_record, to_record
 from turnover.wrapping import write_tensors
 

@@ -10,7 +10,7 @@ import turnover
 from tests.wrapping.adapter_models import FAMILIES, inputs_of, logits, make, moved
 from tests.wrapping.models import run
 from turnover.errors import ModelError, SavedModelError
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.storage import from_record, to_record
 from turnover.wrapping import Adapters
 from turnover.wrapping.tensor_file import read_tensors, write_tensors

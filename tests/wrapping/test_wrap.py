@@ -11,7 +11,7 @@ import turnover
 from tests.plain_ids import plain_str
 from tests.wrapping.models import mlp
 from turnover.errors import MaskError, ModelError, PlanError, TurnOverWarning
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.training import plain_text
 
 

@@ -8,33 +8,34 @@ masks (`Masking`, `Site`, `masking_of`), views as factors, replicated modules, a
 
 | file | idea |
 | --- | --- |
+| `tensors.py` | every tensor of nested inputs or outputs; the bytes of a tensor; devices |
 | `recipe.py` | what determines all masks of a model, as JSON and as the uint8 tensor in the state dict |
-| `masking.py` | the live state that a model's sites share; one site |
-| `instances.py` | ids in any form; which ids and view are active; every site must run |
-| `views.py` | the three views, and mask words to factors |
-| `dropout.py` | one site's forward pass: `TurnOverDropout`, the hook for other modules, compiled graphs, checkpoints |
-| `_batch_dim.py` | finding the batch dimension of a site |
 | `processes.py` | a model that several processes train: a whole copy of its shards, the same masks in all |
-| `root.py` | hooks and recipe tensor of the wrapped root |
-| `expansion.py` | where rows are expanded to all replicas |
+| `masking.py` | the live state that a model's sites share; one site; where rows are expanded to replicas |
+| `instances.py` | views as factors; ids in any form; which are active; hooks of the wrapped root; every site must run |
+| `dropout.py` | one site's forward pass: `TurnOverDropout`, hooks on other modules, compiled graphs, batch dimension |
 | `replicas.py` | a module with weights per replica; outputs one replica after the other, or averaged |
 | `modes.py` | masks for whole networks: on gradients alone, or on the difference from the start |
-| `devices.py` | where a model lives, and where work goes that nobody gave a device for |
-| `tensors.py` | every tensor of nested inputs or outputs; the bytes of a tensor |
 """
 
-from .devices import PREFERRED, device_of, preferred_device, widest_float
 from .dropout import DIMS, MaskedOutput, ShownMask, TurnOverDropout, checkpoint_contexts
-from .expansion import Expansion
 from .instances import (
+    KEEP,
+    VIEWS,
     Instances,
+    View,
     active_instances,
     as_ids,
+    attach,
+    detach,
     eval_mode,
+    factors_by_table,
     instances,
     no_instances,
+    remove_hooks,
+    scales,
 )
-from .masking import SHOWN_MASK, Masking, Site
+from .masking import SHOWN_MASK, Expansion, Masking, Site, find_root, masking_of
 from .modes import ModeHook, drop_start, start_state
 from .processes import (
     check_same_recipe,
@@ -47,9 +48,7 @@ from .processes import (
 )
 from .recipe import RECIPE_KEY, AdapterRecipe, Dim, Learned, Mode, Place, Recipe, SiteRecipe, from_tensor, to_tensor
 from .replicas import TARGET_NAMES, Replicated, attach_replicas, detach_replicas, replicas_of
-from .root import attach, detach, find_root, masking_of, remove_hooks
-from .tensors import map_tensors, tensor_bytes, tensors_in
-from .views import KEEP, VIEWS, View, factors_by_table, scales
+from .tensors import PREFERRED, device_of, map_tensors, preferred_device, tensor_bytes, tensors_in, widest_float
 
 __all__ = [
     "DIMS",

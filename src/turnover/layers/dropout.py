@@ -5,10 +5,18 @@ run `apply_mask`. Eager code runs `_apply_eager`. A compiled pass asks for the m
 `turnover::mask_words`, which the compiler takes as it is: the bits come from the very code that eager mode runs, no ids
 are baked into the graph and the graph does not break. It breaks only where a batch of one may be expanded, in eval
 mode: the compiler has to know all shapes.
+
+The batch dimension of a site is detected from what reaches it, not guessed. A module with `batch_first` settles it for
+all below. Elsewhere the rule is dimension 0, and a training pass confirms or corrects it: a dimension can be the batch
+if it is as long as the list of ids. Unless that leaves just the rule (a sequence may be as long as the batch), the
+model runs once more on the first row of its inputs, and the dimension that shrinks to 1 is the batch. What was found is
+kept in the recipe tensor. A compiled pass can confirm the rule but has no second run; where the shapes leave a doubt it
+raises.
 """
 
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -17,24 +25,16 @@ from torch._compile import _disable_dynamo
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from turnover.errors import (
-    BatchSizeError,
-    InstancesError,
-    MaskError,
-    SiteNotReachedError,
-)
+from turnover.errors import BatchSizeError, InstancesError, MaskError, SiteNotReachedError
 from turnover.masks import check_keep, words_for
 
-from ._batch_dim import batch_dim_of, confirm_batch_dim, probed_shapes
-from .expansion import expanded
-from .instances import ACTIVE, Instances, recomputation
-from .masking import Masking, Site
+from .instances import ACTIVE, FULL, Instances, eval_mode, factors_by_shift, no_instances, recomputation
+from .masking import Masking, Site, expanded
 from .recipe import Dim
-from .views import FULL, factors_by_shift
+from .tensors import map_tensors, tensors_in
 
 DIMS: tuple[Dim, ...] = ("features", "channels")
-_ROWS_AND_UNITS = 2
-_IMAGE_DIMS = 4
+_SEQUENCE_DIMS, _IMAGE_DIMS = 3, 4
 
 
 class TurnOverDropout(nn.Module):
@@ -107,17 +107,6 @@ class ShownMask:
         """Return both."""
         return ", ".join(part for part in (self._own, self._site.shown) if part)
 
-    @classmethod
-    def put(cls, module: nn.Module, site: Site) -> None:
-        """Let a module show its mask."""
-        module.__dict__["extra_repr"] = cls(module, site)
-
-    @classmethod
-    def remove(cls, module: nn.Module) -> None:
-        """Undo `put`."""
-        if isinstance(module.__dict__.get("extra_repr"), cls):
-            del module.__dict__["extra_repr"]
-
 
 class MaskedOutput:
     """Forward hook that puts a site's masks on the output of a module."""
@@ -172,7 +161,7 @@ def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
     if site.replicas > 1:
         return _apply_replicated(x, site, active, mask_dim, training)
     dims, instances = x.dim(), len(active.ids)
-    batch_dim = 0 if dims == _ROWS_AND_UNITS else batch_dim_of(site, x, active, training=training)
+    batch_dim = 0 if dims < _SEQUENCE_DIMS else _batch_dim_of(site, x, active, training=training)
     rows = x.shape[batch_dim]
     if rows != instances and (training or rows != 1):
         raise _wrong_rows(x, site, active, batch_dim, training)
@@ -183,7 +172,7 @@ def _apply_eager(x: Tensor, site: Site, training: bool) -> Tensor:
 
 
 def _without_instances(x: Tensor, site: Site, training: bool) -> Tensor:
-    shapes = probed_shapes()
+    shapes = _probe.get()
     if shapes is not None:
         shapes[site.index] = tuple(x.shape)
         return x
@@ -217,7 +206,7 @@ _apply_untraced = _disable_dynamo(_apply_eager)
 
 
 def _apply_traced(x: Tensor, site: Site, training: bool) -> Tensor:
-    batch_dim, mask_dim = site.batch_dim(x.dim()), _mask_dim(x, site)
+    batch_dim, mask_dim = site.batch_dim(x.dim()), 1 if site.recipe.dim == "channels" else x.dim() - 1
     if site.replicas > 1:
         x = _by_replica(x, site, training=training, ids=None).flatten(0, 1)
     words, views = mask_words(x.detach(), site.masking.handle, site.index, batch_dim, mask_dim, training)
@@ -243,7 +232,7 @@ def mask_words(
     if training and not site.masking.shared:  # a compiled root has no hook that could
         site.masking.check_processes()
     if site.replicas == 1:
-        confirm_batch_dim(site, x, active, batch_dim, training=training)
+        _confirm_batch_dim(site, x, active, batch_dim, training=training)
     if rows != site.replicas * len(active):
         raise _wrong_rows(x.unflatten(0, (site.replicas, -1))[0], site, active, batch_dim, training)
     words = active.words(site, x.device, width)
@@ -259,16 +248,11 @@ def _(x: Tensor, handle: int, index: int, batch_dim: int, mask_dim: int, trainin
     return words, x.new_empty((rows,), dtype=torch.int32)
 
 
-def _mask_dim(x: Tensor, site: Site) -> int:
-    """Return which dimension of `x` has one mask unit each."""
-    return 1 if site.recipe.dim == "channels" else x.dim() - 1
-
-
 def _check(x: Tensor, site: Site, active: Instances) -> int:
     """Return the masked dimension after checking shape, dtype and width."""
-    if _in_backward() and not active.recomputing:
+    if torch._C._current_graph_task_id() != -1 and not active.recomputing:  # in a backward pass
         raise _not_checkpointed(site)
-    dims, mask_dim = x.dim(), _mask_dim(x, site)
+    dims, mask_dim = x.dim(), 1 if site.recipe.dim == "channels" else x.dim() - 1
     if not x.is_floating_point() or dims <= max(mask_dim, 1):
         raise InstancesError(
             f"site {site} got a {x.dtype} tensor of shape {list(x.shape)}; masks on "
@@ -311,13 +295,8 @@ def _wrong_rows(x: Tensor, site: Site, active: Instances, batch_dim: int, traini
     )
 
 
-def _in_backward() -> bool:
-    """Tell whether autograd is running a backward pass in this thread."""
-    return torch._C._current_graph_task_id() != -1
-
-
 def _missing(site: Site) -> Exception:
-    if _in_backward():
+    if torch._C._current_graph_task_id() != -1:  # a backward pass runs in this thread
         return _not_checkpointed(site)
     trainer = (
         " The Trainer of Hugging Face knows no ids: train with turnover.integrations.TurnOverTrainer and "
@@ -355,3 +334,132 @@ def checkpoint_contexts() -> tuple[AbstractContextManager[Any], AbstractContextM
         # A compiled backward pass knows no contexts, but it can keep the mask words of the forward pass.
         return create_selective_checkpoint_contexts([mask_words._opoverload])
     return nullcontext(), recomputation()
+
+
+# Finding the batch dimension of a site
+
+_Shapes = dict[int, tuple[int, ...]]
+
+_probe: ContextVar[_Shapes | None] = ContextVar("turnover_probe", default=None)
+
+
+def probed_shapes() -> _Shapes | None:
+    """Return the record that sites write their shapes to during a dry run, else None."""
+    return _probe.get()
+
+
+def _batch_dim_of(site: Site, x: Tensor, active: Instances, *, training: bool) -> int:
+    """Return the batch dimension of an activation at a site; learn it in training mode."""
+    rule = site.batch_dim(x.dim())
+    if site.batch_known or x.dim() < _SEQUENCE_DIMS:
+        return rule
+    fitting = _fitting(x, active, training=training)
+    if not fitting:
+        return rule
+    if fitting != [rule]:
+        fitting = _after_dry_run(fitting, site, x, active)
+    if len(fitting) > 1 and not training:
+        return rule
+    if len(fitting) != 1:
+        raise _unclear(site, x, active, _SAY_SO)
+    if training:
+        site.masking.learn_batch_dim(site.index, fitting[0])
+    return fitting[0]
+
+
+def _confirm_batch_dim(site: Site, x: Tensor, active: Instances, batch_dim: int, *, training: bool) -> None:
+    """Check the batch dimension that a compiled pass was made for; learn it in training mode."""
+    if site.batch_known or x.dim() < _SEQUENCE_DIMS:
+        return
+    fitting = _fitting(x, active, training=True)  # compiled passes do not expand
+    if fitting == [batch_dim]:
+        if training:
+            site.masking.learn_batch_dim(site.index, batch_dim)
+    elif fitting:
+        raise _unclear(site, x, active, f"{_RUN_ONCE}, or {_SAY_SO}")
+
+
+def _fitting(x: Tensor, active: Instances, *, training: bool) -> list[int]:
+    """Return which of the first two dimensions can be the batch; none where it makes no difference."""
+    if len(active) == x.shape[0] == x.shape[1] == 1:
+        return []
+    lengths = (len(active),) if training else (len(active), 1)
+    return [dim for dim in (0, 1) if x.shape[dim] in lengths]
+
+
+_SAY_SO = "set batch_first = True (or False) on the enclosing module before turnover.wrap"
+_RUN_ONCE = "call the model once in training mode before torch.compile, so that it can be detected"
+
+
+def _unclear(site: Site, x: Tensor, active: Instances, cure: str) -> BatchSizeError:
+    return BatchSizeError(
+        f"cannot tell which dimension is the batch at site {site}: {len(active)} instance ids, shape "
+        f"{list(x.shape)}. Say so: {cure}."
+    )
+
+
+def _after_dry_run(fitting: list[int], site: Site, x: Tensor, active: Instances) -> list[int]:
+    """Return the dimensions that shrink to 1 when the model sees one row; all where that cannot be detected.
+
+    The rows of the inputs are dimension 0, unless none is as long, or a module inside that has `batch_first` got a
+    sequence of one instead of a batch of one: then they are dimension 1.
+    """
+    call = active.calls.get(site.masking)
+    if call is None:
+        return fitting
+    root, args, kwargs = call
+    rows = 1 if _lengths((args, kwargs), 0) == {1} else len(active)
+    for dim in (0, 1):
+        if rows in _lengths((args, kwargs), dim):
+            shapes, sequence_shrank = _dry_run(root, args, kwargs, rows, dim)
+            if not sequence_shrank:
+                shape = shapes.get(site.index, ())
+                return [dim for dim in fitting if shape[dim] == 1] if len(shape) == x.dim() else fitting
+    return fitting
+
+
+def _lengths(inputs: Any, dim: int) -> set[int]:
+    """Return how long the inputs are in a dimension; tensors of one dimension count where there are no others."""
+    tensors = list(tensors_in(inputs))
+    tensors = [tensor for tensor in tensors if tensor.dim() > 1] or tensors
+    return {tensor.shape[dim] for tensor in tensors if tensor.dim() > dim}
+
+
+def _dry_run(
+    root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int, dim: int
+) -> tuple[_Shapes, bool]:
+    """Return the shape at each site, and whether a sequence shrank to one in place of the batch.
+
+    Runs in eval mode and leaves modes, random state and the active instances as they were.
+    """
+    shapes: _Shapes = {}
+    sequence_shrank: list[bool] = []
+
+    def watch(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == _SEQUENCE_DIMS:
+            first, second = inputs[0].shape[:2]
+            batch, steps = (first, second) if module.batch_first else (second, first)
+            sequence_shrank.append(batch != 1 and steps == 1)
+
+    def first_row(x: Tensor) -> Tensor:
+        at = min(dim, x.dim() - 1)
+        return x.narrow(at, 0, 1) if at >= 0 and x.shape[at] == rows else x
+
+    hooks = [
+        module.register_forward_pre_hook(watch)
+        for module in root.modules()
+        if isinstance(getattr(module, "batch_first", None), bool)
+    ]
+    token = _probe.set(shapes)
+    try:
+        # Gradients stay on: without them fused encoder paths would go around the sites.
+        with eval_mode(root), no_instances(), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            args, kwargs = map_tensors((args, kwargs), first_row)
+            root.forward(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - a model may reject a single row
+        shapes = {}
+    finally:
+        _probe.reset(token)
+        for hook in hooks:
+            hook.remove()
+    return shapes, any(sequence_shrank)

@@ -1,30 +1,114 @@
-"""Which instances and which view are active in this forward pass.
+"""Which instances and which view are active in a forward pass, and the hooks by which a wrapped root tells of passes.
 
 The active instances live in a context variable, so threads and asyncio tasks do not see each other's.
+
+A factor is bit / keep in keep view, (1 - bit) / (1 - keep) in flip view, else 1. The paper writes the flipped mask as
+1/p - m, which has the right scale at p = 0.5 only. Two ways to the same numbers: `factors_by_table` for eager code,
+where one gather of eight units at a time is fastest, and `factors_by_shift` for compiled graphs, where plain arithmetic
+fuses with what surrounds it.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from types import TracebackType
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from turnover.errors import (
-    InstanceIdError,
-    InstancesError,
-    SiteNotReachedError,
-)
+from turnover.errors import InstanceIdError, InstancesError, SiteNotReachedError
 from turnover.ids import FIRST_RESERVED_ID
-from turnover.masks import WORD_BITS, words_for
+from turnover.masks import WORD_BITS, rounded_keep, words_for
 
-from .masking import Masking, Site
+from .masking import MASKING_ATTRIBUTE, Masking, Site, masking_of
+from .recipe import RECIPE_KEY, to_tensor
 from .tensors import map_tensors, tensors_in
-from .views import FULL, KEEP, View, factors_by_table, view_codes
+
+View = Literal["keep", "flip", "full"]
+VIEWS: tuple[View, ...] = ("keep", "flip", "full")
+KEEP, FLIP, FULL = range(3)
+
+_BYTE = 8
+_BYTE_VALUES = 1 << _BYTE
+
+
+def _view_codes(view: Any, rows: int) -> int | Tensor:
+    """Return one number for all rows, or int32 numbers [rows] where they differ."""
+    if isinstance(view, str) and view in VIEWS:
+        return VIEWS.index(view)
+    if isinstance(view, str) or not isinstance(view, Iterable):
+        raise InstancesError(
+            f"`view` must be 'keep', 'flip' or 'full', or a list with one of them per row, got {view!r}."
+        )
+    views = list(view)
+    unknown = sorted({repr(v) for v in views if not isinstance(v, str) or v not in VIEWS})
+    if unknown or len(views) != rows:
+        raise InstancesError(
+            f"view has {len(views)} entries for {rows} ids"
+            + (f", among them {', '.join(unknown)}" if unknown else "")
+            + ". Give 'keep', 'flip' or 'full', or a list with one of them for every id."
+        )
+    codes = [VIEWS.index(v) for v in views]
+    return codes[0] if len(set(codes)) == 1 else torch.tensor(codes, dtype=torch.int32)
+
+
+def factors_by_table(words: Tensor, width: int, views: int | Tensor, keep: float, dtype: torch.dtype) -> Tensor:
+    """Return factors [rows, width] by looking up every byte of the packed words [rows, words].
+
+    `views` is a view code for all rows, or int32 codes [rows]; `keep` is the site's keep rate.
+    """
+    table, places = _table(keep, dtype, words.device)
+    values = (words.unsqueeze(-1) >> places).bitwise_and_(_BYTE_VALUES - 1)
+    if isinstance(views, Tensor):
+        values.add_((views * _BYTE_VALUES)[:, None, None])
+    elif views != KEEP:
+        values.add_(views * _BYTE_VALUES)
+    factors = functional.embedding(values, table)
+    return factors.view(len(words), -1)[:, :width]
+
+
+@lru_cache(maxsize=64)
+def _table(keep: float, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the factors [3 * 256, 8] of every byte in every view, and where bytes of a word begin."""
+    with torch.inference_mode(False), torch.no_grad(), torch.device("cpu"):
+        keep_scale, flip_scale = scales(keep)
+        byte = torch.arange(_BYTE_VALUES).unsqueeze(1)
+        bits = ((byte >> torch.arange(_BYTE)) & 1).double()
+        views = [bits * keep_scale, (1 - bits) * flip_scale, torch.ones_like(bits)]
+        table = torch.cat(views).to(dtype)  # not every device has float64
+        places = torch.arange(0, WORD_BITS, _BYTE, dtype=torch.int32)
+        return table.to(device), places.to(device)
+
+
+def factors_by_shift(words: Tensor, width: int, views: Tensor, keep: float, dtype: torch.dtype) -> Tensor:
+    """Return the same factors as `factors_by_table`, in operations that a compiler can fuse.
+
+    A factor is slope * bit + offset with slope and offset of the row's view; in flip view both are the same number up
+    to sign, so a kept unit is 0 exactly.
+    """
+    keep_scale, flip_scale = scales(keep)
+    places = torch.arange(WORD_BITS, device=words.device, dtype=torch.int32)
+    bits = ((words.unsqueeze(-1) >> places) & 1).flatten(-2)[:, :width].to(dtype)
+
+    def number(value: float) -> Tensor:  # as a tensor: a plain number in torch.where is rounded to float32
+        return torch.full((), value, dtype=dtype, device=words.device)
+
+    zero, is_keep, is_flip = number(0.0), views == KEEP, views == FLIP
+    slope = torch.where(is_keep, number(keep_scale), torch.where(is_flip, number(-flip_scale), zero))
+    offset = torch.where(is_keep, zero, torch.where(is_flip, number(flip_scale), number(1.0)))
+    return bits * slope.unsqueeze(1) + offset.unsqueeze(1)
+
+
+def scales(keep: float) -> tuple[float, float]:
+    """Return 1 / keep and 1 / (1 - keep) for the rate that the masks really have."""
+    rate = rounded_keep(keep)
+    return 1.0 / rate, 1.0 / (1.0 - rate)
+
 
 _Call = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
@@ -66,7 +150,8 @@ def instances(ids: Any, view: View | Sequence[View] = "keep") -> "Instances":
 def as_ids(ids: Any) -> Tensor:
     """Return ids as an int64 tensor of one dimension, or say what is wrong with them."""
     if isinstance(ids, Tensor) and (ids.layout is not torch.strided or ids.is_nested or ids.is_meta):
-        raise InstanceIdError(f"instance ids must be a plain tensor with values, got {_kind(ids)}. {_STABLE_IDS}")
+        kind = "a meta tensor" if ids.is_meta else "a nested tensor" if ids.is_nested else f"layout {ids.layout}"
+        raise InstanceIdError(f"instance ids must be a plain tensor with values, got {kind}. {_STABLE_IDS}")
     tensor = ids.detach() if isinstance(ids, Tensor) else _from_sequence(ids)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise _wrong_type(tensor.dtype)
@@ -86,10 +171,6 @@ def as_ids(ids: Any) -> Tensor:
             raise _too_large(least + 2**64)
         raise InstanceIdError(f"instance id {least} is negative. {_STABLE_IDS}")
     return tensor
-
-
-def _kind(ids: Tensor) -> str:
-    return "a meta tensor" if ids.is_meta else "a nested tensor" if ids.is_nested else f"layout {ids.layout}"
 
 
 def _from_sequence(ids: Any) -> Tensor:
@@ -148,12 +229,13 @@ class Instances:
     null_id: int | None = None
 
     def __init__(self, ids: Tensor, view: View | Sequence[View] | Tensor) -> None:
-        codes = view if isinstance(view, Tensor) else view_codes(view, len(ids))
+        codes = view if isinstance(view, Tensor) else _view_codes(view, len(ids))
         self.ids = ids
         self.view = view
         self.shared_view = codes if isinstance(codes, int) else None
         self.recomputing = False
         self._views = codes
+        self._keeps = codes == KEEP if isinstance(codes, int) else bool((codes == KEEP).any())
         self._token: Token[Instances | None] | None = None
         self._forget()
 
@@ -181,16 +263,20 @@ class Instances:
         self._token = ACTIVE.set(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         """Leave, and raise if a site of a model that ran was never reached."""
         if self._token is not None:
             ACTIVE.reset(self._token)
             self._token = None
         unfinished, self.calls, self._words = self.calls, {}, {}
         if kind is not None:
-            _add_replica_note(error, unfinished)
+            replicas = max((masking.recipe.replicas for masking in unfinished), default=1)
+            if isinstance(error, RuntimeError) and replicas > 1:
+                error.add_note(
+                    f"This model has {replicas} replicas: behind the split there are {replicas} times as many rows as "
+                    "before it. A residual connection across the split, or a size read before it, cannot work: split "
+                    "earlier or later, turnover.wrap(model, replicas=..., split='module')."
+                )
             return
         if self.shared_view == FULL:
             return
@@ -200,8 +286,19 @@ class Instances:
                 "model = turnover.wrap(model, at=[...]), and call the wrapped model inside the context."
             )
         for masking, sites in self._reached.items():
-            if len(sites) < len(masking.recipe.sites):
-                raise _sites_missed(masking, sites)
+            self._check_reached(masking, sites)
+
+    def _check_reached(self, masking: Masking, reached: set[int]) -> None:
+        sites = masking.recipe.sites
+        if len(reached) == len(sites) or self.shared_view == FULL:
+            return
+        missed = [repr(site.path) for index, site in enumerate(sites) if index not in reached]
+        raise SiteNotReachedError(
+            f"{len(missed)} of {len(sites)} sites did not run in this forward pass: "
+            f"{', '.join(missed)}. Likely causes: the module is never called (an attention that reads "
+            "dropout.p as a number, a fused encoder path), a branch was skipped, or only a part of the model was "
+            "called. Leave these modules out of `at`; turnover.plan(model, at=..., example=x) shows which sites run."
+        )
 
     def repeat(self, rows: T) -> T:
         """Do to targets what the model does to rows: repeat them for each replica; with one, or in full view, nothing.
@@ -229,11 +326,6 @@ class Instances:
         return map_tensors(rows, lambda x: x.repeat(replicas, *[1] * (x.dim() - 1)) if x.dim() else x)
 
     # For the layers
-
-    @property
-    def _trains(self) -> bool:
-        """Return whether any row is in keep view."""
-        return self._views == KEEP if isinstance(self._views, int) else bool((self._views == KEEP).any())
 
     def views_on(self, device: torch.device) -> Tensor:
         """Return one int32 view code per row, on a device."""
@@ -280,8 +372,8 @@ class Instances:
             return
         self.calls.pop(masking, None)
         sites = self._in_pass.pop(masking, None)
-        if sites is not None and len(sites) < len(masking.recipe.sites) and self.shared_view != FULL:
-            raise _sites_missed(masking, sites)
+        if sites is not None:
+            self._check_reached(masking, sites)
 
     def trains(self, masking: Masking, module: nn.Module) -> bool:
         """Tell whether the model that runs is in training mode; by a module of it where only a part was called.
@@ -305,7 +397,7 @@ class Instances:
                 f"null ids, whose masks say what scores without training look like. {_STABLE_IDS}"
             )
         masking, index = site.masking, site.index
-        if training and self._trains and index == 0 and self.first_visit(site):
+        if training and self._keeps and index == 0 and self.first_visit(site):
             masking.learned.passes += 1
         self._in_pass.setdefault(masking, set()).add(index)
         self._reached.setdefault(masking, set()).add(index)
@@ -332,6 +424,15 @@ def no_instances() -> _Activated:
     return _Activated(None)
 
 
+def recomputation() -> _Activated:
+    """Return a context that brings the active instances back, as the recomputation of a checkpoint sees them."""
+    active = ACTIVE.get()
+    if active is not None:
+        active = copy.copy(active)
+        active.recomputing = True
+    return _Activated(active)
+
+
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
     """Put all modules into eval mode, and afterwards those back that were in training mode, and no others."""
@@ -344,31 +445,78 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def recomputation() -> _Activated:
-    """Return a context that brings the active instances back, as the recomputation of a checkpoint sees them."""
+# The wrapped root: the recipe tensor, and hooks that watch over whole forward passes
+
+_DDP_IGNORE = "_ddp_params_and_buffers_to_ignore"
+
+
+def attach(root: nn.Module, masking: Masking) -> None:
+    """Make a module the root of a wrapped model."""
+    root.__dict__[MASKING_ATTRIBUTE] = masking
+    masking.root = weakref.ref(root)
+    # Of transformers, or of a class made of one of its own.
+    kinds = {kind for module in root.modules() for kind in type(module).__mro__}
+    masking.hugging_face = "transformers" in {kind.__module__.partition(".")[0] for kind in kinds}
+    root.register_buffer(RECIPE_KEY, to_tensor(masking.recipe, masking.learned))
+    # Every process has the same recipe; broadcasting it before each pass would only cost time.
+    root.__dict__[_DDP_IGNORE] = [*getattr(root, _DDP_IGNORE, []), RECIPE_KEY]
+    masking.write_buffer(root)
+    root.register_forward_pre_hook(_begin, with_kwargs=True)
+    root.register_forward_hook(_end)
+    root.register_state_dict_pre_hook(_write_recipe)
+    root.register_load_state_dict_pre_hook(_check_recipe)
+
+
+def detach(root: nn.Module) -> None:
+    """Undo `attach`."""
+    del root.__dict__[MASKING_ATTRIBUTE]
+    del root._buffers[RECIPE_KEY]
+    remaining = [name for name in root.__dict__.pop(_DDP_IGNORE) if name != RECIPE_KEY]
+    if remaining:
+        root.__dict__[_DDP_IGNORE] = remaining
+    ours = (_begin, _end, _write_recipe, _check_recipe)
+    for hooks in (
+        root._forward_pre_hooks,
+        root._forward_hooks,
+        root._state_dict_pre_hooks,
+        root._load_state_dict_pre_hooks,
+    ):
+        remove_hooks(hooks, lambda hook: getattr(hook, "hook", hook) in ours)
+
+
+def remove_hooks(hooks: dict[int, Any], ours: Callable[[Any], bool]) -> None:
+    """Remove the hooks for which `ours` holds."""
+    for key in [key for key, hook in hooks.items() if ours(hook)]:
+        del hooks[key]
+
+
+def _begin(root: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if torch.compiler.is_dynamo_compiling():
+        return
     active = ACTIVE.get()
     if active is not None:
-        active = copy.copy(active)
-        active.recomputing = True
-    return _Activated(active)
+        masking: Masking = root.__dict__[MASKING_ATTRIBUTE]
+        masking.check_buffer(root)
+        if masking.root is None:  # of a copy
+            masking.root = weakref.ref(root)
+        if root.training and not masking.shared:
+            masking.check_processes()
+        active.begin(masking, (root, args, kwargs))
 
 
-def _add_replica_note(error: BaseException | None, unfinished: dict[Masking, _Call]) -> None:
-    """Explain an error of a model with replicas, whose shapes a reader does not expect."""
-    counts = [masking.recipe.replicas for masking in unfinished if masking.recipe.replicas > 1]
-    if isinstance(error, RuntimeError) and counts:
-        error.add_note(
-            f"This model has {counts[0]} replicas: behind the split there are {counts[0]} times as many rows as "
-            "before it. A residual connection across the split, or a size read before it, cannot work: split "
-            "earlier or later, turnover.wrap(model, replicas=..., split='module')."
-        )
+def _end(root: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    if torch.compiler.is_dynamo_compiling():
+        return
+    active = ACTIVE.get()
+    if active is not None:
+        active.end(root.__dict__[MASKING_ATTRIBUTE])
 
 
-def _sites_missed(masking: Masking, reached: set[int]) -> SiteNotReachedError:
-    missed = [site.path for index, site in enumerate(masking.recipe.sites) if index not in reached]
-    return SiteNotReachedError(
-        f"{len(missed)} of {len(masking.recipe.sites)} sites did not run in this forward pass: "
-        f"{', '.join(map(repr, missed))}. Likely causes: the module is never called (an attention that reads "
-        "dropout.p as a number, a fused encoder path), a branch was skipped, or only a part of the model was "
-        "called. Leave these modules out of `at`; turnover.plan(model, at=..., example=x) shows which sites run."
-    )
+def _write_recipe(root: nn.Module, prefix: str, keep_vars: bool) -> None:
+    masking_of(root).write_buffer(root)
+
+
+def _check_recipe(root: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    tensor = state_dict.get(prefix + RECIPE_KEY)
+    if tensor is not None and not tensor.is_meta:
+        masking_of(root).adopt(tensor, whence="the state dict comes from a model with")

@@ -1,39 +1,143 @@
-"""The live masks of one wrapped model: its recipe, its source and what it has learned about its sites."""
+"""The live masks of one wrapped model: its recipe and sources, its sites, and where its rows are expanded to replicas.
+
+A model with replicas computes its trunk once. At an expansion point the rows are repeated, one replica after the other;
+everything behind it sees replicas x b rows. Whether a module or a site is such a point is a property of the model, not
+of a batch: it is detected the first time it runs, from the rows that reach it, and kept.
+
+The gradient: a loss averaged over replicas x b rows gives each replica 1/replicas of the gradient it would have alone.
+The outputs multiply it by the number of replicas (see `replicas.py`), and an expansion point divides what flows into
+the trunk by it, so that the trunk gets the mean.
+"""
 
 import copy
 import itertools
 import re
 import weakref
 from collections.abc import Container
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 
-from turnover.errors import ModelError
+from turnover.errors import InstancesError, ModelError
 from turnover.masks import Stream, joint_words
 
-from .expansion import Expansion
 from .processes import check_same_recipe, groups_of
 from .recipe import RECIPE_KEY, Learned, Recipe, SiteRecipe, from_tensor, is_blank, to_tensor
 
-_ROWS_AND_UNITS = 2
+# Models with replicas whose forward passes run, the innermost last: root, and rows at its first expansion point.
+_running: ContextVar[tuple[list[Any], ...]] = ContextVar("turnover_running_models", default=())
+
+
+def begin_model(root: nn.Module) -> None:
+    """Note that a forward pass of a model with replicas begins."""
+    outer = _running.get()
+    if outer and outer[-1][0] is root:  # it failed and did not end
+        outer = outer[:-1]
+    _running.set((*outer, [root, None]))
+
+
+def note_trunk_rows(rows: int) -> None:
+    """Note how many rows the trunk of the running model has, unless that is known."""
+    running = _running.get()
+    if running and running[-1][1] is None:
+        running[-1][1] = rows
+
+
+def end_model() -> int | None:
+    """Note that it ends, and return how many rows its trunk had; None if no expansion point ran."""
+    running = _running.get()
+    _running.set(running[:-1])
+    return running[-1][1] if running else None
+
+
+class Expansion:
+    """One place where rows may have to be expanded; `expands` None: detected when it first runs."""
+
+    def __init__(self, replicas: int, path: str, expands: bool | None = None) -> None:
+        self.replicas = replicas
+        self.path = path
+        self.expands = expands
+
+    def expands_at(self, x: Tensor, *, training: bool, ids: int | None) -> bool:
+        """Tell whether the rows of `x` have to be expanded here, and check that they can.
+
+        In training mode there is one id per row; `ids` is the number of active instances, if any.
+        """
+        if self.expands is None:
+            self._learn(len(x), training, ids)
+        if torch.compiler.is_dynamo_compiling():
+            return bool(self.expands)
+        rows = len(x)
+        if self.expands:
+            note_trunk_rows(rows)
+        elif rows % self.replicas or (training and ids is not None and rows != self.replicas * ids):
+            raise InstancesError(
+                f"{self.path!r} got a batch of {rows} rows (shape {list(x.shape)}), which are not {self.replicas} "
+                "replicas one after the other: the model changes or mixes its rows behind the split, or the batch is "
+                "not dimension 0. Split it elsewhere: turnover.wrap(model, replicas=..., split='module')."
+            )
+        return bool(self.expands)
+
+    @_disable_dynamo
+    def _learn(self, rows: int, training: bool, ids: int | None) -> None:
+        running = _running.get()
+        known = ids if training and ids is not None else running[-1][1] if running else None
+        self.expands = known is None or rows == known
+
+
+class _ScaledGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
+        return gradients[0] * ctx.factor, None
+
+
+def scaled_gradient(x: Tensor, factor: float) -> Tensor:
+    """Return `x`; what flows back through it is multiplied by the factor."""
+    return _ScaledGradient.apply(x, factor) if x.requires_grad else x  # pyright: ignore[reportReturnType]
+
+
+def expanded(x: Tensor, replicas: int) -> Tensor:
+    """Return the rows of `x` once for each replica, one replica after the other; the trunk gets the mean gradient."""
+    return scaled_gradient(x, 1 / replicas).repeat(replicas, *[1] * (x.dim() - 1))
+
+
+MASKING_ATTRIBUTE = "_turnover_masking"
 _handles = itertools.count(1)
 _living: "weakref.WeakValueDictionary[int, Masking]" = weakref.WeakValueDictionary()
+
+
+def find_root(model: nn.Module) -> nn.Module | None:
+    """Return the module that was wrapped, the model itself or below it (DDP, compile, Lightning); else None."""
+    return next((module for module in model.modules() if MASKING_ATTRIBUTE in module.__dict__), None)
+
+
+def masking_of(root: nn.Module) -> "Masking":
+    """Return the masking of the module that was wrapped."""
+    return root.__dict__[MASKING_ATTRIBUTE]
 
 
 class Masking:
     """Shared by all sites of one wrapped model and by its root; a copy of the model has its own.
 
-    Compiled graphs cannot hold Python objects, so they name it by `handle`.
+    Compiled graphs cannot hold Python objects, so they name it by `handle`. `hugging_face` says whether the model holds
+    modules of transformers, so that messages can name its trainer; `shared`, whether several processes train the model
+    together and were found to have the same recipe. `root` is the module that was wrapped; None: a copy that never ran.
     """
 
     hugging_face = False
-    """Whether the model holds modules of transformers, so that messages can name its trainer."""
     shared = False
-    """Whether several processes train the model together, and were found to have the same recipe."""
     root: "weakref.ref[nn.Module] | None" = None
-    """The module that was wrapped; None: a copy that never ran."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Start with nothing learned."""
@@ -68,8 +172,7 @@ class Masking:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what counts; source and handle are made anew."""
-        kept = ("recipe", "learned", "expansions", "hugging_face")
-        return {name: getattr(self, name) for name in kept}
+        return {name: getattr(self, name) for name in ("recipe", "learned", "expansions", "hugging_face")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Give a copy a handle of its own."""
@@ -87,20 +190,18 @@ class Masking:
                 other_width = self.learned.widths[index]
                 if other_width is not None and index not in known and other.replicated == site.recipe.replicated:
                     widths.setdefault(index, other_width)
-        streams: list[Stream] = []
         for key in widths.items():
             if key not in self._streams:
                 other = self.recipe.sites[key[0]]
                 self._streams[key] = Stream(other.path, key[1], other.keep)
-            streams.append(self._streams[key])
-        words = joint_words(self.sources, ids, streams) if site.replicas > 1 else self.sources[0].words(ids, streams)
+        words = joint_words(self.sources[: site.replicas], ids, [self._streams[key] for key in widths.items()])
         return dict(zip(widths, words, strict=True))
 
     def check_processes(self) -> None:
         """Raise where processes that train the model together have other masks than this one; cheap where none do."""
-        root = None if self.root is None else self.root()
-        groups = groups_of(root)
-        check_same_recipe(self.recipe, groups)
+        groups = groups_of(None if self.root is None else self.root())
+        if groups:
+            check_same_recipe(self.recipe, groups)
         self.shared = bool(groups)
 
     # The state dict
@@ -126,15 +227,21 @@ class Masking:
 
     def _read(self, tensor: Tensor, whence: str) -> Learned:
         recipe, learned = from_tensor(tensor)
-        if replace(recipe, start=self.recipe.start) == self.recipe and recipe.start != self.recipe.start:
-            raise ModelError(_other_start(recipe, self.recipe, whence))
-        if recipe != self.recipe:
+        if recipe == self.recipe:
+            return learned
+        if replace(recipe, start=self.recipe.start) == self.recipe:
             raise ModelError(
-                f"{whence} other masks than this model, so its scores would be noise.\n"
-                f"  given: {recipe}\n  model: {self.recipe}\n"
-                "Wrap the model with the given recipe, or use turnover.load(folder, model=base), which does."
+                f"{whence} other start weights than this model: in mode 'mixout' a dropped unit is as it was when the "
+                f"model was wrapped.\n  given: sha256 {recipe.start}\n  model: sha256 {self.recipe.start}\n"
+                "Wrap the model with the weights that it had then (the same pretrained checkpoint, in the same dtype, "
+                "before any trained weights are loaded), or use turnover.save and turnover.load(folder, model=base), "
+                "which keep them."
             )
-        return learned
+        raise ModelError(
+            f"{whence} other masks than this model, so its scores would be noise.\n"
+            f"  given: {recipe}\n  model: {self.recipe}\n"
+            "Wrap the model with the given recipe, or use turnover.load(folder, model=base), which does."
+        )
 
     def check_buffer(self, root: nn.Module) -> None:
         """Notice weights that were put into the model without `load_state_dict` (as some libraries do)."""
@@ -153,17 +260,6 @@ class Masking:
         self._checked = _mark(buffer)
 
 
-def _other_start(given: Recipe, model: Recipe, whence: str) -> str:
-    """Return what to do where two recipes of mode "mixout" differ in their start weights alone."""
-    return (
-        f"{whence} other start weights than this model: in mode 'mixout' a dropped unit is as it was when the model "
-        "was wrapped, so every network it makes would be another.\n"
-        f"  given: sha256 {given.start}\n  model: sha256 {model.start}\n"
-        "Wrap the model with the weights that it had then (the same pretrained checkpoint, in the same dtype, before "
-        "any trained weights are loaded), or use turnover.save and turnover.load(folder, model=base), which keep them."
-    )
-
-
 def _mark(buffer: Tensor) -> tuple[Tensor, int]:
     """Return the tensor and a number that changes when it is written to."""
     return buffer, -1 if buffer.is_inference() else buffer._version
@@ -177,18 +273,14 @@ class Site:
         self.index = index
         self.recipe: SiteRecipe = masking.recipe.sites[index]
         self.replicas = masking.recipe.replicas if self.recipe.replicated else 1
-
-    @property
-    def expansion(self) -> Expansion:
-        """Return whether the rows of the trunk are expanded to replicas here."""
-        return self.masking.expansions[self.index]
+        self.expansion = masking.expansions[index]
 
     def batch_dim(self, dims: int) -> int:
         """Return where the batch is in an activation with so many dimensions: as learned, else by the rule.
 
         In two dimensions, batch and units, it is always the first, also below a module with batch_first=False.
         """
-        return 0 if dims <= _ROWS_AND_UNITS or self.replicas > 1 else self.masking.batch_dims[self.index]
+        return 0 if dims <= 2 or self.replicas > 1 else self.masking.batch_dims[self.index]
 
     @property
     def batch_known(self) -> bool:

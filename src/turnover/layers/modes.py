@@ -21,11 +21,9 @@ from torch.func import functional_call
 
 from turnover.errors import BatchSizeError, InstancesError
 
-from ._batch_dim import probed_shapes
-from .dropout import apply_mask
-from .instances import active_instances
+from .dropout import apply_mask, probed_shapes
+from .instances import KEEP, active_instances
 from .masking import Site
-from .views import KEEP
 
 _START = "_turnover_start_"
 _FEWEST_DIMS = 3  # rows, positions, units: in two dimensions a single row is a batch of one

@@ -20,12 +20,10 @@ from torch.nn.modules.conv import _ConvNd
 
 from turnover.errors import InstancesError
 
-from .expansion import Expansion, begin_model, end_model, expanded, note_trunk_rows, scaled_gradient
-from .instances import active_instances
+from .instances import ACTIVE, FULL, remove_hooks
+from .masking import Expansion, begin_model, end_model, expanded, note_trunk_rows, scaled_gradient
 from .processes import is_managed
-from .root import remove_hooks
 from .tensors import map_tensors, tensors_in
-from .views import FULL
 
 _ATTRIBUTE = "_turnover_replicas"
 TARGET_NAMES = ("labels", "label")
@@ -89,7 +87,7 @@ class Replicated(nn.Module):
                 f"{self.expansion.path!r} got no tensor with rows. Split the model behind it: split=..."
             )
         known = self.expansion.expands is not None and torch.compiler.is_dynamo_compiling()
-        active = None if known else active_instances()
+        active = None if known else ACTIVE.get()
         expands = self.expansion.expands_at(rows, training=self.training, ids=None if active is None else len(active))
         if self._fast is not None and len(args) == 1 and not kwargs and args[0].dim() >= _FEWEST_DIMS[self._fast]:
             outputs = _FAST[self._fast](self, args[0], self.expansion.replicas, expands)
@@ -292,7 +290,7 @@ def _expand_inputs(
     first = next((x for x in tensors_in((args, inputs)) if x.dim() > 0), None)
     if first is None:
         return args, kwargs
-    rows, replicas, active = len(first), replicas_of(root), active_instances()
+    rows, replicas, active = len(first), replicas_of(root), ACTIVE.get()
     note_trunk_rows(rows)
     # In eval mode one row is expanded to all instances. Here at once: masks of attention would stay as they are.
     each = len(active) if active is not None and rows == 1 and not root.training else 1
@@ -318,7 +316,7 @@ def _finished(root: nn.Module, output: Any) -> Any:
 
 
 def _joined(output: Any, replicas: int, trunk_rows: int | None) -> Any:
-    active = active_instances()
+    active = ACTIVE.get()
     rows = trunk_rows if active is None else len(active)
 
     def join(x: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ def build(root: Model, recipe: Recipe) -> Model:
 def _put_mask(root: nn.Module, site: Site) -> None:
     module, recipe = root.get_submodule(site.recipe.path), site.recipe
     if site.masking.recipe.mode != "forward" or recipe.place == "output":
-        ShownMask.put(module, site)
+        module.__dict__["extra_repr"] = ShownMask(module, site)
     if site.masking.recipe.mode != "forward":
         module.register_forward_hook(ModeHook(site, module, site.masking.recipe.mode), with_kwargs=True)
     elif recipe.place == "output":
@@ -73,7 +73,8 @@ def without_masks(root: Model) -> Model:
     """Take the masks out of a model, which is changed, and return it."""
     for module in list(root.modules()):
         remove_hooks(module._forward_hooks, lambda hook: isinstance(hook, MaskedOutput | ModeHook))
-        ShownMask.remove(module)
+        if isinstance(module.__dict__.get("extra_repr"), ShownMask):
+            del module.__dict__["extra_repr"]
         drop_start(module)
         if isinstance(module, TurnOverDropout) and module.site is not None:
             if module.replaced:

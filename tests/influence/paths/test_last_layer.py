@@ -7,10 +7,9 @@ from torch.nn import functional
 
 import turnover
 from turnover.influence.paths._last_layer import _MOST_COLUMNS, _ByteSums, _KeptWords
-from turnover.layers.instances import Instances
+from turnover.layers import masking_of
+from turnover.layers.instances import KEEP, Instances, factors_by_table
 from turnover.layers.masking import Site
-from turnover.layers.root import masking_of
-from turnover.layers.views import KEEP, factors_by_table
 
 
 @pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 512])

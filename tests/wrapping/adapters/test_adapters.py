@@ -21,7 +21,7 @@ from tests.wrapping.adapter_models import (
     moved,
 )
 from tests.wrapping.models import ADAM, run, train
-from turnover.layers.root import masking_of
+from turnover.layers import masking_of
 from turnover.wrapping import Adapters
 from turnover.wrapping.adapters.module import Adapter, adapters_in
 
