@@ -14,8 +14,7 @@ from turnover_bench.experiments.datasets.minilm import minilm_folder
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'turnover[text]'")
 
-from turnover.integrations import TextEncoder
-from turnover.integrations.text_encoder import text_classifier, token_numbers
+from turnover.integrations import TextEncoder, text_classifier, token_numbers
 
 TEXTS = ["a very good film", "bad", "a very good film that goes on for a long , long time", "", "gut 😀 好"]
 

@@ -10,14 +10,12 @@ missing, the error names the extra to install. Must not know: applications, runs
 | `lightning_training.py` | `TurnOverModule`, `InstancesCallback`, `LightningLearningCurves`, `LightningAfterEpoch` |
 | `learning_curves.py` | keep, flip and validation loss in any training loop |
 | `peft_lora.py` | the rank dimension of LoRA layers as sites |
-| `sklearn_estimators.py`, `_tabular_mlp.py` | `TurnOverClassifier`, `TurnOverRegressor`; their network |
-| `text_encoder.py` | pretrained encoders: frozen features, or a classifier to fine-tune |
-| `hub.py` | data sets of the Hugging Face hub |
+| `hub.py` | data sets of the Hugging Face hub, and pretrained encoders: frozen features, or a classifier to fine-tune |
+| `sklearn_estimators.py` | `TurnOverClassifier`, `TurnOverRegressor` |
 | `ray_executor.py` | `RayExecutor`: tiles on the nodes of a cluster |
-| `annotation_tools.py` | likely label errors for Label Studio and Argilla, and the labels that people gave |
 | `captum_influence.py` | `CaptumDataInfluence`: captum's `DataInfluence` over an `Influence` |
 | `cleanlab_issues.py` | `LikelyLabelErrorIssues` and `HarmfulIssues` of cleanlab's Datalab |
-| `trackers.py` | `open_tracker`: figures of a training to TensorBoard, MLflow or Weights & Biases |
+| `tools.py` | TensorBoard, MLflow, Weights & Biases; likely label errors to Label Studio and Argilla and back |
 """
 
 from importlib import import_module
@@ -26,18 +24,10 @@ from typing import TYPE_CHECKING, Any
 from turnover.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from .annotation_tools import (
-        AnnotationItem,
-        Annotations,
-        argilla_records,
-        label_studio_config,
-        label_studio_tasks,
-        read_annotations,
-    )
     from .captum_influence import CaptumDataInfluence
     from .cleanlab_issues import HarmfulIssues, LikelyLabelErrorIssues
     from .hf_training import HFAfterEpoch, HFLearningCurves, TurnOverTrainer
-    from .hub import HubData, load_hub_data
+    from .hub import HubData, TextClassifier, TextEncoder, load_hub_data, text_classifier, token_numbers
     from .learning_curves import measure_curves
     from .lightning_training import (
         InstancesCallback,
@@ -49,8 +39,18 @@ if TYPE_CHECKING:
     from .peft_lora import lora_sites
     from .ray_executor import RayExecutor
     from .sklearn_estimators import TurnOverClassifier, TurnOverRegressor
-    from .text_encoder import TextClassifier, TextEncoder, text_classifier, token_numbers
-    from .trackers import Tracker, TrackerName, check_tracker, open_tracker
+    from .tools import (
+        AnnotationItem,
+        Annotations,
+        Tracker,
+        TrackerName,
+        argilla_records,
+        check_tracker,
+        label_studio_config,
+        label_studio_tasks,
+        open_tracker,
+        read_annotations,
+    )
 
 __all__ = [
     "AnnotationItem",
@@ -87,44 +87,50 @@ __all__ = [
     "token_numbers",
 ]
 
-_TEXT = ("transformers, accelerate, peft and datasets", "text")
-# File, packages it needs, extra that installs them, names it offers.
-_FILES = (
-    ("hf_training", *_TEXT, ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer")),
-    (
-        "annotation_tools",
-        "nothing else",
-        "cli",
-        (
-            "AnnotationItem",
-            "Annotations",
-            "argilla_records",
-            "label_studio_config",
-            "label_studio_tasks",
-            "read_annotations",
-        ),
+_NEEDS_NOTHING = ("torch", "all")
+# By file: the packages that it imports, the extra that installs them, the names that it offers.
+_FILES = {
+    "captum_influence": ("captum", "captum", ("CaptumDataInfluence",)),
+    "cleanlab_issues": ("cleanlab with Datalab", "cleanlab", ("HarmfulIssues", "LikelyLabelErrorIssues")),
+    "hf_training": (
+        "transformers, accelerate, peft and datasets",
+        "text",
+        ("HFAfterEpoch", "HFLearningCurves", "TurnOverTrainer"),
     ),
-    ("captum_influence", "captum", "captum", ("CaptumDataInfluence",)),
-    ("cleanlab_issues", "cleanlab with Datalab", "cleanlab", ("HarmfulIssues", "LikelyLabelErrorIssues")),
-    ("hub", *_TEXT, ("HubData", "load_hub_data")),
-    ("learning_curves", *_TEXT, ("measure_curves",)),
-    (
-        "lightning_training",
+    "hub": (
+        *_NEEDS_NOTHING,
+        ("HubData", "TextClassifier", "TextEncoder", "load_hub_data", "text_classifier", "token_numbers"),
+    ),
+    "learning_curves": (*_NEEDS_NOTHING, ("measure_curves",)),
+    "lightning_training": (
         "lightning",
         "lightning",
         ("InstancesCallback", "LightningAfterEpoch", "LightningLearningCurves", "TurnOverModule", "repeat"),
     ),
-    ("peft_lora", *_TEXT, ("lora_sites",)),
-    ("ray_executor", "ray", "ray", ("RayExecutor",)),
-    ("sklearn_estimators", "scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
-    ("text_encoder", *_TEXT, ("TextClassifier", "TextEncoder", "text_classifier", "token_numbers")),
-    ("trackers", "nothing else", "cli", ("Tracker", "TrackerName", "check_tracker", "open_tracker")),
-)
+    "peft_lora": (*_NEEDS_NOTHING, ("lora_sites",)),
+    "ray_executor": ("ray", "ray", ("RayExecutor",)),
+    "sklearn_estimators": ("scikit-learn 1.6 or newer", "sklearn", ("TurnOverClassifier", "TurnOverRegressor")),
+    "tools": (
+        *_NEEDS_NOTHING,
+        (
+            "AnnotationItem",
+            "Annotations",
+            "Tracker",
+            "TrackerName",
+            "argilla_records",
+            "check_tracker",
+            "label_studio_config",
+            "label_studio_tasks",
+            "open_tracker",
+            "read_annotations",
+        ),
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Load a name's file when the name is first used; raise `MissingExtraError` where its packages are missing."""
-    for file, packages, extra, names in _FILES:
+    for file, (packages, extra, names) in _FILES.items():
         if name in names:
             try:
                 return getattr(import_module(f".{file}", __name__), name)

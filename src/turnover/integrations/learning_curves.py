@@ -66,16 +66,16 @@ def _losses(model: nn.Module, batch: Batch, measure: Measure, view: View) -> Ten
     return -measure(outputs, active.repeat(batch.target))
 
 
-def check_counts(**counts: int) -> None:
-    """Raise for options of a learning-curve callback that are below 1."""
-    for name, count in counts.items():
-        if count < 1:
-            raise TrainingError(f"`{name}` must be an integer >= 1, got {count}. The default: rows=256, every=50.")
-
-
 def _mean(losses: list[Tensor], name: str) -> float:
     """Return the mean over rows that came in batches."""
     rows = sum(map(len, losses))
     if not rows:
         raise TrainingError(f"{name}= has no rows. Give at least one for the learning curves.")
     return sum(float(batch.cpu().double().sum()) for batch in losses) / rows
+
+
+def check_counts(**counts: int) -> None:
+    """Raise for options of a learning-curve callback that are below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise TrainingError(f"`{name}` must be an integer >= 1, got {count}. The default: rows=256, every=50.")

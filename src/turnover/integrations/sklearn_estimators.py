@@ -5,7 +5,9 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
+from functools import partial
+from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,17 +17,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from torch import Tensor, nn
 
 from turnover.errors import BatchError, InstanceIdError, TrainingError, TurnOverWarning, WeakSignalWarning
 from turnover.ids import Ids, id_array, plain_name
 from turnover.influence import EstimatorOption, Influence
-from turnover.layers import device_of, widest_float
+from turnover.layers import device_of, preferred_device, widest_float
 from turnover.scores import OutOfSample, Scores
-from turnover.training import scale_problem
-from turnover.wrapping import unwrap
-
-from ._tabular_mlp import MlpSettings, train_mlp
+from turnover.training import TrainingRecipe, scale_problem
+from turnover.wrapping import unwrap, wrap
 
 _ROWS_AT_ONCE = 4096
 _SEEDS = 2**31 - 1
@@ -91,12 +91,26 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
 
     def _train(self, x: np.ndarray, targets: Tensor, outputs: int, weights: np.ndarray | None = None) -> None:
         """Train on checked rows and ask about each of them."""
-        settings = MlpSettings(**{field.name: getattr(self, field.name) for field in fields(MlpSettings)})
+        _check_settings(self.get_params())
         self.scaler_ = StandardScaler().fit(x)
         inputs = torch.from_numpy(self.scaler_.transform(x)).float()
         seed = int(check_random_state(self.random_state).randint(_SEEDS))
-        row_weights = None if weights is None else torch.from_numpy(weights).float()
-        self.model_ = train_mlp(settings, inputs, targets, outputs=outputs, seed=seed, weights=row_weights)
+        device = preferred_device(self.device)
+        recipe = TrainingRecipe(
+            partial(self._untrained, inputs.shape[1], outputs, seed, device),
+            inputs.to(device),
+            targets.to(device),
+            optimizer=partial(torch.optim.AdamW, lr=self.learning_rate, weight_decay=self.weight_decay),
+            epochs=int(self.epochs),
+            batch_size=int(self.batch_size),
+        )
+        row_weights = None if weights is None else torch.from_numpy(weights).float().to(device)
+        self.model_ = recipe.fit(seed=seed, weights=row_weights)
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model_.parameters()):
+            raise TrainingError(
+                f"the training diverged: weights are no longer finite with learning_rate={self.learning_rate}. Give a "
+                "smaller one."
+            )
         self.n_rows_ = len(inputs)
         rows = inputs, targets, torch.arange(len(inputs))
         # Other estimators than the original are fitted on the training rows; without one they need not be kept.
@@ -107,6 +121,18 @@ class _MaskedMlpEstimator(BaseEstimator, ABC):
             warnings.simplefilter("ignore", WeakSignalWarning)
             self.self_influence_: Scores = engine.self_influence(progress=False)
         self.out_of_sample_: OutOfSample = engine.out_of_sample(predict=self._as_predictions, progress=False)
+
+    def _untrained(self, features: int, outputs: int, seed: int, device: torch.device) -> nn.Module:
+        """Return a multilayer perceptron with masks on every hidden layer."""
+        widths = [features, *map(int, self.hidden)]
+        layers: list[nn.Module] = []
+        for before, width in pairwise(widths):
+            layers += [nn.Linear(before, width), nn.ReLU()]
+        # An output bias belongs to no masked unit: it would leak every row into the half that must not know it.
+        layers.append(nn.Linear(widths[-1], outputs, bias=False))
+        sites = [str(place) for place, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
+        network = nn.Sequential(*layers)
+        return wrap(network, at=sites, keep=float(self.keep), seed=seed, replicas=int(self.replicas)).to(device)
 
     @abstractmethod
     def _as_predictions(self, outputs: Tensor) -> Tensor:
@@ -319,28 +345,57 @@ class TurnOverRegressor(RegressorMixin, _MaskedMlpEstimator):
         return tags
 
 
+def _check_settings(given: dict[str, Any]) -> None:
+    """Raise for settings that cannot be trained, all of them at once."""
+    problems = [
+        f"{name}={given[name]!r}: give {need}" for name, (need, allowed) in _NEEDED.items() if not allowed(given[name])
+    ]
+    if problems:
+        raise TrainingError(f"the network cannot be trained: {'; '.join(problems)}.")
+
+
+def _is(given: Any, kind: type) -> bool:
+    return isinstance(given, kind) and not isinstance(given, bool)
+
+
+def _are_widths(given: Any) -> bool:
+    if isinstance(given, str) or not hasattr(given, "__len__"):
+        return False
+    return len(given) > 0 and all(_is(width, Integral) and width >= 1 for width in given)
+
+
+_COUNT = ("an integer >= 1", lambda given: _is(given, Integral) and given >= 1)
+_NEEDED = {
+    "hidden": ("a width >= 1 for each hidden layer: hidden=(512,)", _are_widths),
+    "keep": ("a number between 0 and 1", lambda given: _is(given, Real) and 0 < given < 1),
+    "replicas": _COUNT,
+    "epochs": _COUNT,
+    "batch_size": _COUNT,
+    "learning_rate": ("a number above 0", lambda given: _is(given, Real) and given > 0),
+    "weight_decay": ("a number >= 0", lambda given: _is(given, Real) and given >= 0),
+}
+
+
 def _index_of(X: Any) -> Ids | None:
     """Return the index of a DataFrame as names of its rows; None: rows have numbers."""
     index = getattr(X, "index", None)
     if index is None or callable(index) or not hasattr(index, "is_unique"):
         return None
+    problem = ""
     if not index.is_unique:
         again = ", ".join(map(repr, index[index.duplicated()].unique()[:3].tolist()))
-        warnings.warn(
-            f"the index of X has {again} more than once, so it names no rows: results have row numbers. Give "
-            "X.reset_index(drop=True), or an index with a value of its own for every row.",
-            TurnOverWarning,
-            stacklevel=4,
+        problem = (
+            f"{again} more than once, so it names no rows: results have row numbers. Give X.reset_index(drop=True), or "
+            "an index with a value of its own for every row"
         )
-        return None
-    try:
-        names = id_array([plain_name(value) for value in index])
-    except InstanceIdError:
-        warnings.warn(
-            f"the index of X has {index[0]!r}, and rows are called by strings or integers: results have row numbers. "
-            "Give X.set_axis(X.index.map(str)).",
-            TurnOverWarning,
-            stacklevel=4,
-        )
-        return None
-    return None if np.array_equal(names, np.arange(len(names))) else names
+    else:
+        try:
+            names = id_array([plain_name(value) for value in index])
+            return None if np.array_equal(names, np.arange(len(names))) else names
+        except InstanceIdError:
+            problem = (
+                f"{index[0]!r}, and rows are called by strings or integers: results have row numbers. Give "
+                "X.set_axis(X.index.map(str))"
+            )
+    warnings.warn(f"the index of X has {problem}.", TurnOverWarning, stacklevel=4)
+    return None

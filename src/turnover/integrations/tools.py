@@ -1,18 +1,141 @@
-"""Likely label errors as tasks of Label Studio and records of Argilla, and the labels that people gave them.
+"""Experiment trackers and annotation tools, without any of their packages until one is opened.
 
-Both are JSON files that the tools import and export; neither package is needed here.
+Trackers (TensorBoard, MLflow, Weights & Biases) are small objects that take figures. Likely label errors become tasks
+of Label Studio or records of Argilla, JSON files that the tools import; what people answered comes back from exports.
 """
 
+import importlib.util
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 from xml.sax.saxutils import quoteattr
 
-from turnover.errors import DataFileError
+from turnover.errors import DataFileError, MissingExtraError, TrainingError
 
-AGENT = "turnover"
+TrackerName = Literal["tensorboard", "mlflow", "wandb"]
+_NAME = "turnover"  # of the project in a tracker, and of who made a prediction
 _QUESTION = "label"
 _SOURCE = "turnover_data"
+
+
+class Tracker(ABC):
+    """Where figures of a training go; close it, or use it in a `with` block."""
+
+    @abstractmethod
+    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+        """Keep figures by their names, of a step or epoch."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write all that is not written yet."""
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+        self.close()
+
+
+class _TensorBoard(Tracker):
+    def __init__(self, folder: Path, name: str) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder / name))
+
+    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+        for figure, value in figures.items():
+            self._writer.add_scalar(figure, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _MLflow(Tracker):
+    """Goes to the server or data base of MLFLOW_TRACKING_URI; without one, to a data base in the folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        from mlflow import MlflowClient  # pyright: ignore[reportMissingImports] - needs an environment of its own
+
+        folder.mkdir(parents=True, exist_ok=True)
+        address = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+        self._client = MlflowClient(tracking_uri=address)
+        known = self._client.get_experiment_by_name(_NAME)
+        experiment = self._client.create_experiment(_NAME) if known is None else known.experiment_id
+        self._run: str = self._client.create_run(experiment, run_name=name).info.run_id
+
+    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+        for figure, value in figures.items():
+            self._client.log_metric(self._run, figure, value, step=step)
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+class _Wandb(Tracker):
+    """Offline unless WANDB_MODE says otherwise: nothing leaves the machine until `wandb sync`."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        import wandb  # pyright: ignore[reportMissingImports]
+
+        folder.mkdir(parents=True, exist_ok=True)
+        mode: Any = os.environ.get("WANDB_MODE", "offline")
+        quiet = wandb.Settings(silent=True)
+        self._run = wandb.init(
+            project=_NAME, name=name, dir=str(folder), mode=mode, reinit="create_new", settings=quiet
+        )
+
+    def log(self, figures: Mapping[str, float], *, step: int) -> None:
+        self._run.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+_TRACKERS = {"tensorboard": _TensorBoard, "mlflow": _MLflow, "wandb": _Wandb}
+
+
+def open_tracker(name: TrackerName | str, folder: str | os.PathLike[str], *, run: str = "run") -> Tracker:
+    """Return a tracker to log figures to, such as those of `measure_curves`.
+
+    Trainers of Hugging Face and Lightning have trackers of their own, to which `HFLearningCurves` and
+    `LightningLearningCurves` log.
+
+    Args:
+        name: "tensorboard", "mlflow" or "wandb".
+        folder: where its files go; MLFLOW_TRACKING_URI and WANDB_MODE are honored.
+        run: what the run is called there.
+
+    Raises:
+        TrainingError: there is no such tracker.
+        MissingExtraError: its package is not installed.
+
+    Example:
+        >>> def train(steps, model, sample, folder):
+        ...     with open_tracker("tensorboard", folder) as tracker:
+        ...         for step in range(steps):
+        ...             ...  # the training
+        ...             tracker.log(measure_curves(model, train=sample), step=step)
+    """
+    check_tracker(name)
+    return _TRACKERS[name](Path(folder), run)
+
+
+def check_tracker(name: str) -> None:
+    """Raise where there is no such tracker, or its package is missing.
+
+    Raises:
+        TrainingError: there is no such tracker.
+        MissingExtraError: its package is not installed.
+    """
+    if name not in _TRACKERS:
+        raise TrainingError(f"there is no tracker {name!r}. Give one of {', '.join(_TRACKERS)}.")
+    if importlib.util.find_spec(name) is None:
+        raise MissingExtraError(f"the tracker {name!r} needs its package: pip install {name}.")
 
 
 @dataclass(frozen=True)
@@ -82,7 +205,7 @@ def label_studio_tasks(items: Sequence[AnnotationItem], *, source: str | None) -
             "data": {"content": item.content, "given_label": item.label, "row": item.row, _SOURCE: source},
             "predictions": [
                 {
-                    "model_version": AGENT,
+                    "model_version": _NAME,
                     "score": item.probability,
                     "result": [
                         {
@@ -113,7 +236,7 @@ def argilla_records(items: Sequence[AnnotationItem], *, source: str | None) -> l
             "id": str(item.row),
             "fields": {"content": item.content},
             "metadata": {"row": item.row, "given_label": item.label, _SOURCE: source},
-            "suggestions": {_QUESTION: {"value": item.suggestion, "score": item.probability, "agent": AGENT}},
+            "suggestions": {_QUESTION: {"value": item.suggestion, "score": item.probability, "agent": _NAME}},
             "responses": {},
             "vectors": {},
         }
@@ -144,22 +267,22 @@ def read_annotations(exported: Any, *, source: str | None) -> Annotations:
     for place, entry in enumerate(exported):
         try:
             about, given = _parts_of(entry)
+            row = about.get("row")
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise DataFileError(
                 f"entry {place} has not the form of an exported task or record ({type(error).__name__}: {error}). "
                 "Export as JSON again."
             ) from error
-        row = about.get("row") if isinstance(about, dict) else None
         if not isinstance(row, int) or isinstance(row, bool):
             raise DataFileError(
                 f"entry {place} has no row number: it was not written by turnover annotate. Import only tasks of it."
             )
         if about.get(_SOURCE) != source:
             raise DataFileError(
-                f"entry {place} (row {about['row']}) was made of other data than this run has. Give the export of "
-                "tasks that turnover annotate wrote for this run."
+                f"entry {place} (row {row}) was made of other data than this run has. Give the export of tasks that "
+                "turnover annotate wrote for this run."
             )
-        answers.setdefault(about["row"], []).extend(given)
+        answers.setdefault(row, []).extend(given)
     labels = {row: given[0] for row, given in answers.items() if len(set(given)) == 1}
     return Annotations(
         labels,
