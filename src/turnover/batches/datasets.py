@@ -152,15 +152,10 @@ class _Carrier:
     dataset: Any
 
     def __init__(self, dataset: Any, column: Column | None, form: Form, *, whole_batches: bool = False) -> None:
-        """Stand above a data set; `form` says what becomes of a row and its id.
-
-        Without a column, rows are numbered. With `whole_batches` a row may be a ready batch, with many values in its
-        column.
-        """
         self.dataset = dataset
-        self._column = column
+        self._column = column  # None: rows are numbered
         self._form = form
-        self._whole_batches = whole_batches
+        self._whole_batches = whole_batches  # a row may be a ready batch, with many values in its column
         self._names: dict[int, str] = {}
         self._all_named = column is None
         self._was_read = False
@@ -185,7 +180,6 @@ class _Carrier:
         return [self._names.get(number, number) if isinstance(number, int) else number for number in ids]
 
     def _read_names(self) -> None:
-        """Read all rows for their names."""
         for _ in cast("Iterator[Any]", self):
             pass
         self._all_named = True
@@ -201,24 +195,20 @@ class _Carrier:
         return id(self)
 
     def __len__(self) -> int:
-        """Return the number of rows of the data set below."""
         return len(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a public attribute of the data set below."""
         if name == "dataset" or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute where it lives: here, or on the data set below."""
         if name != "dataset" and not name.startswith("_") and hasattr(self.dataset, name):
             setattr(self.dataset, name, value)
         else:
             super().__setattr__(name, value)
 
     def __repr__(self) -> str:
-        """Say what is below and where the ids come from."""
         try:
             size = f"{len(self.dataset)} rows"
         except TypeError:

@@ -143,17 +143,21 @@ class TurnOverTrainer(Trainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model as `Trainer.save_model` does; of a sharded one, which `_save` never sees, the recipe, too."""
         super().save_model(output_dir, _internal_call)
-        model: Any = self.model
-        if self.args.should_save and self.is_fsdp_enabled:
-            folder = Path(str(output_dir or self.args.output_dir))
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_recipe(model, str(folder))
+        if self.is_fsdp_enabled:
+            self._write_recipe(output_dir)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         super()._save(output_dir, state_dict)
-        model: Any = self.model
-        if self.args.should_save:
-            _write_recipe(model, str(output_dir or self.args.output_dir))
+        self._write_recipe(output_dir)
+
+    def _write_recipe(self, output_dir: str | None) -> None:
+        """Write the recipe of a wrapped model, and what it has learned about itself, into a checkpoint."""
+        root = find_root(cast("nn.Module", self.model))
+        if root is not None and self.args.should_save:
+            folder, masking = Path(str(output_dir or self.args.output_dir)), masking_of(root)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_tensors(folder / RECIPE_FILE, {RECIPE_KEY: to_tensor(masking.recipe, masking.learned)})
+            write_card(folder, masking.recipe)
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write the model card as `Trainer.create_model_card` does, with the masks of the model below."""
@@ -363,15 +367,6 @@ def _agree(labels: Tensor, tokens: Tensor) -> bool:
     """Tell whether all labels that count are these tokens."""
     counted = labels != IGNORED
     return int(counted.sum()) >= _MIN_AGREEING_LABELS and bool((labels == tokens)[counted].all())
-
-
-def _write_recipe(model: nn.Module, folder: str) -> None:
-    """Write the recipe of a wrapped model, and what it has learned about itself, into a checkpoint."""
-    root = find_root(model)
-    if root is not None:
-        masking = masking_of(root)
-        write_tensors(Path(folder) / RECIPE_FILE, {RECIPE_KEY: to_tensor(masking.recipe, masking.learned)})
-        write_card(Path(folder), masking.recipe)
 
 
 def _adopt_recipe(model: nn.Module, folder: str) -> None:

@@ -35,8 +35,11 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
         ['base_model.model.0.lora_A.default']
         >>> net = turnover.wrap(net, at=lora_sites(net))
     """
-    layer_type = _lora_layer()
-    layers: dict[str, Any] = {path: module for path, module in model.named_modules() if isinstance(module, layer_type)}
+    try:
+        from peft.tuners.lora import LoraLayer
+    except ImportError as error:
+        raise MissingExtraError("LoRA layers need PEFT. Install the extra: pip install 'turnover[text]'.") from error
+    layers: dict[str, Any] = {path: module for path, module in model.named_modules() if isinstance(module, LoraLayer)}
     if not layers:
         raise PlanError(
             [
@@ -45,18 +48,21 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
             ]
         )
     sites: list[str] = []
-    problems: list[str] = []
-    ranks: dict[str, int] = {}
+    narrow: list[str] = []
+    biased: list[str] = []
+    problems = [problem for path, layer in layers.items() for problem in _problems_of(path, layer)]
     for path, layer in layers.items():
-        problems += _bad_layer(path, layer)
-        for name in _chosen(layer, adapter):
-            if isinstance(layer.lora_A, nn.ModuleDict) and name in layer.lora_A:
-                sites.append(f"{path}.lora_A.{name}")
-                ranks[sites[-1]] = int(layer.r[name])
-    small = [site for site, rank in ranks.items() if rank < _MIN_RANK]
-    if small:
+        for name in layer.active_adapters if adapter is None else [adapter]:
+            if not isinstance(layer.lora_A, nn.ModuleDict) or name not in layer.lora_A:
+                continue
+            sites.append(f"{path}.lora_A.{name}")
+            if int(layer.r[name]) < _MIN_RANK:
+                narrow.append(sites[-1])
+            if getattr(layer.lora_B[name], "bias", None) is not None:
+                biased.append(path)
+    if narrow:
         problems.append(
-            f"LoRA of rank 1 ({_listed(small)}): of one unit a mask keeps all or nothing. Use a larger rank: "
+            f"LoRA of rank 1 ({_listed(narrow)}): of one unit a mask keeps all or nothing. Use a larger rank: "
             "peft.LoraConfig(r=8)."
         )
     if not sites and not problems:
@@ -66,29 +72,16 @@ def lora_sites(model: nn.Module, *, adapter: str | None = None) -> list[str]:
         )
     if problems:
         raise PlanError(problems)
-    biases = _with_bias(layers, adapter)
-    if biases:
+    if biased:
         warnings.warn(
-            f"{_listed(biases)}: a bias behind B, which no mask covers, leaks every instance. Leave lora_bias out.",
+            f"{_listed(biased)}: a bias behind B, which no mask covers, leaks every instance. Leave lora_bias out.",
             TurnOverWarning,
             stacklevel=2,
         )
     return sites
 
 
-def _lora_layer() -> type[Any]:
-    try:
-        from peft.tuners.lora import LoraLayer
-    except ImportError as error:
-        raise MissingExtraError("LoRA layers need PEFT. Install the extra: pip install 'turnover[text]'.") from error
-    return LoraLayer
-
-
-def _chosen(layer: Any, adapter: str | None) -> list[str]:
-    return list(layer.active_adapters) if adapter is None else [adapter]
-
-
-def _bad_layer(path: str, layer: Any) -> Iterator[str]:
+def _problems_of(path: str, layer: Any) -> Iterator[str]:
     if layer.merged:
         yield f"{path!r} has its LoRA weights merged, so they never run. Call model.unmerge_adapter() first."
     if len(layer.lora_magnitude_vector):
@@ -106,19 +99,6 @@ def _bad_layer(path: str, layer: Any) -> Iterator[str]:
             f"{path!r} ({type(layer).__name__}) never calls its LoRA weights as modules, so no mask can act there. "
             "Target linear layers: LoraConfig(target_modules=...)."
         )
-
-
-def _with_bias(layers: dict[str, Any], adapter: str | None) -> list[str]:
-    """Return the layers in which B has a bias."""
-    return [
-        path
-        for path, layer in layers.items()
-        if any(
-            getattr(layer.lora_B[name], "bias", None) is not None
-            for name in _chosen(layer, adapter)
-            if name in layer.lora_B
-        )
-    ]
 
 
 def _listed(names: list[str]) -> str:

@@ -200,15 +200,12 @@ class RayExecutor:
                 for name, version in _versions().items()
                 if found[name] != version
             ]
-            free = found["free"]
-            if free is not None and free < self._task_memory:
-                wrong.append(f"{_name(node)} has {free / 2**30:.2f} GiB of free memory; {need}")
         if wrong:
             raise InfluenceError(
                 "these nodes of the Ray cluster cannot work for this process:\n  "
                 + "\n  ".join(wrong)
                 + f"\nInstall the same everywhere: pip install 'turnover[ray]=={__version__}' "
-                f"'torch=={torch.__version__.partition('+')[0]}'; make room where memory is missing."
+                f"'torch=={torch.__version__.partition('+')[0]}'."
             )
         self._checked |= {node["NodeID"] for node in fresh}
 
@@ -288,14 +285,7 @@ def _probe() -> Callable[[], Any]:
             from turnover._version import __version__
         except ImportError as error:
             return f"turnover cannot be imported there ({error})"
-        free = None
-        try:
-            with open("/proc/meminfo") as file:
-                sizes = dict(line.split(":") for line in file)
-            free = int(sizes["MemAvailable"].split()[0]) * 1024
-        except (OSError, KeyError, ValueError):
-            pass
-        return {"turnover": __version__, "torch": torch.__version__, "free": free}
+        return {"turnover": __version__, "torch": torch.__version__}
 
     return probe
 
