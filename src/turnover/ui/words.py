@@ -65,16 +65,6 @@ def digits(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def p_value(value: float | None) -> str:
-    """Return a p-value."""
-    if value is None:
-        return "–"
-    if value < 1e-12:
-        return "< 10⁻¹²"
-    # Small ones are told apart: among thousands of rows 10⁻⁵ may be significant where 6 × 10⁻⁵ is not.
-    return digits(float(f"{value:.2g}")) if value < 0.1 else f"{value:.2f}"
-
-
 def shortened(text: str, most: int = 400) -> str:
     """Return a text, its end replaced by "…" where it is long."""
     text = text.strip()

@@ -26,14 +26,12 @@ from turnover.applications import (
     MemorizedExample,
     MemorizedExamples,
     NearDuplicates,
-    NoiseFrom,
     ScoreNoise,
     Trust,
 )
 from turnover.runs import Curves
-from turnover.ui.html.data import Making, Overview, ReportData
-from turnover.ui.html.headlines import Headline
-from turnover.ui.html.shown_rows import Cell, ShownRow
+from turnover.ui.html import Headline, ReportData
+from turnover.ui.html.sections import Cell, ShownRow
 from turnover.wrapping import AuditReport
 from turnover.wrapping._leaks import Leak
 
@@ -55,24 +53,19 @@ def label_error(row: int, **changed: Any) -> LabelError:
     return LabelError(**{**named(row), **held_out, **about, **changed})
 
 
-def judged_by(found: Findings, how: NoiseFrom) -> Findings:
-    """Return findings by influence functions whose noise is known from null ids, from replicas, or not at all."""
-    changed: dict[str, Any] = {"noise_from": how, "method": "curvature"}
-    p_value = {} if how == "null_ids" else {"p_value": None}
-    none = {} if how else {"significant": False, "stderr": None}
+def unjudged(found: Findings) -> Findings:
+    """Return findings by too few replicas, so that nothing is known of their noise."""
 
     def items(rows: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(replace(row, **p_value, **none) for row in rows)
+        return tuple(replace(row, significant=False, stderr=None) for row in rows)
 
     errors = tuple(replace(one, supporting=items(one.supporting), opposing=items(one.opposing)) for one in found.errors)
-    null = found.trust.mean_influence if how == "null_ids" else Histogram((-0.01, 0.0, 0.01), (16, 20))
-    noise = tuple(replace(one, **changed) for one in found.trust.scores)
     return replace(
         found,
-        errors=replace(found.errors, items=errors, **changed),
-        harmful=replace(found.harmful, items=items(found.harmful.items), **changed),
-        groups=replace(found.groups, items=items(found.groups.items), **changed),
-        trust=replace(found.trust, scores=noise, mean_influence=null),
+        errors=replace(found.errors, items=errors, noise_from=None),
+        harmful=replace(found.harmful, items=items(found.harmful.items), noise_from=None),
+        groups=replace(found.groups, items=items(found.groups.items), noise_from=None),
+        trust=replace(found.trust, scores=tuple(replace(one, noise_from=None) for one in found.trust.scores)),
     )
 
 
@@ -105,8 +98,8 @@ def made_findings(rows: int = 40) -> Findings:
             0.05,
             "loss",
             False,
-            "tod",
-            "null_ids",
+            "curvature",
+            "replicas",
             8,
             "generic",
             count=2,
@@ -126,15 +119,15 @@ def made_findings(rows: int = 40) -> Findings:
             rows - 4,
             "loss",
             False,
-            "tod",
-            "null_ids",
+            "curvature",
+            "replicas",
             tuple(
                 HarmfulExample(
                     **named(row),
                     **(held_out if row == 0 else {**held_out, "held_out_label": None}),
                     score=-0.003 + row * 1e-4,
                     stderr=1e-4,
-                    p_value=0.001 * row,
+                    p_value=None,
                     significant=row < 3,
                 )
                 for row in places
@@ -169,17 +162,17 @@ def made_findings(rows: int = 40) -> Findings:
             True,
             0.05,
             "loss",
-            "tod",
-            "null_ids",
+            "curvature",
+            "replicas",
         ),
         classes=(ClassSummary("negative", 18, 2, 1, 2, 3), ClassSummary("positive", 18, 2, 1, 2)),
         confusions=tuple(Confusion(label, predicted, 1) for label in LABELS for predicted in LABELS),
         trust=Trust(
-            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "tod", "null_ids"),),
+            (ScoreNoise("mean_influence", rows - 4, 0.5, 0.75, 1e-4, 3, "loss", "curvature", "null_ids"),),
             8,
             0.05,
             None,
-            Histogram((-0.01, 0.0, 0.01), (16, 20), (18.0, 18.0)),
+            Histogram((-0.01, 0.0, 0.01), (16, 20)),
         ),
         leaks=AuditReport((Leak("0.weight", "no mask near", 0.5, 0.01),), 0.01, 0.01, 8, 1234),
     )
@@ -188,28 +181,28 @@ def made_findings(rows: int = 40) -> Findings:
 def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) -> ReportData:
     """Return a report on rows of a kind."""
     return ReportData(
-        overview=Overview(
-            title="reviews.csv",
-            task="classification",
-            kind=kind,
-            rows={"train": rows - 4, "validation": 2, "test": 2},
-            labels=LABELS,
-            facts=(("data", "reviews.csv"), ("model", "hashed n-grams, one masked layer of 512 units")),
-            notes=("3 rows without a text were skipped.",),
-            results={"validation_accuracy": 0.5},
-        ),
+        overview={
+            "title": "reviews.csv",
+            "task": "classification",
+            "kind": kind,
+            "rows": {"train": rows - 4, "validation": 2, "test": 2},
+            "labels": LABELS,
+            "facts": [("data", "reviews.csv"), ("model", "hashed n-grams, one masked layer of 512 units")],
+            "notes": ["3 rows without a text were skipped."],
+            "results": {"validation_accuracy": 0.5},
+        },
         headlines=(
             Headline("50 %", "accuracy on 4 validation and test rows.", "classes"),
             Headline(str(rows - 4), f"likely label errors, among them {HOSTILE}.", "label-errors", "look"),
         ),
-        making=Making(
-            "2026-11-16 08:00 UTC",
-            "turnover run --config RUN/config.toml --out NEW",
-            'data = "reviews.csv"\n',
-            {"turnover": "0.1.0", "torch": "2.13.0"},
-            {"training": 75.0},
-            "RUN",
-        ),
+        making={
+            "created": "2026-11-16 08:00 UTC",
+            "command": "turnover run --config RUN/config.toml --out NEW",
+            "config": 'data = "reviews.csv"\n',
+            "versions": {"turnover": "0.1.0", "torch": "2.13.0"},
+            "seconds": {"training": 75.0},
+            "run": "RUN",
+        },
         findings=made_findings(rows),
         curves=Curves([0.6, 0.4, 0.3], [0.65, 0.5, 0.48], [0.64, 0.52, 0.47], [0.6, 0.7, 0.75]),
         rows=tuple(_row(kind, number) for number in range(rows)),
@@ -217,7 +210,7 @@ def made_data(kind: Literal["text", "image", "table"] = "text", rows: int = 40) 
 
 
 def _influential(row: int, score: float, *, significant: bool = False) -> InfluentialExample:
-    return InfluentialExample(**named(row), score=score, stderr=0.004, p_value=0.2, significant=significant)
+    return InfluentialExample(**named(row), score=score, stderr=0.004, p_value=None, significant=significant)
 
 
 def _row(kind: str, number: int) -> ShownRow:

@@ -15,8 +15,7 @@ from turnover.applications.findings import unseen_disagreements
 from turnover.applications.trust import histogram
 from turnover.runs import RunConfig, start_run
 from turnover.ui.html import collect
-from turnover.ui.html.data import ReportData, settings_of
-from turnover.ui.html.sections import sections_of
+from turnover.ui.html.sections import ReportData, sections_of, settings_of
 
 SIZE = "<b>size</b>"
 
@@ -157,9 +156,9 @@ def test_headlines_give_figures_of_the_findings(text_data, found):
 
 
 def test_the_making_says_how_to_make_it_again(text_data, report_run):
-    assert str(report_run.folder.config) in text_data.making.command
-    assert tomllib.loads(text_data.making.config)["learning_rate"] == 0.01
-    assert text_data.making.seconds["training"] > 0
+    assert str(report_run.folder.config) in text_data.making["command"]
+    assert tomllib.loads(text_data.making["config"])["learning_rate"] == 0.01
+    assert text_data.making["seconds"]["training"] > 0
 
 
 def test_settings_that_were_left_open_are_shown_as_they_were_used(tmp_path):
@@ -204,7 +203,7 @@ def test_groups_take_the_place_of_rows_where_groups_were_trained(group_run):
     assert found.harmful.items == ()
     assert found.groups.items[0].group == "annotator 3"
     assert found.groups.items[0].score < 0
-    assert sum(group.rows for group in found.groups.items) == data.overview.rows["train"]
+    assert sum(group.rows for group in found.groups.items) == data.overview["rows"]["train"]
     assert all(example.group for one in found.errors for example in one.supporting)
     assert next(headline for headline in data.headlines if headline.section == "groups")
 
@@ -222,7 +221,7 @@ def test_the_twin_has_every_part_of_the_data():
     twin = json.loads(made_data().as_json())
     assert {"overview", "headlines", "making", "curves", "rows"} < set(twin)
     assert {"errors", "likely_label_errors", "harmful", "memorized", "near_duplicates", "groups"} < set(twin)
-    assert twin["format"] == 2
+    assert twin["format"] == 1
     assert twin["rows"][3]["text"].startswith(HOSTILE)
     assert twin["errors"]["items"][0]["supporting"][0]["shared_spans"] == [[2, 10]]
 

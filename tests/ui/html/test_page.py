@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.ui.html.made_data import HOSTILE, judged_by, made_data
+from tests.ui.html.made_data import HOSTILE, made_data, unjudged
 from tests.ui.pages import Page
 from turnover.ui.html.page import environment, render, unbroken
 
@@ -48,7 +48,7 @@ def test_the_policy_allows_the_one_script_of_the_page_and_no_other(page):
 def test_words_of_the_data_stay_words(kind):
     data = made_data(kind)
     hostile = replace(
-        data, overview=replace(data.overview, title=HOSTILE, labels=(HOSTILE, "positive"), notes=(HOSTILE,))
+        data, overview={**data.overview, "title": HOSTILE, "labels": (HOSTILE, "positive"), "notes": [HOSTILE]}
     )
     text = render(hostile)
     assert len(Page(text).all("script")) == 1
@@ -92,15 +92,10 @@ def test_tables_have_captions_and_header_cells_say_what_they_head(page):
 
 
 @pytest.mark.parametrize(
-    ("make", "fragment", "times"),
-    [
-        (made_data, "<mark>gorgeous</mark> film", 2),
-        (made_data, "From here on the order is noise.", 2),
-        (made_data, "None is significant: the order is noise.", 2),
-    ],
+    "fragment", ["<mark>gorgeous</mark> film", "None is significant: the replicas disagree, or are too few."]
 )
-def test_colors_marks_and_rules_stand_where_they_should(make, fragment, times):
-    assert render(make()).count(fragment) == times
+def test_marks_and_rules_stand_at_each_of_the_errors(fragment):
+    assert render(made_data()).count(fragment) == 2
 
 
 def test_no_line_ends_between_a_number_and_its_unit():
@@ -110,7 +105,7 @@ def test_no_line_ends_between_a_number_and_its_unit():
 def test_many_labels_are_listed_by_pairs_and_not_as_a_square():
     data = made_data()
     names = tuple(f"label {number}" for number in range(40))
-    text = render(replace(data, overview=replace(data.overview, labels=names)))
+    text = render(replace(data, overview={**data.overview, "labels": names}))
     assert 'class="matrix"' not in text
     assert "The most frequent confusions" in text
 
@@ -155,29 +150,16 @@ def test_the_unit_of_mean_influence_is_in_its_column_its_caption_and_the_trust_s
     assert "root-mean-square" not in plain
 
 
-def test_standard_errors_and_p_values_are_said_to_answer_two_questions():
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_page_speaks_of_significance_only_where_replicas_tell_it(judged):
     data = made_data("text")
-    text = render(data)
-    # Below the list of rows and below that of groups.
-    assert text.count("from how far the 8 replicas disagree. The p-value answers another question") == 2
-    assert "the smallest p-value must lie below 0.05 / 36 = 0.00139, the second smallest below twice that" in text
-    found = data.findings
-    one = render(replace(data, findings=replace(found, trust=replace(found.trust, replicas=1))))
-    assert "± and the p-value both come from null ids" in one
-
-
-@pytest.mark.parametrize("how", ["null_ids", "replicas", None])
-def test_a_page_speaks_of_null_ids_p_values_and_replicas_only_where_they_judge(how):
-    data = made_data("text")
-    page = render(replace(data, findings=judged_by(data.findings, how)))
+    page = render(data if judged else replace(data, findings=unjudged(data.findings)))
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<body")[2])).replace("\xa0", " ")
-    assert ("p-value" in text, "null id" in text) == (how == "null_ids", how == "null_ids")
     # Errors, rows and groups; the summary, the section on noise and the tables say it, too.
-    assert ("replicas disagree" in text) == (how is not None)
-    assert ("have no interval" in text) == (how is None)
+    assert ("replicas disagree" in text) == judged
+    assert ("have no interval" in text) != judged
     harmful = text.partition("Training rows that raise the loss")[2].partition("Self-influence is how much")[0]
-    assert ("Significant" in harmful) == (how is not None)
-    assert ("order is noise" in text) == (how == "null_ids")
+    assert ("Significant" in harmful) == judged
     assert "influence functions (K-FAC curvature)" in text
 
 

@@ -8,16 +8,18 @@ import pytest
 from tests.ui.html.made_data import label_error, made_data, made_findings
 from turnover import Scores
 from turnover.applications import LabelErrors, NearDuplicates
-from turnover.applications.trust import expected_of, histogram, score_noise
-from turnover.ui.html.headlines import (
+from turnover.applications.trust import histogram, score_noise
+from turnover.ui.html.sentences import (
     duplicates_headline,
-    headlines_of_rows,
+    headlines_of,
+    label_errors_expected,
     label_errors_headline,
     memorized_headline,
+    single_score_words,
+    trust_verdict,
 )
-from turnover.ui.html.sentences import label_errors_expected, noise_words, single_score_words, trust_verdict
 
-ROWS = made_data().rows
+ROWS = made_data().by_number
 
 
 @pytest.mark.parametrize("memorized", [10, 89])
@@ -56,7 +58,7 @@ def test_near_duplicates_across_splits_come_with_advice():
 def test_the_headline_on_label_errors_says_how_many_to_expect_of_correct_labels(count, disagreements, follows):
     # Of 100 training rows; 200 others were predicted by flipped subnetworks, too.
     errors = LabelErrors(100, count, 3, 200, 2 * disagreements, (label_error(3),))
-    headline = label_errors_headline(errors, {row.row: row for row in ROWS})
+    headline = label_errors_headline(errors, ROWS)
     assert headline.figure == str(count)
     assert headline.sentence.startswith("likely label errors (20.0 % of the training rows; 3 confident)")
     assert headline.sentence.endswith(follows)
@@ -64,7 +66,7 @@ def test_the_headline_on_label_errors_says_how_many_to_expect_of_correct_labels(
 
 def test_a_likely_label_error_whose_held_out_prediction_agrees_says_so():
     errors = LabelErrors(100, 20, 3, 200, 10, (label_error(3, held_out_label=label_error(3).label),))
-    headline = label_errors_headline(errors, {row.row: row for row in ROWS})
+    headline = label_errors_headline(errors, ROWS)
     assert "held-out prediction the same, but predicted otherwise during training" in headline.sentence
 
 
@@ -91,7 +93,7 @@ def test_without_unseen_rows_or_errors_nothing_is_expected(errors):
 def test_accuracy_stands_beside_its_baseline():
     findings = made_findings()
     for baseline, tone in ((0.4, "plain"), (0.6, "look")):
-        headline = headlines_of_rows(replace(findings, majority_class_baseline=baseline), ROWS)[0]
+        headline = headlines_of(replace(findings, majority_class_baseline=baseline), ROWS)[0]
         beside = f"(majority-class baseline {100 * baseline:.1f} %)"
         assert headline.sentence == f"accuracy on 4 validation and test rows {beside}."
         assert (headline.figure, headline.tone) == ("50.0 %", tone)
@@ -132,8 +134,7 @@ def errors_with(significant):
         replace(first, supporting=tuple(replace(first.supporting[0], significant=True) for _ in range(number)))
         for number in significant
     )
-    trust = replace(findings.trust, expected=expected_of(1000, 512, 8))
-    return replace(findings, errors=replace(findings.errors, items=items), trust=trust)
+    return replace(findings, errors=replace(findings.errors, items=items))
 
 
 @pytest.mark.parametrize(
@@ -148,15 +149,3 @@ def test_what_to_expect_of_single_scores_follows_what_was_found(significant, wor
     sentence = single_score_words(errors_with(significant))
     assert words in sentence
     assert "so that" not in sentence
-
-
-def test_without_errors_to_go_by_the_rule_of_thumb_is_read():
-    sentence = single_score_words(errors_with([]))
-    assert "By rule of thumb" in sentence
-    assert ", so that" in sentence
-
-
-def test_one_significant_row_has_no_order():
-    findings = errors_with([])
-    noise = replace(findings.trust.scores[0], significant=1)
-    assert noise_words(noise, findings) == "One row is significant; the order of the others is mostly noise."

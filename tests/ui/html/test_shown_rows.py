@@ -2,7 +2,7 @@
 
 from turnover.runs import start_run
 from turnover.runs.config import RunConfig
-from turnover.ui.html.shown_rows import shown_row
+from turnover.ui.html import shown_row
 
 
 def test_rows_are_shown_with_their_split_and_label(table_run):

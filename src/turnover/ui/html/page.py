@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from turnover.errors import MissingExtraError, RunError
 from turnover.ui import words
 
-from .data import ReportData, collect
-from .sections import context_of, lede_of, score_power, sections_of
-from .shown_rows import ShownRow
+from .sections import ReportData, ShownRow, collect, context_of, lede_of, score_power, sections_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -87,7 +85,6 @@ def environment(package: str = _PACKAGE) -> "jinja2.Environment":
         words.percent,
         words.digits,
         words.unit,
-        words.p_value,
         words.duration,
         words.score,
         words.label_words,
@@ -111,7 +108,7 @@ def unbroken(text: str) -> str:
 
 def _label_numbers(data: ReportData, row: ShownRow, also: Sequence[str | None] = ()) -> str:
     """Return the numbers of the labels by which a row is found, for the filter."""
-    known = {name: number for number, name in enumerate(data.overview.labels)}
+    known = {name: number for number, name in enumerate(data.overview["labels"])}
     return " ".join(str(known[name]) for name in dict.fromkeys((row.label, *also)) if name in known)
 
 

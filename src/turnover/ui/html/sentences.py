@@ -1,13 +1,16 @@
-"""Findings as sentences, shared by the report and the terminal: the same quantity has the same words everywhere."""
+"""Findings as sentences and headlines, for report, terminal and live page: the same quantity has the same words."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from turnover.applications import (
+    LIKELY_ERROR,
     Cleansing,
     Findings,
     HarmfulExamples,
     LabelErrors,
+    MemorizedExamples,
     NearDuplicates,
     NoiseFrom,
     ScoreNoise,
@@ -15,10 +18,37 @@ from turnover.applications import (
 )
 from turnover.runs import Run
 from turnover.scores import Scores
-from turnover.ui.words import count, digits, percent
+from turnover.ui.words import count, digits, label_words, percent, shortened
 
-_MOSTLY_SIGNAL = 0.5
+METHODS = {"curvature": "influence functions (K-FAC curvature)", "tod": "turn-over dropout"}
+"""Estimators in the words of a reader."""
+
+DISAGREE = "replicas disagree"
+"""What stands at an example that is not significant: the next one may be."""
+
+NONE_SIGNIFICANT = "None is significant: the replicas disagree, or are too few."
+"""What stands above a list without significant examples."""
+
+_OTHER_ROWS = "Only retraining tells whether other rows would be predicted better without them."
 _FEWEST_REPLICAS = 3
+_QUOTED = 70
+_MOSTLY_SIGNAL = 0.5
+# From this share on, a reader may take what is usual for an alarm.
+_MOST_ROWS, _LARGE_LEAK = 0.5, 0.25
+_RULES: dict[NoiseFrom, str] = {
+    "replicas": "differs from 0 by more than the {replicas} disagree",
+    "null_ids": "differs from the scores of null ids, which were never trained",
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A figure and a sentence about it."""
+
+    figure: str
+    sentence: str
+    section: str  # id of the section that tells more
+    tone: Literal["plain", "good", "look"] = "plain"
 
 
 def nothing_learned(run: Run[Any]) -> str:
@@ -34,61 +64,198 @@ def nothing_learned(run: Run[Any]) -> str:
     )
 
 
-class ScoredList(Protocol):
-    """Scores of examples behind predictions, as terminal, report and live page have them."""
-
-    @property
-    def unit(self) -> str:
-        """Return what scores are differences of."""
-        ...
-
-    @property
-    def standardized(self) -> bool:
-        """Tell whether scores are in units of the usual effect of a training row on the prediction."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """Return the estimator that made them."""
-        ...
-
-    @property
-    def noise_from(self) -> NoiseFrom:
-        """Return what significance is judged by."""
-        ...
-
-    @property
-    def replicas(self) -> int:
-        """Return over how many networks they are averaged."""
-        ...
-
-    @property
-    def numeric(self) -> bool:
-        """Tell whether predictions are numbers."""
-        ...
+# Headlines
 
 
-METHODS = {
-    "curvature": "influence functions (K-FAC curvature)",
-    "tod": "turn-over dropout",
-}
-"""Estimators in the words of a reader."""
-
-NOISE_BEGINS = "From here on the order is noise."
-"""What stands between the significant examples of a list and the others, where null ids tell noise."""
-
-DISAGREE = "replicas disagree"
-"""What stands at an example that is not significant, where replicas tell noise: the next one may be."""
-
-NONE_SIGNIFICANT = {
-    "null_ids": "None is significant: the order is noise.",
-    "replicas": "None is significant: the replicas disagree, or are too few.",
-}
-"""What stands above a list without significant examples, by what tells noise."""
+def headlines_of(
+    findings: Findings, rows: Mapping[int, Any], *, hashed: bool = False, warning: str = ""
+) -> tuple[Headline, ...]:
+    """Return the headlines of a report; `rows` as they are shown, by number."""
+    headlines = [
+        _fit_headline(findings, warning),
+        label_errors_headline(findings.likely_label_errors, rows),
+        _groups_headline(findings) if findings.groups.items else _harmful_headline(findings, rows),
+        memorized_headline(findings.memorized, hashed=hashed),
+        duplicates_headline(findings.near_duplicates, grouped=bool(findings.groups.items)),
+        _signal_headline(findings),
+    ]
+    return tuple(headline for headline in headlines if headline is not None)
 
 
-OTHER_ROWS = "Only retraining tells whether other rows would be predicted better without them."
-"""What agreement of replicas about harmful rows leaves open."""
+def _fit_headline(findings: Findings, warning: str) -> Headline | None:
+    errors, baseline, fit = findings.errors, findings.majority_class_baseline, findings.fit
+    rows = count(errors.unseen_rows, "validation and test row")
+    if fit is not None:
+        figure, section, better = digits(fit.rmse), "errors", fit.rmse < fit.baseline_rmse
+        explained = "" if fit.r2 is None else f"; R² {fit.r2:.2f}".replace("-", "−")
+        sentence = (
+            f"RMSE on {rows} (predicting the mean of the training labels: {digits(fit.baseline_rmse)}); mean absolute "
+            f"error {digits(fit.mae)}{explained}."
+        )
+    elif errors.accuracy is not None and baseline is not None:
+        figure, section, better = percent(errors.accuracy), "classes", errors.accuracy > baseline
+        sentence = f"accuracy on {rows} (majority-class baseline {percent(baseline)})."
+    else:
+        return None
+    tone = "plain" if better and not warning else "look"
+    return Headline(figure, f"{sentence} {warning}".strip(), section, tone)
+
+
+def label_errors_headline(errors: LabelErrors, rows: Mapping[int, Any]) -> Headline:
+    """Return the headline about likely label errors."""
+    far = f"over {LIKELY_ERROR:g} times the usual distance"
+    if not errors.items:
+        why = "no label is more probably wrong than right"
+        if errors.numeric:
+            why = f"none lies {far} from its held-out prediction"
+        elif errors.expected_errors is None:
+            why = "every held-out prediction agrees with its label"
+        return Headline("0", f"likely label errors: {why}.", "label-errors", "good")
+    first = errors.items[0]
+    sure = "" if errors.numeric else f"; {count(errors.confident)} confident"
+    against = f"held-out prediction {label_words(first.held_out_label)}"
+    if first.held_out_label == first.label:
+        against = "held-out prediction the same, but predicted otherwise during training"
+    sentence = (
+        f"likely label {'error' if errors.count == 1 else 'errors'} ({percent(errors.count / errors.rows)} of the "
+        f"training rows{sure}). {'It' if errors.count == 1 else 'The likeliest'} is {_called(rows[first.row])}: "
+        f"labeled {label_words(first.label)}, {against}{f' ({far})' if errors.numeric else ''}."
+    )
+    return Headline(count(errors.count), f"{sentence} {label_errors_expected(errors)}".strip(), "label-errors", "look")
+
+
+def _harmful_headline(findings: Findings, rows: Mapping[int, Any]) -> Headline | None:
+    harmful = findings.harmful
+    if not harmful.items or harmful.noise_from is None:
+        return None
+    if not harmful.count:
+        return Headline("0", "training rows are significantly harmful to validation rows.", "harmful")
+    verb = "row is" if harmful.count == 1 else "rows are"
+    shown = [one for one in harmful.items if one.significant]
+    wrong = sum(one.likely_label_error for one in shown)
+    of_which = "them" if len(shown) == harmful.count else f"the first {len(shown)}"
+    which = "all of them" if wrong == harmful.count > 1 else "it" if harmful.count == 1 else f"{wrong} of {of_which}"
+    also = f"; {which} {'is' if wrong == 1 else 'are'} also among the likely label errors." if wrong else "."
+    sentence = (
+        f"training {verb} significantly harmful to validation rows (the replicas agree), most of all "
+        f"{_called(rows[harmful.items[0].row])}{also}"
+    )
+    return Headline(count(harmful.count), sentence, "harmful", "look")
+
+
+def _groups_headline(findings: Findings) -> Headline | None:
+    groups = findings.groups.items
+    if findings.groups.noise_from is None:
+        return None
+    harmful = [one for one in groups if one.significant and one.score < 0]
+    of_groups = f"of {count(len(groups), 'group')}"
+    if not harmful:
+        return Headline("0", f"{of_groups} are significantly harmful to validation rows.", "groups", "good")
+    verb = "is" if len(harmful) == 1 else "are"
+    sentence = f"{of_groups} {verb} significantly harmful to validation rows, most of all {groups[0].group}."
+    return Headline(count(len(harmful)), sentence, "groups", "look")
+
+
+def memorized_headline(memorized: MemorizedExamples, *, hashed: bool = False) -> Headline:
+    """Return the headline about memorized rows."""
+    sentence = (
+        f"of the training rows ({count(memorized.count)} of {count(memorized.rows)}) are memorized: their "
+        f"self-influence is positive and significant (FDR {percent(memorized.level, 0)})."
+    )
+    if memorized.share > _MOST_ROWS:
+        why = " (here every word has weights of its own, and few other texts share the rare ones)" if hashed else ""
+        sentence += (
+            f" That is usual for a network with many weights{why}, and not a fault; what matters is the top of the "
+            "list."
+        )
+    return Headline(percent(memorized.share, 0), sentence, "memorized")
+
+
+def duplicates_headline(duplicates: NearDuplicates, *, grouped: bool) -> Headline | None:
+    """Return the headline about near-duplicates; None: there are none."""
+    if not duplicates.count:
+        return None
+    clash, across = duplicates.contradictions, duplicates.across_splits
+    sentence = f"{'group' if duplicates.count == 1 else 'groups'} of near-duplicates"
+    sentence += f"; {clash} with labels that disagree" if clash else ", whose labels agree"
+    sentence += f"; {across} with both training rows and validation or test rows." if across else "."
+    if across:
+        together = "" if grouped else ", or give a column by which they stay together (--group)"
+        sentence += f" These make results look better: remove one side of each{together}."
+    return Headline(count(duplicates.count), sentence, "duplicates", "look" if clash or across else "plain")
+
+
+def _signal_headline(findings: Findings) -> Headline | None:
+    noise = findings.trust.noise_of("mean_influence")
+    if noise is None or noise.signal is None:
+        return None
+    leaked = findings.leaks.gradient_share
+    sentence = (
+        f"of the variance of mean influence is common to all replicas; the rest is noise. {percent(leaked)} of a "
+        "training row's squared gradient leaks into its flipped subnetwork."
+    )
+    return Headline(percent(noise.signal, 0), sentence, "trust", "plain" if leaked < _LARGE_LEAK else "look")
+
+
+def _called(row: Any) -> str:
+    return f"“{shortened(row.text, _QUOTED)}” ({row.name})" if row.text else row.name
+
+
+# What scores are
+
+
+def method_words(scored: Any) -> str:
+    """Return how a score of an explanation is computed, as a sentence."""
+    return (
+        "It is computed by influence functions: the gradient of the training row times the inverse K-FAC curvature of "
+        f"the network times the gradient of the prediction, averaged over {count(scored.replicas, 'replica')}."
+    )
+
+
+def score_meaning(explained: Any) -> str:
+    """Return what a score of an explanation measures, as a part of a sentence after "Score: "."""
+    what = "raises the predicted number" if explained.numeric else "lowers the loss at the predicted label"
+    if explained.standardized:
+        return (
+            f"how much the example {what}; 1 is the usual (root-mean-square) effect of a training row on this "
+            "prediction"
+        )
+    unit = "in standard deviations of the training labels" if explained.numeric else f"in units of {explained.unit}"
+    return f"how much the example {what}, {unit}"
+
+
+def explanation_words(explained: Any, things: str) -> str:
+    """Return what the scores of explanations are, and what their significance means; of "rows" or "groups"."""
+    if explained.noise_from is None:
+        return f"Score: {score_meaning(explained)}. {no_interval_words(explained.replicas)}"
+    return (
+        f"Score ± standard error: {score_meaning(explained)}. It is significant if it "
+        f"{_rule(explained.noise_from, explained.replicas)}, corrected for all training {things}."
+    )
+
+
+def unit_head(mean_influence: HarmfulExamples) -> str:
+    """Return the unit of mean influence for the head of a column."""
+    return " (RMS = 1)" if mean_influence.standardized else f" ({mean_influence.unit})"
+
+
+def unit_sentence(mean_influence: HarmfulExamples | Scores) -> str:
+    """Return the unit of mean influence, as a part of a sentence."""
+    if not mean_influence.standardized:
+        return f"in units of {mean_influence.unit}"
+    return (
+        "in units of the root-mean-square effect of a training row on the loss of each validation row, so that all "
+        "validation rows count equally"
+    )
+
+
+def score_name(noise: ScoreNoise, *, grouped: bool = False) -> str:
+    """Return the name of a kind of score."""
+    names = {"self_influence": "self-influence", "mean_influence": "mean influence"}
+    return names.get(noise.scores) or f"{'groups' if grouped else 'rows'} behind an error"
+
+
+# How far scores can be trusted
 
 
 def no_interval_words(replicas: int, names: Sequence[str] = ("scores",)) -> str:
@@ -100,11 +267,9 @@ def no_interval_words(replicas: int, names: Sequence[str] = ("scores",)) -> str:
     )
 
 
-def significant_words(noise_from: NoiseFrom, replicas: int) -> str:
+def _rule(noise_from: NoiseFrom, replicas: int) -> str:
     """Return when a score is significant, as a part of a sentence after "if it"."""
-    if noise_from == "replicas":
-        return f"differs from 0 by more than the {count(replicas, 'replica')} disagree"
-    return "differs from the scores of null ids, which were never trained"
+    return _RULES[noise_from].format(replicas=count(replicas, "replica"))
 
 
 def reading_words(findings: Findings) -> str:
@@ -113,71 +278,19 @@ def reading_words(findings: Findings) -> str:
     names: dict[NoiseFrom, list[str]] = {}
     for one in trust.scores:
         names.setdefault(one.noise_from, []).append(score_name(one))
-    ways: tuple[NoiseFrom, ...] = ("replicas", "null_ids")
-    rules: dict[NoiseFrom, str] = {how: significant_words(how, trust.replicas) for how in ways if how in names}
+    without = names.pop(None, None)
     words = "± is one standard error."
-    if rules:
+    if names:
         level = percent(trust.level, 0)
         # The rule of most scores comes first; those with another are named.
-        (main, rule), *others = rules.items()
-        beside = "".join(f" ({' and '.join(names[how])}: if it {other})" for how, other in others)
-        which = "A score" if None not in names else f"{' and '.join(names[main]).capitalize()}"
+        main, *others = sorted(names, key=lambda how: how != "replicas")
+        beside = "".join(f" ({' and '.join(names[how])}: if it {_rule(how, trust.replicas)})" for how in others)
+        which = "A score" if without is None else f"{' and '.join(names[main]).capitalize()}"
         words += (
-            f" {which} is significant (FDR {level}) if it {rule}{beside}; at most {level} of the significant ones are "
-            "expected to be noise."
+            f" {which} is significant (FDR {level}) if it {_rule(main, trust.replicas)}{beside}; at most {level} of "
+            "the significant ones are expected to be noise."
         )
-    return words if None not in names else f"{words} {no_interval_words(trust.replicas, names[None])}"
-
-
-def method_words(scored: ScoredList) -> str:
-    """Return how a score of an explanation is computed, as a sentence."""
-    over = f"averaged over {count(scored.replicas, 'replica')}"
-    if scored.method == "curvature":
-        return (
-            "It is computed by influence functions: the gradient of the training row times the inverse K-FAC curvature "
-            f"of the network times the gradient of the prediction, {over}."
-        )
-    if scored.numeric:
-        return (
-            "It is the prediction of the row’s kept subnetwork minus that of its flipped subnetwork, which was not "
-            f"trained on it, {over}."
-        )
-    return (
-        f"It is the {scored.unit} at the predicted label in the row’s flipped subnetwork, which was not trained on it, "
-        f"minus the {scored.unit} in its kept subnetwork, {over}."
-    )
-
-
-def score_meaning(explained: ScoredList) -> str:
-    """Return what a score of an explanation measures, as a part of a sentence after "Score: "."""
-    what = "lowers the loss at the predicted label"
-    if explained.numeric:
-        what = "raises the predicted number"
-    if explained.standardized:
-        return (
-            f"how much the example {what}; 1 is the usual (root-mean-square) effect of a training row on this "
-            "prediction"
-        )
-    if explained.numeric:
-        return f"how much the example {what}, in standard deviations of the training labels"
-    return f"how much the example lowers the {explained.unit} at the predicted label"
-
-
-def explanation_words(explained: ScoredList, things: str) -> str:
-    """Return what the scores of explanations are, and what their significance means; of "rows" or "groups"."""
-    error = "" if explained.noise_from is None else " ± standard error"
-    words = f"Score{error}: {score_meaning(explained)}."
-    if not explained.standardized and not explained.numeric:
-        words += " The more confident a prediction, the smaller are its scores."
-    if explained.noise_from is None:
-        return f"{words} {no_interval_words(explained.replicas)}"
-    if explained.noise_from == "replicas":
-        rule = significant_words("replicas", explained.replicas)
-        return f"{words} It is significant if it {rule}, corrected for all training {things}."
-    return (
-        f"{words} Significance is corrected for all training {things}: the largest of so many scores lie several "
-        "standard errors from 0 by chance alone."
-    )
+    return words if without is None else f"{words} {no_interval_words(trust.replicas, without)}"
 
 
 def label_errors_expected(errors: LabelErrors) -> str:
@@ -211,18 +324,13 @@ def label_errors_expected(errors: LabelErrors) -> str:
 
 def harmful_words(findings: Findings) -> str:
     """Return how many of the harmful rows are significant."""
-    harmful, noise_from = findings.harmful.count, findings.harmful.noise_from
-    if noise_from is None:
+    harmful = findings.harmful.count
+    if findings.harmful.noise_from is None:
         return no_interval_words(findings.trust.replicas)
     if not harmful:
         return "None is significant, so the order is a hint at most."
-    verb = "is" if harmful == 1 else "are"
-    if noise_from == "replicas":
-        harms = "it harms" if harmful == 1 else "they harm"
-        return (
-            f"{count(harmful)} {verb} significant: the replicas agree that {harms} these validation rows. {OTHER_ROWS}"
-        )
-    return f"The first {count(harmful)} {verb} significant; below, the order is mostly noise."
+    verb, harms = ("is", "it harms") if harmful == 1 else ("are", "they harm")
+    return f"{count(harmful)} {verb} significant: the replicas agree that {harms} these validation rows. {_OTHER_ROWS}"
 
 
 def significantly_harmful(cleansing: Cleansing, noun: str) -> str:
@@ -233,96 +341,58 @@ def significantly_harmful(cleansing: Cleansing, noun: str) -> str:
         f"Significantly harmful (FDR {percent(cleansing.level, 0)}): {count(cleansing.significant, noun)} of "
         f"{count(cleansing.instances)}"
     )
-    if cleansing.noise_from == "null_ids" or not cleansing.significant:
-        return f"{words}."
-    return f"{words}; the replicas agree on them. {OTHER_ROWS}"
-
-
-def unit_head(findings: Findings) -> str:
-    """Return the unit of mean influence for the head of a column."""
-    return " (RMS = 1)" if findings.harmful.standardized else f" ({findings.harmful.unit})"
-
-
-def unit_sentence(mean_influence: HarmfulExamples | Scores) -> str:
-    """Return the unit of mean influence, as a part of a sentence."""
-    if not mean_influence.standardized:
-        return f"in units of {mean_influence.unit}"
-    return (
-        "in units of the root-mean-square effect of a training row on the loss of each validation row, so that all "
-        "validation rows count equally"
-    )
+    return f"{words}; the replicas agree on them. {_OTHER_ROWS}" if cleansing.significant else f"{words}."
 
 
 def significance_words(findings: Findings) -> str:
-    """Return where standard errors and p-values come from, and why they may seem to disagree; "" without both."""
+    """Return where standard errors come from, and what significance adds; "" without them."""
     trust, scored = findings.trust, findings.harmful.scored
     if findings.harmful.noise_from is None:
         return ""
-    if findings.harmful.noise_from == "replicas":
-        return (
-            f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. A "
-            "score is significant if it differs from 0 by more than that (t-test over replicas, corrected for all "
-            f"{count(scored)} by Benjamini and Hochberg, FDR {percent(trust.level, 0)}). So a small score may be "
-            "significant, while a larger one on which the replicas disagree is not."
-        )
-    if trust.replicas >= _FEWEST_REPLICAS:
-        source = (
-            f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. The "
-            "p-value answers another question, whether there is any influence at all: how often a null id scores as "
-            "far out. So a score may be significant although its size is uncertain."
-        )
-    else:
-        source = "± and the p-value both come from null ids: how far out they score by chance."
-    limit = digits(trust.level / max(scored, 1))
     return (
-        f"{source} Significance is judged among all {count(scored)}: the smallest p-value must lie below "
-        f"{digits(trust.level)} / {count(scored)} = {limit}, the second smallest below twice that, and so on, so that "
-        "of two small p-values one may be significant and the next not."
-    )
-
-
-def score_name(noise: ScoreNoise, *, grouped: bool = False) -> str:
-    """Return the name of a kind of score."""
-    names = {"self_influence": "self-influence", "mean_influence": "mean influence"}
-    return names.get(noise.scores) or f"{'groups' if grouped else 'rows'} behind an error"
-
-
-def self_influence_words(noise: ScoreNoise, things: str) -> str:
-    """Return what follows from the noise of self-influence, of "rows" or "words"."""
-    if not noise.significant:
-        return f"Nothing is significant: training on one of the {things} hardly improves its own prediction."
-    return (
-        f"{percent(noise.significant / noise.count, 0)} of the {things} are significant; their order is mostly signal."
+        f"± is one standard error of the score, from how far the {count(trust.replicas, 'replica')} disagree. A score "
+        "is significant if it differs from 0 by more than that (t-test over replicas, corrected for all "
+        f"{count(scored)} by Benjamini and Hochberg, FDR {percent(trust.level, 0)}). So a small score may be "
+        "significant, while a larger one on which the replicas disagree is not."
     )
 
 
 def noise_words(noise: ScoreNoise, findings: Findings) -> str:
     """Return what follows from the noise of a kind of score."""
-    if noise.scores == "self_influence":
-        return self_influence_words(noise, "rows")
     thing = "group" if findings.groups.items else "row"
-    if noise.scores == "explanations":
-        return _explanation_noise(findings, thing)
+    if noise.scores == "self_influence":
+        if not noise.significant:
+            return "Nothing is significant: training on one of the rows hardly improves its own prediction."
+        share = percent(noise.significant / noise.count, 0)
+        return f"{share} of the rows are significant; their order is mostly signal."
     if noise.noise_from is None:
         return no_interval_words(findings.trust.replicas)
-    if noise.noise_from == "replicas" and noise.significant:
+    if noise.scores == "explanations":
+        return _explanation_noise(findings, thing)
+    if noise.significant:
         verb = "is" if noise.significant == 1 else "are"
         sides = f"{count(findings.harmful.count)} harmful, {count(findings.harmful.helpful)} helpful"
         return (
             f"{count(noise.significant, thing)} of {count(noise.count)} {verb} significant ({sides}): on the sign of "
             "these the replicas agree."
         )
-    if not noise.significant and (noise.signal or 0.0) > _MOSTLY_SIGNAL:
+    if (noise.signal or 0.0) > _MOSTLY_SIGNAL:
         return (
             f"No single {thing} of {count(noise.count)} is significant, yet the order as a whole is mostly signal: the "
             "head of the list is worth a look."
         )
-    if not noise.significant:
-        return f"No {thing} is significant. The order is a hint at best."
-    if noise.significant == 1:
-        return f"One {thing} is significant; the order of the others is mostly noise."
-    trusted = count(noise.significant, f"significant {thing}")
-    return f"Trust the order of the {trusted}; that of the others is mostly noise."
+    return f"No {thing} is significant. The order is a hint at best."
+
+
+def _explanation_noise(findings: Findings, thing: str) -> str:
+    errors = findings.errors
+    if not errors.with_significant:
+        return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
+    leading = sorted(one.significant_supporting for one in errors)
+    return (
+        f"{errors.with_significant} of {count(len(errors), 'error')} have at least one significant {thing}; the median "
+        f"error has {count(leading[len(leading) // 2], f'significant {thing}')}. On the others the replicas disagree."
+    )
 
 
 def trust_verdict(trust: Trust) -> str:
@@ -344,40 +414,25 @@ def trust_verdict(trust: Trust) -> str:
 
 
 def single_score_words(findings: Findings) -> str:
-    """Return how much single scores say: by rule of thumb, and by how many errors have a significant row."""
-    expected, thing = findings.trust.expected, "group" if findings.groups.items else "row"
-    words: list[str] = []
-    if expected is not None:
-        ratio = expected.signal_to_noise
-        times = f"{digits(ratio)} times" if ratio >= 1 else f"{digits(ratio)} of"
-        words.append(
-            f"By rule of thumb the signal of one score is about {times} its noise with {expected.rows:,} rows, a "
-            f"masked layer of {expected.width:,} units and {count(expected.replicas, 'replica')}"
-            f"{_expected_meaning(ratio) if not findings.errors.items else ''}."
+    """Return how much single scores say, by how many errors have a significant row."""
+    errors, thing = findings.errors, "group" if findings.groups.items else "row"
+    shown, significant = len(errors), errors.with_significant
+    if not shown:
+        return "No error is explained here, so that nothing is known of single scores."
+    if errors.noise_from is None:
+        return no_interval_words(errors.replicas)
+    of_errors = count(shown, "error")
+    if not significant:
+        return f"No {thing} behind the {of_errors} shown is significant: single scores say little here."
+    if 2 * significant < shown:
+        return (
+            f"Behind {significant} of the {of_errors} shown a {thing} is significant, behind most of them none: single "
+            "scores say something for a few predictions only."
         )
-    shown, significant = len(findings.errors), findings.errors.with_significant
-    if shown and findings.errors.noise_from is None:
-        words.append(no_interval_words(findings.errors.replicas))
-    elif shown and not significant:
-        words.append(
-            f"No {thing} behind the {count(shown, 'error')} shown is significant: single scores say little here."
-        )
-    elif shown and 2 * significant < shown:
-        words.append(
-            f"Behind {significant} of the {count(shown, 'error')} shown a {thing} is significant, behind most of them "
-            "none: single scores say something for a few predictions only."
-        )
-    elif shown:
-        meaning = (
-            "the replicas agree on the strongest"
-            if findings.errors.noise_from == "replicas"
-            else "the strongest are more than noise"
-        )
-        words.append(
-            f"Behind {significant} of the {count(shown, 'error')} shown at least one {thing} is significant: there "
-            f"{meaning}."
-        )
-    return " ".join(words)
+    return (
+        f"Behind {significant} of the {of_errors} shown at least one {thing} is significant: there the replicas agree "
+        "on the strongest."
+    )
 
 
 def compared_words(duplicates: NearDuplicates) -> str:
@@ -386,25 +441,3 @@ def compared_words(duplicates: NearDuplicates) -> str:
     if duplicates.threshold == 1:
         pairs = "rows that are the same"
     return f"Compared: {count(duplicates.rows, 'row')}, {pairs}, from a similarity of {duplicates.threshold:g} on."
-
-
-def _explanation_noise(findings: Findings, thing: str) -> str:
-    errors = findings.errors
-    if errors.noise_from is None:
-        return no_interval_words(errors.replicas)
-    if not errors.with_significant:
-        return f"No {thing} behind these errors is significant: read the lists as examples, not as evidence."
-    leading, by_replicas = sorted(one.significant_supporting for one in errors), errors.noise_from == "replicas"
-    return (
-        f"{errors.with_significant} of {count(len(errors), 'error')} have at least one significant {thing}; the median "
-        f"error has {count(leading[len(leading) // 2], f'significant {thing}')}. "
-        f"{'On the others the replicas disagree' if by_replicas else 'Below the dashed line the order is noise'}."
-    )
-
-
-def _expected_meaning(ratio: float) -> str:
-    if ratio >= 1:
-        return ", so that single scores may be readable"
-    if ratio >= 0.2:
-        return ", so that at most the strongest rows of a prediction are significant"
-    return ", so that a single score says little; lists, means and likely label errors say more"

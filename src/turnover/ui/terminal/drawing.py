@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from turnover.applications import HarmfulExample, InfluentialExample, NoiseFrom
-from turnover.ui.html import DISAGREE, NOISE_BEGINS, NONE_SIGNIFICANT
+from turnover.ui.html import DISAGREE, NONE_SIGNIFICANT
 from turnover.ui.pictures import as_image
 from turnover.ui.words import cell_text, power_of, score, unit
 
@@ -86,12 +86,11 @@ def ranking(
     power = power_of(example.score for example in examples)
     table = listing(plain(title, "bold"), scores(power), *columns)
     for place, example in enumerate(examples):
-        if (place == significant == 0 and noise_from) or (place == significant and noise_from == "null_ids"):
-            noise = NOISE_BEGINS if place else NONE_SIGNIFICANT[noise_from]
-            table.add_row("┄" * 14, *[""] * (len(columns) - 1), Text(noise, style="dim italic"))
+        if place == significant == 0 and noise_from:
+            table.add_row("┄" * 14, *[""] * (len(columns) - 1), Text(NONE_SIGNIFICANT, style="dim italic"))
         style = "" if example.significant or noise_from is None else "dim"
         *others, last = cells(example, style)
-        if style and significant and noise_from == "replicas":
+        if style and significant:
             last = Group(last, Text(DISAGREE, style="dim italic"))
         table.add_row(score_text(example, power, style), *others, last)
     return table

@@ -16,7 +16,6 @@ from starlette.routing import Route
 from turnover.errors import TurnOverError
 from turnover.ui.html import (
     DISAGREE,
-    NOISE_BEGINS,
     NONE_SIGNIFICANT,
     environment,
     method_words,
@@ -132,5 +131,5 @@ def _templates() -> "jinja2.Environment":
         "no_interval_words": no_interval_words,
         "power": lambda examples: power_of(example["score"] for example in examples),
     }
-    env.globals |= {"noise_begins": NOISE_BEGINS, "disagree": DISAGREE, "none_significant": NONE_SIGNIFICANT}
+    env.globals |= {"disagree": DISAGREE, "none_significant": NONE_SIGNIFICANT}
     return env
