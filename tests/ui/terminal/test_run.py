@@ -1,7 +1,6 @@
 """`turnover run`: from a file to a report; replayed, resumed, rejected."""
 
 import io
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.ui.terminal.conftest import SAME, SMALL_OPTIONS, call_turnover, rejec
 from turnover.runs.config import RunConfig
 from turnover.runs.folder import RunFolder
 from turnover.runs.run import open_run
-from turnover.storage import digest_of
+from turnover.storage import digest_of, to_record
 from turnover.ui.terminal.finished_run import print_next, took
 from turnover.ui.terminal.run import _folder_for
 from turnover.ui.terminal.terminal import Terminal
@@ -130,9 +129,9 @@ def test_an_unfinished_run_is_taken_up_in_its_folder_and_a_finished_one_gets_ano
     settings = RunConfig("a.csv")
     (run / "config.toml").write_text(settings.as_toml())
     about = {"format": 1, "state": "begun", "created": "", "versions": {}}
-    (run / "run.json").write_text(json.dumps(about))
+    (run / "run.json").write_bytes(to_record(about))
     assert _folder_for(settings, run / "config.toml", None) == run
-    (run / "run.json").write_text(json.dumps({**about, "state": "complete"}))
+    (run / "run.json").write_bytes(to_record({**about, "state": "complete"}))
     assert _folder_for(settings, run / "config.toml", None) == tmp_path / "RUN-2"
     assert _folder_for(settings, run / "config.toml", Path("other")) == Path("other")
 

@@ -23,7 +23,7 @@ _ASKED = ["--query", "the cat saw a dog"]
         ("cleanse", "text", ["--seeds", "3"], ["--seeds would do nothing", "Give --retrain"]),
         ("annotate", "text", ["--labels", "a.json", "--out", "a.csv", "--most", "3"], ["--most would do nothing"]),
         ("annotate", "text", ["--labels", "a.json", "--out", "a.csv", "--tool", "argilla"], ["--tool would do"]),
-        ("evaluate", "text", ["--truth", "label"], ["--truth would do nothing", "lds,brittleness,mislabels"]),
+        ("evaluate", "text", ["--truth", "label"], ["--truth would do nothing", "lds,mislabels"]),
         ("evaluate", "text", ["--metrics", "loo", "--subsets", "3"], ["--subsets would do nothing", "lds"]),
     ],
 )

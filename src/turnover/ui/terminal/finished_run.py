@@ -82,13 +82,13 @@ def _as_data(run: Run[Any], data: "ReportData", page: Path, seconds: float) -> d
         "report": str(page),
         "kind": run.kind,
         "task": run.task.name,
-        "rows": data.overview.rows,
-        "labels": list(data.overview.labels),
+        "rows": data.overview["rows"],
+        "labels": list(data.overview["labels"]),
         "results": run.about.results,
         "seconds": {**run.about.seconds, "report": round(seconds, 3)},
         "notes": run.about.notes,
         "warning": nothing_learned(run),
-        "headlines": data.as_dict()["headlines"],
+        "headlines": data.headlines,
         "next": [command for command, _ in next_commands(run)],
     }
 
@@ -103,7 +103,7 @@ def took(run: Run[Any], report: float) -> str:
 
 def _print(run: Run[Any], data: "ReportData", page: Path, seconds: float, terminal: Terminal) -> None:
     words = terminal.words
-    rows = ", ".join(f"{number:,} {split}" for split, number in data.overview.rows.items() if number)
+    rows = ", ".join(f"{number:,} {split}" for split, number in data.overview["rows"].items() if number)
     words.print(Text.assemble((visible(Path(run.config.data).name), "bold"), f": {rows} rows"))
     for note in run.about.notes:
         words.print(plain(note, "dim"))

@@ -28,8 +28,7 @@ def serve(
     """Serve a live page that explains predictions.
 
     Type a sentence or upload an image to see the prediction and the training rows behind it; mark wrong labels and
-    download the corrected file. Of a language model: type a text to see the training text behind a span of it. Ctrl-C
-    stops it.
+    download the corrected file. Ctrl-C stops it.
 
     Example: turnover serve runs/reviews --port 8080
     """
