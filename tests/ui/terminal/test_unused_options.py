@@ -24,7 +24,12 @@ _ASKED = ["--query", "the cat saw a dog"]
         ("annotate", "text", ["--labels", "a.json", "--out", "a.csv", "--most", "3"], ["--most would do nothing"]),
         ("annotate", "text", ["--labels", "a.json", "--out", "a.csv", "--tool", "argilla"], ["--tool would do"]),
         ("evaluate", "text", ["--truth", "label"], ["--truth would do nothing", "lds,mislabels"]),
-        ("evaluate", "text", ["--metrics", "loo", "--subsets", "3"], ["--subsets would do nothing", "lds"]),
+        (
+            "evaluate",
+            "text",
+            ["--metrics", "self", "--truth", "truth", "--subsets", "3"],
+            ["--subsets would do nothing", "lds"],
+        ),
     ],
 )
 def test_options_of_other_questions_are_rejected(turnover_, runs, command, kind, options, parts):

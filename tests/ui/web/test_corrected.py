@@ -10,6 +10,7 @@ import pytest
 from turnover.runs.config import RunConfig
 from turnover.runs.reading.rows import read_rows
 from turnover.runs.rows import Rows
+from turnover.storage import digest_of
 from turnover.ui.web.corrections import CorrectedFile, Mark, corrected_file
 
 LINES = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]
@@ -18,7 +19,7 @@ LINES = [f"a {('good', 'bad')[n % 2]} film number {n}" for n in range(8)]
 def _corrected(file: Path, changes: dict[int, str | None], **config: object) -> tuple[Rows, CorrectedFile]:
     rows = read_rows(RunConfig(str(file), **config))  # pyright: ignore[reportArgumentType]
     marks = [Mark(row=row, label=label, given=None, name="", time="") for row, label in changes.items()]
-    return rows, corrected_file(rows, str(file), marks)
+    return rows, corrected_file(rows, str(file), marks, digest=digest_of(file))
 
 
 def _written(path: Path, text: str, *, encoding: str = "utf-8", newline: str = "") -> Path:
@@ -96,10 +97,10 @@ def test_where_the_file_is_gone_or_changed_the_rows_of_the_run_are_written_and_t
     text = "text,label\n" + "".join(f"{line},{'np'[n % 2]}\n" for n, line in enumerate(LINES))
     file = _written(tmp_path / "reviews.csv", text)
     rows, known = _corrected(file, {1: "n"}, text="text", label="label")
-    mark = Mark(row=1, label="n", given="p", name="", time="")
+    digest, mark = digest_of(file), Mark(row=1, label="n", given="p", name="", time="")
     for change in (text.replace(LINES[1], "another text"), None):
         file.write_text(change) if change else file.unlink()
-        found = corrected_file(rows, str(file), [mark])
+        found = corrected_file(rows, str(file), [mark], digest=digest)
         assert found.content == known.content
         assert "is missing or was changed" in found.note
 
