@@ -13,19 +13,25 @@ import turnover
 pytest.importorskip("transformers", reason="transformers is missing: pip install 'turnover[text]'")
 
 from turnover.training import TrainingRecipe
-from turnover_bench.experiments.cleansing.config import SIZES
-from turnover_bench.experiments.cleansing.data import Rows, by_length, labeled, part
+from turnover_bench.experiments.cleansing.experiment import (
+    SIZES,
+    Rows,
+    by_length,
+    labeled,
+    mean_influence,
+    of_both_labels,
+    part,
+)
+from turnover_bench.experiments.cleansing.experiment import run as measure
 from turnover_bench.experiments.cleansing.page import (
     agreement,
     best_sentence,
     findings,
+    gains,
     noise_sentence,
     page,
     power_sentence,
 )
-from turnover_bench.experiments.cleansing.plot import gains
-from turnover_bench.experiments.cleansing.run import mean_influence, of_both_labels
-from turnover_bench.experiments.cleansing.run import run as measure
 from turnover_bench.experiments.datasets.electronics import load_electronics, split_reviews, tokenized
 from turnover_bench.experiments.datasets.sst2 import Sentences
 from turnover_bench.experiments.encoders import encoder_inputs, encoder_recipe, open_encoder

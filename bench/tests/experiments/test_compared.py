@@ -6,9 +6,7 @@ import torch
 
 from turnover.training import TrainingRecipe
 from turnover_bench.baselines import LeaveOneOut
-from turnover_bench.experiments.compared.config import SIZES, TaskConfig
-from turnover_bench.experiments.compared.methods import NAMES, ONCE, Retrain, prepare
-from turnover_bench.experiments.compared.page import page
+from turnover_bench.experiments.compared.experiment import NAMES, ONCE, SIZES, Retrain, TaskConfig, page, prepare
 
 # Twenty rows are few for the engine's check that they were trained under these ids.
 TOY = SIZES["toy"]

@@ -19,8 +19,7 @@ from turnover_bench.experiments.datasets.mnli import load_mnli
 from turnover_bench.experiments.datasets.sst2 import load_sst2
 from turnover_bench.experiments.datasets.wikitext2 import load_wikitext2
 from turnover_bench.experiments.datasets.yahoo import load_yahoo
-from turnover_bench.experiments.self_influence.config import SIZES
-from turnover_bench.experiments.self_influence.tasks import text_task
+from turnover_bench.experiments.self_influence.experiment import SIZES, text_task
 
 
 def test_the_data_folder_follows_the_variable_and_is_data_without_it(monkeypatch, tmp_path):

@@ -7,8 +7,7 @@ import pytest
 
 from turnover_bench.experiments.datasets.folder import MissingDataError
 from turnover_bench.experiments.datasets.yahoo import TOPICS, load_yahoo
-from turnover_bench.experiments.errors import findings
-from turnover_bench.experiments.errors.figures import _broken, _pieces, _score, text_figure
+from turnover_bench.experiments.errors import _broken, _pieces, _score, findings, text_figure
 
 
 @pytest.fixture(scope="module", params=["error_sst2", "error_yahoo", "error_cifar10"])

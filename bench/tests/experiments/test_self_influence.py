@@ -10,10 +10,16 @@ pytest.importorskip("transformers", reason="transformers is missing: pip install
 from turnover_bench.experiments.datasets.cifar10 import load_cifar10, load_cscores
 from turnover_bench.experiments.encoders import open_encoder
 from turnover_bench.experiments.runner import ExperimentError
-from turnover_bench.experiments.self_influence.config import SIZES
-from turnover_bench.experiments.self_influence.page import agreement, cscore_sentence, findings, network, page
-from turnover_bench.experiments.self_influence.run import run as measure
-from turnover_bench.experiments.self_influence.tasks import image_task
+from turnover_bench.experiments.self_influence.experiment import (
+    SIZES,
+    agreement,
+    cscore_sentence,
+    findings,
+    image_task,
+    network,
+    page,
+)
+from turnover_bench.experiments.self_influence.experiment import run as measure
 
 
 def test_cscores_are_those_of_the_images(monkeypatch, data_file):

@@ -11,12 +11,13 @@ import turnover
 from turnover_bench.experiments.datasets import MissingDataError
 from turnover_bench.experiments.networks import VGG19, vgg_sites
 from turnover_bench.experiments.side_effects import page as words
-from turnover_bench.experiments.side_effects.config import SIZES, VggConfig
-from turnover_bench.experiments.side_effects.page import findings
-from turnover_bench.experiments.side_effects.run import WITH, WITHOUT
-from turnover_bench.experiments.side_effects.vgg import (
+from turnover_bench.experiments.side_effects.experiment import (
     NETWORKS,
+    SIZES,
+    WITH,
+    WITHOUT,
     Images,
+    VggConfig,
     factor,
     leak,
     load_images,
@@ -24,6 +25,7 @@ from turnover_bench.experiments.side_effects.vgg import (
     moved,
     recalibrated,
 )
+from turnover_bench.experiments.side_effects.page import findings
 
 
 def test_too_few_images_are_said_with_what_to_do(tmp_path, monkeypatch):

@@ -12,12 +12,10 @@ import torch
 
 from turnover_bench.baselines import FeldmanZhang, LeaveOneOut
 from turnover_bench.experiments.runner import run
-from turnover_bench.experiments.table1.config import SIZES
-from turnover_bench.experiments.table1.methods import METHODS, generated, make_task
-from turnover_bench.experiments.table1.page import ORDERS
+from turnover_bench.experiments.table1.experiment import METHODS, ORDERS, SIZES, generated, make_task
 from turnover_bench.experiments.timing import growth
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_an_exact_power_is_found_without_error():
@@ -122,7 +120,7 @@ def test_the_page_has_all_orders_and_a_readable_plot(toy):
 
 
 def test_the_expected_ranges_cover_every_exponent():
-    expected = json.loads((ROOT / "turnover_bench/experiments/table1/expected.json").read_text())["small"]
+    expected = json.loads((ROOT / "bench/turnover_bench/experiments/table1/expected.json").read_text())["small"]
     paths = [f"exponents.{m}.{cost}.exponent" for m in ORDERS for cost in ("training", "storage", "estimation")]
     assert {*paths} <= {*expected}
 

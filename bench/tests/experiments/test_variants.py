@@ -2,8 +2,7 @@
 
 import pytest
 
-from turnover_bench.experiments.variants.page import findings
-from turnover_bench.experiments.variants.run import VARIANTS
+from turnover_bench.experiments.variants.experiment import VARIANTS, findings
 
 
 def test_every_variant_is_judged_and_those_without_masks_by_accuracy_alone(toy):

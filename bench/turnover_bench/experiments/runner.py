@@ -1,7 +1,7 @@
 """One way to run any experiment: settings by size, a folder that belongs to one configuration, result and page.
 
-An experiment is a folder with expected.json (ranges by size, by dotted path into the result), README.md and the parts
-that follow: each in a file of its name, or all of them in experiment.py.
+An experiment is a folder with expected.json (ranges by size, by dotted path into the result), README.md and
+experiment.py with the parts that follow; a long page has a file of its own, page.py.
 
 - config: `SIZES`, a frozen dataclass by size; where they apply, `NEEDS` by size, `ALONE` (it measures time) and
   `MEASURES_MEMORY`.
@@ -96,8 +96,8 @@ def find(name: str) -> str:
 
 def module_of(name: str, part: str) -> Any:
     """Return a part of an experiment: "config", "run" or "page"."""
-    whole = (HERE / name / "experiment.py").exists()
-    return importlib.import_module(f"turnover_bench.experiments.{name}.{'experiment' if whole else part}")
+    alone = (HERE / name / f"{part}.py").exists()
+    return importlib.import_module(f"turnover_bench.experiments.{name}.{part if alone else 'experiment'}")
 
 
 def run(name: str, size: str, out: Path) -> dict[str, Any]:

@@ -19,9 +19,18 @@ from turnover_bench.experiments.datasets.letters import FONTS, load_letters
 from turnover_bench.experiments.datasets.numbers import Rows, digit_rows, standardized
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, paragraphs, seeds_words, spread
-from turnover_bench.experiments.mask_cost.config import BATCH, KINDS, LITTLE, RATES
-from turnover_bench.experiments.mask_cost.config import Kind as Other
-from turnover_bench.experiments.mask_cost.run import build, cost, images_of, share_right, train
+from turnover_bench.experiments.mask_cost.experiment import (
+    BATCH,
+    KINDS,
+    LITTLE,
+    RATES,
+    build,
+    cost,
+    images_of,
+    share_right,
+    train,
+)
+from turnover_bench.experiments.mask_cost.experiment import Kind as Other
 from turnover_bench.experiments.networks import ResidualNetwork
 from turnover_bench.experiments.runner import Needs, kept
 from turnover_bench.experiments.timing import one_thread

@@ -19,8 +19,7 @@ from turnover_bench.experiments.datasets.digits import load_digits
 from turnover_bench.experiments.datasets.letters import load_letters
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, counted, graded, paragraphs, seeds_words, spread
-from turnover_bench.experiments.mask_cost.config import LITTLE
-from turnover_bench.experiments.mask_cost.run import share_right
+from turnover_bench.experiments.mask_cost.experiment import LITTLE, share_right
 from turnover_bench.experiments.runner import Needs, kept
 from turnover_bench.experiments.timing import one_thread
 

@@ -26,11 +26,19 @@ from turnover_bench.experiments.findings import (
     spread,
     standard_error,
 )
-from turnover_bench.experiments.mask_cost.config import BATCH, KINDS, RATES, Kind
-from turnover_bench.experiments.mask_cost.run import build, images_of, masked_sites, train
+from turnover_bench.experiments.mask_cost.experiment import (
+    BATCH,
+    KINDS,
+    RATES,
+    Kind,
+    build,
+    images_of,
+    masked_sites,
+    train,
+)
 from turnover_bench.experiments.networks import with_dropout
 from turnover_bench.experiments.runner import Needs, kept
-from turnover_bench.experiments.side_effects.vgg import Images, accuracy, memory
+from turnover_bench.experiments.side_effects.experiment import Images, accuracy, memory
 from turnover_bench.experiments.timing import one_thread
 
 

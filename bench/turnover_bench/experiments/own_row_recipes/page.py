@@ -9,7 +9,7 @@ from turnover_bench.checks import markdown_table
 from turnover_bench.experiments.figures import drawn, tidy
 from turnover_bench.experiments.findings import Finding, agreements, graded, paragraphs, seeds_words, spread
 
-from .config import LDS, RECIPES, TITLES
+from .experiment import LDS, RECIPES, TITLES
 
 _UNBIASED = 0.1
 """Of the loss where the rows were left out: a bias of less is none."""
