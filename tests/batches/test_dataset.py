@@ -80,25 +80,11 @@ def test_anything_with_numbered_rows_gets_ids(data, expected):
     assert given.dataset is data
 
 
-def test_the_original_rows_are_not_changed():
-    rows = [{"x": 1}]
-    data = with_instance_ids(rows)
-    assert data[0] == data[0] == {"x": 1, "instance_id": 0}
-    assert rows == [{"x": 1}]
-
-
-def test_an_empty_data_set_stays_empty():
-    assert list(with_instance_ids([])) == []
-
-
-def test_an_index_out_of_range_is_the_error_of_the_data_set_below():
-    data = with_instance_ids([("a", 0)])
-    with pytest.raises(IndexError, match="list index out of range"):
-        data[1]
-
-
-def test_iteration_ends_with_the_length():
+def test_iteration_ends_with_the_length_and_an_index_out_of_range_is_the_error_of_the_data_set_below():
     assert list(with_instance_ids(Endless())) == [(0, 0), (1, 1)]
+    assert list(with_instance_ids([])) == []
+    with pytest.raises(IndexError, match="list index out of range"):
+        with_instance_ids([("a", 0)])[1]
 
 
 def test_many_rows_are_read_in_one_go_where_the_data_set_can():
@@ -147,10 +133,6 @@ def test_the_repr_says_what_is_below_and_where_ids_come_from(data, columns, text
     assert repr(with_instance_ids(data, **columns)) == text
 
 
-def test_slices_of_lists_are_lists_of_rows():
-    assert with_instance_ids(["a", "b", "c"])[1:] == [("b", 1), ("c", 2)]
-
-
 @pytest.mark.parametrize(
     "index",
     [[3, 1], torch.tensor([3, 1]), np.array([3, 1]), slice(3, 0, -2)],
@@ -167,7 +149,8 @@ def test_rows_read_as_one_batch_get_all_their_ids(index):
     assert ids.tolist() == [3, 1]
 
 
-def test_a_mask_chooses_rows_and_their_ids():
+def test_slices_of_lists_are_lists_of_rows_and_a_mask_chooses_rows():
+    assert with_instance_ids(["a", "b", "c"])[1:] == [("b", 1), ("c", 2)]
     data = with_instance_ids(TensorDataset(torch.arange(4)))
     assert data[torch.tensor([True, False, False, True])][1].tolist() == [0, 3]
 
@@ -195,11 +178,6 @@ class TensorDatasetOfDicts(Dataset):
 def test_giving_ids_twice_is_an_error(wrap):
     with pytest.raises(InstanceIdError, match=r"already carries instance ids.*Use it as it is.*\.dataset"):
         with_instance_ids(wrap(with_instance_ids(["a"])))
-
-
-def test_rows_that_have_an_instance_id_already_are_an_error():
-    with pytest.raises(InstanceIdError, match=r"a dict already has 'instance_id'.*id='instance_id'"):
-        with_instance_ids([{"instance_id": 3}])[0]
 
 
 @pytest.mark.parametrize(

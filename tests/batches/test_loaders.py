@@ -12,11 +12,9 @@ from torch.utils.data import (
     ConcatDataset,
     DataLoader,
     RandomSampler,
-    Sampler,
     SequentialSampler,
     Subset,
     SubsetRandomSampler,
-    TensorDataset,
     WeightedRandomSampler,
     default_collate,
 )
@@ -32,27 +30,6 @@ from turnover.batches import (
     with_instance_ids,
 )
 from turnover.errors import BatchError, InstanceIdError
-
-
-class LongFirst(Sampler):
-    """A sampler that looks into the data set."""
-
-    def __init__(self, data):
-        self.data = data
-
-    def __len__(self):
-        return len(self.data)
-
-    def __iter__(self):
-        return iter(sorted(range(len(self.data)), key=lambda index: -len(self.data[index][0])))
-
-
-class MyLoader(DataLoader):
-    """A loader with an attribute of its own and another signature."""
-
-    def __init__(self, data, note):
-        super().__init__(data, batch_size=2)
-        self.note = note
 
 
 def plain_rows(rows):
@@ -75,13 +52,17 @@ def test_batches_get_the_ids_of_their_rows():
         seen += ids.tolist()
     assert sorted(seen) == list(range(10))
     assert len(given) == 3
+    ((x, ids),) = with_instance_ids(DataLoader(torch.arange(3), batch_size=3))
+    assert x.tolist() == ids.tolist() == [0, 1, 2]
 
 
-def test_ids_are_root_rows_through_subsets():
-    loader = DataLoader(Subset(numbered(), [7, 3, 5]), batch_size=3)
-    ((x, _, ids),) = with_instance_ids(loader)
-    assert ids.tolist() == [7, 3, 5]
-    assert torch.equal(x, ids * 10)
+@pytest.mark.parametrize("context", [None, "fork"])
+def test_worker_processes_and_pickling_give_the_same_batches(context):
+    loader = DataLoader(numbered(), batch_size=4, num_workers=2, multiprocessing_context=context, collate_fn=plain_rows)
+    for given in (with_instance_ids(loader), pickle.loads(pickle.dumps(with_instance_ids(loader)))):
+        batches = list(given)
+        assert [ids.tolist() for _, _, ids in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        assert all(torch.equal(x, ids * 10) for x, _, ids in batches)
 
 
 def test_shuffling_is_that_of_the_original_loader():
@@ -111,7 +92,17 @@ SETTINGS = {
 MADE_BY_ARGUMENTS = {"dataset", "shuffle", "sampler", "batch_sampler"}
 
 
-def test_every_setting_of_a_loader_is_kept():
+class MyLoader(DataLoader):
+    """A loader with an attribute of its own and another signature."""
+
+    def __init__(self, data, note):
+        super().__init__(data, batch_size=2)
+        self.note = note
+
+
+def test_every_setting_of_a_loader_and_its_class_are_kept():
+    mine = with_instance_ids(MyLoader(numbered(), note="mine"))
+    assert (type(mine), mine.note) == (MyLoader, "mine")
     known = set(inspect.signature(DataLoader.__init__).parameters) - {"self"} - MADE_BY_ARGUMENTS
     assert known == set(SETTINGS), "a new setting of DataLoader: add it to SETTINGS"
     sampler = RandomSampler(range(10))
@@ -126,14 +117,6 @@ def test_every_setting_of_a_loader_is_kept():
     assert given.collate_fn.collate_fn is plain_rows
     assert given.dataset.dataset is loader.dataset
     assert loader.collate_fn is plain_rows
-
-
-@pytest.mark.parametrize("context", [None, "fork"])
-def test_worker_processes_give_the_same_batches(context):
-    loader = DataLoader(numbered(), batch_size=4, num_workers=2, multiprocessing_context=context, collate_fn=plain_rows)
-    batches = list(with_instance_ids(loader))
-    assert [ids.tolist() for _, _, ids in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert all(torch.equal(x, ids * 10) for x, _, ids in batches)
 
 
 def test_persistent_workers_and_running_iterators_stay_with_the_original():
@@ -165,11 +148,6 @@ def test_every_form_of_batch_takes_ids_and_gives_them_back(collate):
     assert ids.tolist() == [0, 1]
 
 
-def test_a_bare_batch_becomes_a_pair():
-    ((x, ids),) = with_instance_ids(DataLoader(torch.arange(3), batch_size=3))
-    assert x.tolist() == ids.tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -187,14 +165,6 @@ def test_samplers_and_dropped_rests_work_as_before(settings):
     for (x, _, ids), (expected, _) in zip(given, plain, strict=True):
         assert torch.equal(x, expected)
         assert torch.equal(ids * 10, expected)
-
-
-def test_a_sampler_that_looks_into_the_data_set_keeps_working():
-    words = [("a", 0), ("abc", 1), ("ab", 0)]
-    loader = DataLoader(words, batch_size=3, sampler=LongFirst(words))
-    ((names, _, ids),) = with_instance_ids(loader)
-    assert list(names) == ["abc", "ab", "a"]
-    assert ids.tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -245,32 +215,12 @@ def test_iterable_data_sets_under_several_workers_are_refused_at_once_without_a_
     assert sorted(ids) == [3, 3, 4, 4]
 
 
-def test_ids_and_groups_of_a_column_reach_the_batch():
-    rows = [{"user": name, "x": index} for index, name in enumerate("aba")]
-    given = with_instance_ids(DataLoader(rows, batch_size=3), groups="user")
-    (batch,) = given
-    assert batch["instance_id"].tolist() == [instance_id_of(name) for name in "aba"]
-    assert sorted(given.dataset.names.values()) == ["a", "b"]
-
-
 def test_a_column_of_the_users_own_named_instance_id_is_replaced_in_the_batch():
     rows = [{"instance_id": "a"}, {"instance_id": "b"}]
     (batch,) = with_instance_ids(DataLoader(rows, batch_size=2), id="instance_id")
     assert batch["instance_id"].tolist() == [instance_id_of("a"), instance_id_of("b")]
     with pytest.raises(InstanceIdError, match=r"already has 'instance_id'.*id='instance_id'"):
         next(iter(with_instance_ids(DataLoader(rows, batch_size=2))))
-
-
-def test_a_subclass_of_the_loader_is_kept():
-    given = with_instance_ids(MyLoader(numbered(), note="mine"))
-    assert type(given) is MyLoader
-    assert given.note == "mine"
-    assert next(iter(given))[2].tolist() == [0, 1]
-
-
-def test_a_loader_with_ids_can_be_pickled():
-    given = pickle.loads(pickle.dumps(with_instance_ids(DataLoader(numbered(), batch_size=5, collate_fn=plain_rows))))
-    assert [ids.tolist() for _, _, ids in given] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
 
 def test_a_loader_over_data_with_ids_is_returned_as_it_is():
@@ -364,11 +314,6 @@ def test_a_loader_that_only_stands_in_for_another_is_refused():
         with_instance_ids(loader)
 
 
-class Unreadable(TensorDataset):
-    def __getitem__(self, index):
-        raise AssertionError("a row was read")
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -388,11 +333,6 @@ def test_known_ids_are_those_of_the_known_rows(data):
     assert carries_ids(data)
 
 
-def test_no_row_is_read():
-    data = with_instance_ids(Unreadable(torch.zeros(5), torch.zeros(5)))
-    assert ids_of(data).tolist() == [0, 1, 2, 3, 4]
-
-
 def test_where_only_reading_tells_nothing_is_said():
     data = with_instance_ids([{"user": 5}, {"user": 6}], id="user")
     assert ids_of(data) is None
@@ -404,8 +344,3 @@ def test_hugging_face_columns_are_known():
     data = with_instance_ids(datasets.Dataset.from_dict({"text": ["a", "b", "c"]})).select([2, 0])
     assert ids_of(data).tolist() == [2, 0]
     assert carries_ids(data)
-
-
-def test_plain_data_carries_no_ids():
-    assert not carries_ids(numbered())
-    assert not carries_ids(DataLoader(numbered()))
