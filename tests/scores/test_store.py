@@ -79,23 +79,6 @@ def test_a_damaged_file_is_named(damage, tmp_path):
     assert str(caught.value) == f"{caught.value.problem}. {caught.value.cure}"
 
 
-def test_files_that_runs_of_version_0_1_0_kept_are_opened(tmp_path):
-    kept = {
-        "values": np.float32([1, 2]),
-        "ids": np.array([7, 8]),
-        "offset": np.float32(0.5),
-        "null": np.float32([0, 1]),
-    }
-    kept |= {"unit": np.array("the usual loss of each query"), "path": np.array("generic"), "replicas": 4}
-    np.savez_compressed(tmp_path / "mean.npz", **kept, stderr=np.float32([1, 1]))
-    opened = Scores.open(tmp_path / "mean.npz")
-    assert (opened.path, opened.replicas, opened.standardized, float(opened.offset)) == ("generic", 4, True, 0.5)
-    assert (opened.values.tolist(), opened.stderr.tolist(), opened.null.tolist()) == ([1, 2], [1, 1], [0, 1])
-    np.savez_compressed(tmp_path / "unseen.npz", replicas=np.ones((2, 1, 3), np.float32), ids=[7], labels=[2])
-    predictions = OutOfSample.open(tmp_path / "unseen.npz")
-    assert predictions.equals(OutOfSample(np.ones((2, 1, 3)), ids=[7], labels=[2]))
-
-
 def test_tiles_of_any_shape_are_opened(tiled):
     folder, scores = tiled
     assert Scores.open(folder).equals(scores)

@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.storage.sample import open_store
 from turnover.errors import StoreError
 from turnover.storage import ArraySpec, TileStore
-from turnover.storage.arrays import _DTYPES, array_metadata, tile_bytes, tiles_of
+from turnover.storage.store import _DTYPES, tiles_of
 
 
 @st.composite
@@ -51,33 +50,12 @@ def test_arrays_come_back_as_they_were_whatever_the_tiles(new_folder, spec):
         np.testing.assert_array_equal(lazy, array)
 
 
-@given(specs())
-@settings(max_examples=40)
-def test_a_tile_is_the_very_file_that_zarr_would_write(new_folder, spec):
-    folder, array = new_folder(), random_array(spec)
-    (folder / "zarr.json").write_bytes(array_metadata(spec))
-    with zarr.config.set({"array.write_empty_chunks": True}):
-        zarr.open_array(folder, mode="r+", zarr_format=3)[...] = array
-    ours = {spec.key(tile): tile_bytes(spec, array[spec.region(tile)]) for tile in range(spec.tiles)}
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    del files["zarr.json"]
-    assert ours == files
-    assert all(len(data) == spec.file_bytes for data in ours.values())
-
-
-@pytest.mark.parametrize("dtype", sorted(_DTYPES))
-def test_zarr_reads_the_description_of_an_array_as_it_was_meant(tmp_path, dtype):
-    (tmp_path / "zarr.json").write_bytes(array_metadata(ArraySpec((7, 5), dtype, (3, 2))))
-    array = zarr.open_array(tmp_path, mode="r")
-    assert (array.shape, array.chunks, array.dtype) == ((7, 5), (3, 2), np.dtype(dtype))
-    # Nothing is written yet.
-    assert np.isnan(array[...]).all() if array.dtype.kind == "f" else not array[...].any()
-
-
-@pytest.mark.parametrize("fill", [np.array([np.nan] * 2), np.zeros(2, int), np.zeros(2, bool)])
-def test_a_tile_of_nothing_but_the_fill_value_has_a_file_too(fill):
-    spec = ArraySpec((4,), fill.dtype.name, (2,))
-    assert len(tile_bytes(spec, fill)) == spec.file_bytes
+@pytest.mark.parametrize("part", [np.array([np.nan] * 2), np.zeros(2, int), np.zeros(2, bool)])
+def test_a_tile_of_nothing_but_the_fill_value_has_a_file_too(new_folder, part):
+    spec, folder = ArraySpec((2,), part.dtype.name, (2,)), new_folder()
+    with open_store(folder, {"values": spec}) as store:
+        store.write(0, {"values": part})
+    assert (folder / "arrays/values/c/0").stat().st_size == spec.file_bytes
 
 
 @pytest.mark.parametrize(

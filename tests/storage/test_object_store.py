@@ -23,6 +23,7 @@ from tests.influence.models import mlp, trained
 from tests.storage.sample import ATTRIBUTES, IDENTITY, SHORT, expected, fill, make, open_store, parts_of
 from turnover.errors import MissingExtraError, StoreError, StoreLockedError
 from turnover.storage import TileStore, open_folder
+from turnover.storage.folders import Lease
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the server and of the client for S3
 
@@ -52,10 +53,10 @@ def bucket():
 
 @pytest.fixture
 def short_lease(monkeypatch):
-    monkeypatch.setattr("turnover.storage._objects._LEASE", 1.0)
-    monkeypatch.setattr("turnover.storage._objects._RENEWED_EVERY", 0.2)
-    monkeypatch.setattr("turnover.storage._objects._LOOKS_EVERY", 0.1)
-    monkeypatch.setattr("turnover.storage._objects._SETTLES", 0.1)
+    monkeypatch.setattr(Lease, "seconds", 1.0)
+    monkeypatch.setattr(Lease, "renewed_every", 0.2)
+    monkeypatch.setattr(Lease, "looked_at_every", 0.1)
+    monkeypatch.setattr(Lease, "settles_in", 0.1)
 
 
 def objects(url: str) -> dict[str, bytes]:

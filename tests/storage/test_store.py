@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from tests.storage.sample import ARRAYS, ATTRIBUTES, IDENTITY, expected, fill, make, open_store, parts_of, tree
 from turnover.errors import MissingExtraError, StoreDamagedError, StoreError
-from turnover.storage import ArraySpec, TileStore
-from turnover.storage.files import sha256_of
+from turnover.storage import ArraySpec, TileStore, sha256_of
 
 TILES = 9
 UNFINISHED = [
     *(f"arrays/{name}" for name in "values/c/0/1 counts/c/0/1 counts/zarr.json zarr.json".split()),
-    "done.jsonl",
+    "tiles.json",
 ]
 
 
@@ -57,7 +56,6 @@ def test_a_resumed_store_has_the_bytes_of_an_uninterrupted_one(tmp_path, whole):
         assert store.pending() == [0, 1, 4, 5, 6, 8]
         store.write(8, parts_of(8))
     assert resumed(tmp_path) == whole
-    assert "done.jsonl" not in whole
     assert "writer.lock" not in [path.name for path in tmp_path.iterdir()]
 
 
@@ -74,14 +72,14 @@ def test_a_complete_store_has_nothing_pending_and_is_left_as_it_is(tmp_path):
 
 def test_the_format_is_these_bytes(whole):
     # A change here needs a new format number and a way to read the old one.
-    assert sha256_of(json.dumps(whole).encode()) == "ec118e145fafddd21fc3f14ae8d0e15aea57e13fde7541e381141c24e8c9a226"
+    assert sha256_of(json.dumps(whole).encode()) == "cc3d722a548955b04566d1aaed5689b7cb23141bdd1476bb8b21815e0fa6a470"
 
 
 def damages():
     """Every file of a store, each damaged in every way."""
     names = [f"{name}/{spec.key(tile)}" for name, spec in ARRAYS.items() for tile in (0, TILES - 1)]
     names += ["values/zarr.json", "zarr.json", "offset/zarr.json", "offset/c/0", "scalar/c"]
-    names = [f"arrays/{name}" for name in names] + ["complete.json"]
+    names = [f"arrays/{name}" for name in names] + ["tiles.json"]
     return [(name, damage) for name in names for damage in ("removed", "truncated", "flipped")]
 
 
@@ -100,10 +98,10 @@ def test_a_damaged_file_of_a_complete_store_is_found_and_replaced(tmp_path, made
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     do_damage(tmp_path / name, damage)
     with open_store(tmp_path) as store:
-        assert not store.complete
+        assert store.complete == name.endswith("zarr.json")  # which is for others, and written again at once
         if "/c/" in name and name.split("/")[1] in ARRAYS:
             assert store.pending() == [0 if name.endswith("c/0/0") else TILES - 1]
-        elif name != "complete.json":
+        elif name != "tiles.json":
             assert store.pending() == []
         fill(store)
     assert tree(tmp_path) == whole
@@ -141,10 +139,8 @@ def test_what_a_killed_writer_leaves_half_written_is_removed(tmp_path, whole):
     with open_store(tmp_path) as store:
         store.write(0, parts_of(0))
     (tmp_path / "arrays/values/c/0/.1.part").write_bytes(b"half")
-    (tmp_path / ".complete.json.part").write_bytes(b"half")
+    (tmp_path / ".tiles.json.part").write_bytes(b"half")
     (tmp_path / "arrays/values/c/0/1").write_bytes(b"not marked")
-    with (tmp_path / "done.jsonl").open("ab") as file:
-        file.write(b'\n{"tile": 1, "sha25')
     with open_store(tmp_path) as store:
         assert store.pending() == list(range(1, TILES))
         assert not list(tmp_path.rglob(".*"))
@@ -308,7 +304,7 @@ def test_a_store_with_pending_tiles_cannot_be_finished(tmp_path):
 @pytest.mark.parametrize(
     ("attributes", "whole", "message"),
     [
-        ({"x": float("inf")}, {}, "attributes.x is inf"),
+        ({"x": float("inf")}, {}, "attributes.x cannot be written as JSON"),
         ({}, {"values": np.zeros(1)}, "'values' is written tile by tile"),
         ({}, {"a/b": np.zeros(1)}, "name of an array must be .*got 'a/b'"),
         ({}, {"names": np.array(["a"])}, "dtype must be one of .*got 'str32'"),

@@ -4,7 +4,7 @@ Both hold the same arrays and attributes, format 1. Scores: `values` float32 [n,
 several replicas, `stderr` of the same shape, in a folder both in tiles of any shape; `ids` int64 [n], the mask ids;
 where instances are called otherwise, `names`, a JSON list in ASCII as uint8; where known `offset`, `null_spread` and
 `null`, float32. Attributes: `kind`, `format`, `queries`, `unit`, `path`, `replicas`,
-`provenance` and, where it is true, `standardized`. The tokens of rows are `values` and `starts` in `tokens.npz` beside
+`provenance` and `standardized`. The tokens of rows are `values` and `starts` in `tokens.npz` beside
 the store, since rows of different length are no tiles; in a file, `token_values` and `token_starts`. Out-of-sample
 predictions: `replicas`, `ids` and, where known, `labels`; attributes `path` and `provenance`.
 """
@@ -50,7 +50,7 @@ _TILE = 2**20
 _TOKENS = "tokens.npz"
 _WHOLE = ("ids", "names", "offset", "null_spread", "null")
 _NEEDED: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scores": (("values", "ids"), ("queries", "unit", "path", "replicas", "provenance")),
+    "scores": (("values", "ids"), ("queries", "unit", "path", "replicas", "provenance", "standardized")),
     "out_of_sample": (("replicas", "ids"), ("path", "provenance")),
 }
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -149,9 +149,9 @@ def open_scores(place: _Place) -> tuple[dict[str, Any], TokenScores | None]:
     if _is_file(place):
         attributes, arrays = _read_file(place, "scores")
         parts = {name: arrays.pop(f"token_{name}") for name in ("values", "starts") if f"token_{name}" in arrays}
-        return {**_upgraded(attributes), **_with_names(arrays)}, TokenScores(**close(parts)) if parts else None
+        return {**attributes, **_with_names(arrays)}, TokenScores(**close(parts)) if parts else None
     stored = _open_folder(place, "scores")
-    arguments = _upgraded(_known(stored.attributes, "scores"))
+    arguments = _known(stored.attributes, "scores")
     arguments |= _with_names({name: stored.read(name) for name in _WHOLE if name in stored.arrays})
     arguments |= {name: _StoredSource(stored, name) for name in ("values", "stderr") if name in stored.arrays}
     return arguments, _open_tokens(stored.folder, len(arguments["ids"]))
@@ -176,9 +176,6 @@ def open_predictions(place: _Place) -> dict[str, Any]:
     return _known(stored.attributes, "out_of_sample") | _with_names(arrays)
 
 
-_STANDARDIZED = "the usual "
-
-
 def _is_file(place: _Place) -> bool:
     return is_path(place) and Path(place).suffix == ".npz"
 
@@ -186,19 +183,12 @@ def _is_file(place: _Place) -> bool:
 def _attributes(scores: Content) -> dict[str, Any]:
     about = vars(About.of(scores))
     queries = None if scores.queries is None else list(scores.queries)
-    attributes = {"kind": "scores", "format": _FORMAT, "queries": queries, **about}
-    # Version 0.1.0 does not know the entry; without it, it reads all other scores.
-    return attributes if scores.standardized else {k: v for k, v in attributes.items() if k != "standardized"}
+    return {"kind": "scores", "format": _FORMAT, "queries": queries, **about}
 
 
 def _known(attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """Return the attributes that the class of the result takes."""
-    return {name: attributes[name] for name in (*_NEEDED[kind][1], "standardized") if name in attributes}
-
-
-def _upgraded(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes as they are written today: version 0.1.0 had the last one in words only."""
-    return {"standardized": str(attributes.get("unit")).startswith(_STANDARDIZED), **attributes}
+    return {name: attributes[name] for name in _NEEDED[kind][1]}
 
 
 def _whole(scores: Content) -> Arrays:
@@ -259,18 +249,9 @@ def _write_file(file: _Place, attributes: Mapping[str, Any], arrays: Arrays) -> 
 
 
 def _read_file(file: _Place, kind: Kind) -> tuple[dict[str, Any], Arrays]:
-    """Return attributes and arrays of a file; those of version 0.1.0 have single entries in place of attributes."""
     try:
         arrays = _load(file)
-        if "attributes" in arrays:
-            attributes: dict[str, Any] = json.loads(str(arrays.pop("attributes")))
-        else:
-            names = [name for name in ("unit", "path", "replicas") if name in arrays and arrays[name].ndim == 0]
-            attributes = {"queries": None, "path": "", "provenance": {}, "kind": kind, "format": _FORMAT}
-            attributes |= {name: arrays.pop(name).item() for name in names}
-            if kind == "scores":  # only runs wrote such files, and what they standardized was denoised
-                options = {"denoise": "ridge"} if str(attributes.get("unit")).startswith(_STANDARDIZED) else {}
-                attributes["provenance"] = {"options": options}
+        attributes: dict[str, Any] = json.loads(str(arrays.pop("attributes")))
     except FileNotFoundError as error:
         raise StoreError(f"there is no file {str(file)!r}. Give a file of saved results.") from error
     except TooLargeError:

@@ -1,22 +1,17 @@
 """Named arrays in a folder, written tile by tile, resumable and verified.
 
-Owns: stores of arrays, their manifests, tiles, done marks and checksums; files that are written whole or not at all;
-the lock of a folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`;
-checksums of files and folders, and records that carry their own; readers that check sizes first.
+Owns: stores of arrays, their tiles, marks and checksums; files that are written whole or not at all; the lock of a
+folder. Offers: the store for writing and for reading, `write_atomically`, `atomic_file`, `FolderLock`; checksums of
+files and folders, and records that carry their own; readers that check sizes first.
 Must not know: scores, models, torch.
 
 | file | idea |
 | --- | --- |
-| `store.py` | writing, resuming and reading a store |
-| `arrays.py` | arrays cut into tiles, and their zarr format |
-| `_manifest.py` | what a store is, which tiles are done, when it is complete |
-| `folders.py` | where files are: a folder of a disk, or an object store, with the same few operations |
-| `files.py`, `lock.py` | files of a disk that are there whole or not at all; one writer per folder |
-| `_objects.py` | a folder in an object store (s3, gs), and the lease of its writer |
-| `sizes.py` | declared and compressed sizes, checked before memory is taken |
-| `kept_arrays.py` | arrays in one file, read back under the same identity only |
-| `vector_cache.py` | vectors by content, kept across runs in the user's cache |
-| `json_values.py` | values that JSON can hold, their differences, records with a checksum |
+| `store.py` | arrays cut into tiles: writing, resuming and reading them |
+| `folders.py` | where files are: a folder of a disk, or an object store with a lease for its writer |
+| `files.py` | files of a disk that are there whole or not at all; one writer per folder; checksums and sizes |
+| `records.py` | values that JSON can hold, their differences, records with a checksum |
+| `kept.py` | arrays read back under the same identity only; vectors by content in the user's cache |
 
     >>> import tempfile
     >>> import numpy as np
@@ -40,7 +35,7 @@ Must not know: scores, models, torch.
 
 **Identity.** What determines the content is given as JSON and fixed before the first tile. A folder of another identity
 or geometry, of another format, or with content of its own is rejected. **Resuming.** A tile is done when its files and,
-after them, its mark with their SHA-256 are on the disk. `open_for_writing` verifies all of that; what is missing,
+after them, their SHA-256 in `tiles.json` are on the disk. `open_for_writing` verifies all of that; what is missing,
 truncated or altered is pending again. A run that was killed and resumed any number of times ends with the same bytes as
 one that was not. **Writers.** One at a time, by a lock of the operating system that ends with its process; in an object
 store by a lease that is renewed. Other processes may write tiles (`TileWriter`), which the writer marks. Readers need
@@ -50,24 +45,36 @@ no lock.
 | --- | --- | --- |
 | `arrays/` | a zarr 3 group, one file per tile | always |
 | `turnover-store.json` | format, identity, geometry of the tiled arrays | always |
-| `done.jsonl` | a line with the checksums of each tile that is done | until complete |
-| `complete.json` | attributes, whole arrays, all checksums | when complete |
+| `tiles.json` | checksums of the tiles that are done; when complete, attributes and whole arrays | always |
 | `factors.npz` | what an estimator fitted (`KeptArrays`), for a resume | where it has to fit much |
 | `rows-N.npz` | gradients of training rows from row N on (`KeptArrays`) | while several blocks need them |
 | `writer.lock`, `writer.json` | the lock; process, host and start of the writer | while written |
 
-zarr is in the extra `store`, fsspec in `s3` and `gs`; both are imported on use.
+zarr is in the extra `store`, s3fs and gcsfs in `s3` and `gs`; they are imported on use.
 """
 
-from .arrays import ArraySpec
-from .files import atomic_file, digest_of, holds, is_full, is_path, readable, sha256_of, write_atomically
+from .files import (
+    LOCK_FILES,
+    FolderLock,
+    arrays_in,
+    atomic_file,
+    check_memory,
+    check_stored,
+    check_unpacked,
+    digest_of,
+    holds,
+    is_full,
+    is_path,
+    open_arrays,
+    read_array,
+    readable,
+    sha256_of,
+    write_atomically,
+)
 from .folders import Folder, open_folder
-from .json_values import Json, from_record, plain, to_record, wrong_types
-from .kept_arrays import KeptArrays
-from .lock import LOCK_FILES, FolderLock
-from .sizes import arrays_in, check_memory, check_stored, check_unpacked, open_arrays, read_array, read_gzip
-from .store import StoredArrays, TileStore, TileWriter
-from .vector_cache import VectorCache, cache_folder, content_keys
+from .kept import KeptArrays, VectorCache, cache_folder, content_keys
+from .records import Json, from_record, plain, to_record, wrong_types
+from .store import ArraySpec, StoredArrays, TileStore, TileWriter
 
 __all__ = [
     "LOCK_FILES",
@@ -96,7 +103,6 @@ __all__ = [
     "open_folder",
     "plain",
     "read_array",
-    "read_gzip",
     "readable",
     "sha256_of",
     "to_record",

@@ -1,18 +1,42 @@
-"""Files that are there whole or not at all; errors of the disk that say what to do."""
+"""Files of a disk: there whole or not at all, with one writer per folder; their checksums, sizes and errors.
+
+What a file unpacks to is compared with what it holds and with the memory that is free, before any memory is taken.
+"""
 
 import errno
+import gzip
 import hashlib
+import json
+import math
 import os
+import socket
+import tokenize
 import uuid
+import zipfile
+import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard
+from typing import IO, Any, BinaryIO, Self, TypeGuard, cast
 
-from turnover.errors import StoreError
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from turnover.errors import StoreError, StoreLockedError, TooLargeError
+
+_LOCK = "writer.lock"
+_HOLDER = "writer.json"
+LOCK_FILES = (_LOCK, _HOLDER)
+"""The files that a lock, or a writer that was killed, leaves in its folder."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+# No deflate stream unpacks to more bytes per byte.
+_MOST_UNPACKED = 1032
+_BLOCK = 2**20
+_DAMAGED = (EOFError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError, zlib.error)
+_SMALLER = "Give a smaller one."
 
 
 def is_path(place: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -58,24 +82,6 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes, *, sync
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def append_file(path: Path, data: bytes) -> None:
-    """Append to a file and wait until the disk has it; a kill may leave a beginning of the data."""
-    new = not path.exists()
-    with path.open("ab") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    if new:
-        _sync_folder(path.parent)
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file if it is there, for good."""
-    if path.exists():
-        path.unlink()
-        _sync_folder(path.parent)
-
-
 def make_folder(path: Path, *, sync: bool = True) -> None:
     """Make a folder and those above it where they are missing; with `sync` for good."""
     if not sync:
@@ -100,12 +106,6 @@ def _sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def remove_parts(folder: Path) -> None:
-    """Remove what `atomic_file` left behind where it was killed."""
-    for part in folder.rglob(".*.part"):
-        part.unlink()
-
-
 def read_bytes(path: Path) -> bytes | None:
     """Return a file's content, or None where it is missing or a pipe, for which one would wait for ever."""
     if path.is_fifo():
@@ -114,6 +114,71 @@ def read_bytes(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+
+
+class FolderLock:
+    """The right to write to an existing folder, from construction to `release` or the end of a `with` block.
+
+    The lock of a process that has ended, or was killed, blocks nobody. A forked child does not hold its parent's lock.
+    Where another writer has it, and keeps it for `wait` seconds, `StoreLockedError` says which.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, wait: float = 0.0) -> None:
+        from filelock import FileLock, Timeout
+
+        self._folder = Path(folder)
+        self._process = os.getpid()
+        # Not per thread: a store may be closed by another thread than the one that opened it.
+        self._lock = FileLock(self._folder / _LOCK, thread_local=False)
+        try:
+            self._lock.acquire(timeout=wait, blocking=wait > 0)
+        except Timeout as error:
+            raise locked_by(read_bytes(self._folder / _HOLDER), folder) from error
+        try:
+            write_atomically(self._folder / _HOLDER, json.dumps(about_writer()) + "\n")
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def held(self) -> bool:
+        """False after `release`, and in a forked child: the lock stays with the parent."""
+        return self._lock.is_locked and self._process == os.getpid()
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        if not self.held:
+            return
+        # Removed while locked; whoever has opened the file meanwhile sees that it has no name any more and tries
+        # again. Windows cannot remove an open file; it stays there, unlocked.
+        for name in (_HOLDER, _LOCK):
+            with suppress(OSError):
+                (self._folder / name).unlink(missing_ok=True)
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+def about_writer() -> dict[str, Any]:
+    """Return what a writer leaves of itself for others: process, host and when it began."""
+    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def locked_by(content: bytes | None, folder: object) -> StoreLockedError:
+    """Return the error for a folder that another writer has, who left this content there."""
+    try:
+        holder = json.loads(content or b"")
+        who = f"the process with pid {holder['pid']} on {holder['host']} since {holder['since']}"
+    except (ValueError, KeyError, TypeError):
+        who = "another process"  # which has just begun, or just ended
+    return StoreLockedError(
+        f"{str(folder)!r} is being written by {who}. Wait until it has ended, or give another folder."
+    )
 
 
 def sha256_of(data: bytes) -> str:
@@ -177,3 +242,101 @@ def readable(size: int) -> str:
             return f"{size} bytes" if unit == "bytes" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def free_memory() -> int | None:
+    """Return the bytes of memory that this process can have; None where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        taken = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, StopIteration):
+        return None
+    import resource  # which systems without /proc may lack
+
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return free if allowed == resource.RLIM_INFINITY else max(0, min(free, allowed - taken))
+
+
+def check_memory(size: int, what: str, *, cure: str) -> None:
+    """Raise where `what`, such as "'x.npz' unpacks to", is more bytes than are free."""
+    free = free_memory()
+    if free is not None and size > free:
+        raise TooLargeError(f"{what} {readable(size)}, and {readable(free)} of memory are free. {cure}")
+
+
+@contextmanager
+def open_arrays(path: str | os.PathLike[str], *, cure: str = _SMALLER) -> Generator["NpzFile[Any]"]:
+    """Give the arrays of an npz file: none is larger than what the file holds, and all of them fit into memory.
+
+    A damaged file raises ValueError, OSError, zipfile.BadZipFile or zlib.error.
+    """
+    # Opened here: of a damaged file NumPy would leave it open.
+    with Path(path).open("rb") as file, arrays_in(file, str(path), cure=cure) as arrays:
+        yield arrays
+
+
+@contextmanager
+def arrays_in(raw: BinaryIO, name: str, *, cure: str = _SMALLER) -> Generator["NpzFile[Any]"]:
+    """Give the arrays of an npz file that is open; `name` is for errors. See `open_arrays`."""
+    loaded: Any = np.load(raw, allow_pickle=False)
+    if not isinstance(loaded, NpzFile):
+        raise ValueError("it holds a single array")
+    with cast("NpzFile[Any]", loaded) as arrays:
+        packed: zipfile.ZipFile = cast("Any", arrays).zip
+        entries = packed.infolist()
+        check_memory(sum(entry.file_size for entry in entries), f"{name!r} unpacks to", cure=cure)
+        for entry in entries:
+            with packed.open(entry) as file:
+                _check_declared(file, entry.file_size, entry.filename)
+        yield arrays
+
+
+def read_array(path: str | os.PathLike[str]) -> np.ndarray:
+    """Return the array of an npy file, if it is no larger than the file and fits into memory; else ValueError."""
+    with Path(path).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        check_memory(size, f"{str(path)!r} has", cure=_SMALLER)
+        _check_declared(file, size, Path(path).name)
+    return np.load(path, allow_pickle=False)
+
+
+def _check_declared(file: IO[bytes], size: int, name: str) -> None:
+    """Raise ValueError unless an array in npy format, of so many bytes with its header, declares no more."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in readers:
+            raise ValueError(f"{name} has version {version} of the npy format")
+        shape, _, dtype = readers[version](file)
+    except _DAMAGED as error:
+        raise ValueError(f"{name} is damaged ({type(error).__name__})") from error
+    declared = math.prod(shape) * dtype.itemsize
+    if declared > size:
+        raise ValueError(f"{name} declares {readable(declared)} and has {readable(size)}")
+
+
+def check_unpacked(path: str | os.PathLike[str]) -> None:
+    """Raise where a gzip file unpacks to more than the memory that is free."""
+    free = free_memory()
+    if free is None or Path(path).stat().st_size * _MOST_UNPACKED <= free:
+        return
+    size = 0
+    with gzip.open(path) as file:
+        while block := file.read(_BLOCK):
+            size += len(block)
+            if size > free:
+                check_memory(size, f"{str(path)!r} unpacks to more than", cure=_SMALLER)
+
+
+def check_stored(file: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Raise ValueError where a zip file unpacks to more than it holds: weights are stored without compression."""
+    if not zipfile.is_zipfile(file):
+        return
+    with zipfile.ZipFile(file) as opened:
+        entries = opened.infolist()
+    unpacked, held = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
+    if unpacked > held:
+        raise ValueError(
+            f"it has {readable(held)} and would unpack to {readable(unpacked)}; weights are not compressed"
+        )

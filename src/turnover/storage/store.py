@@ -1,49 +1,337 @@
-"""A store: make or resume a folder, write tiles in any order, finish; read it lazily, or whole and verified."""
+"""A store: arrays cut into tiles; make or resume a folder, write tiles in any order, finish; read it lazily or whole.
 
+The format of arrays is zarr 3: chunks are tiles of little-endian numbers without compression (scores hardly compress,
+and compressors change) and a crc32c. That cannot tell a damaged tile from one of another store, or from another place,
+so that `tiles.json` has the SHA-256 of every tile that is done.
+"""
+
+import math
 import os
+import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 
-from turnover.errors import StoreDamagedError, StoreError
+from turnover.errors import MissingExtraError, StoreDamagedError, StoreError
 
-from ._manifest import (
-    COMPLETE_NAME,
-    Complete,
-    Manifest,
-    add_mark,
-    check_name,
-    check_same,
-    read_complete,
-    read_manifest,
-    read_marks,
-    remove_marks,
-    rewrite_marks,
-)
-from .arrays import (
-    ARRAYS_NAME,
-    METADATA_NAME,
-    ArraySpec,
-    array_metadata,
-    group_metadata,
-    open_array,
-    require_zarr,
-    tile_bytes,
-    tiles_of,
-)
-from .files import disk_errors, readable, sha256_of
-from .folders import Folder, Lock, open_folder
-from .json_values import Json, plain
-from .sizes import check_memory
+from .files import LOCK_FILES, FolderLock, check_memory, disk_errors, readable, sha256_of
+from .folders import Folder, Lease, open_folder
+from .records import Json, differences, from_record, parse, plain, to_record
 
 if TYPE_CHECKING:
     import zarr
 
+_T = TypeVar("_T")
+_FORMAT = 1
+_MANIFEST, _PROGRESS, _ARRAYS, _DESCRIPTION = "turnover-store.json", "tiles.json", "arrays", "zarr.json"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split(),
+)
+_CRC_BYTES = 4
+_MOST_DIMENSIONS = 32  # NumPy's arrays have no more
+_LISTED = 20
+# What a record of other values than ours fails with, where it is taken apart.
+_WRONG_VALUES = (StoreError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _PARTS = "Read parts of it: .array(name)[rows]."
 _AGAIN = "Run the call that made it again with this folder: it computes what is missing."
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Shape, element type and tile shape of one stored array.
+
+    Tiles are numbered row by row, the last dimension fastest. Those at the upper edges may be smaller than `tile`.
+    """
+
+    shape: tuple[int, ...]  # a dimension may be 0
+    dtype: str  # one of numpy's names for booleans, integers and floats of up to 64 bits
+    tile: tuple[int, ...]  # each dimension at least 1
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _DTYPES:
+            raise StoreError(f"dtype must be one of {', '.join(sorted(_DTYPES))}, got {self.dtype!r}.")
+        # Plain integers, so that the sizes of a torch.Size or of numpy end up as such in the manifest.
+        object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
+        object.__setattr__(self, "tile", tuple(int(size) for size in self.tile))
+        if (
+            len(self.tile) != len(self.shape)
+            or len(self.shape) > _MOST_DIMENSIONS
+            or min(self.tile, default=1) < 1
+            or min(self.shape, default=0) < 0
+        ):
+            raise StoreError(
+                f"shape {self.shape} cannot be cut into tiles of {self.tile}. "
+                "Give as many dimensions for both, and tiles of at least 1 in each."
+            )
+
+    @classmethod
+    def whole(cls, array: np.ndarray) -> "ArraySpec":
+        """Return the specification of an array that is stored as a single tile."""
+        return cls(array.shape, array.dtype.name, tuple(max(1, size) for size in array.shape))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The number of tiles along each dimension."""
+        return tuple(-(-size // step) for size, step in zip(self.shape, self.tile, strict=True))
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return math.prod(self.grid)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of a tile's file; zarr fills the tiles at the edges up to full size."""
+        return math.prod(self.tile) * np.dtype(self.dtype).itemsize + _CRC_BYTES
+
+    def region(self, tile: int) -> tuple[slice, ...]:
+        """Return where a tile lies in the array."""
+        return tuple(
+            slice(place * step, min((place + 1) * step, size))
+            for place, step, size in zip(self._place(tile), self.tile, self.shape, strict=True)
+        )
+
+    def part_shape(self, tile: int) -> tuple[int, ...]:
+        """Return the shape of the part of the array that a tile covers."""
+        return tuple(where.stop - where.start for where in self.region(tile))
+
+    def key(self, tile: int) -> str:
+        """Return the path of a tile's file below its array's folder."""
+        return "/".join(["c", *map(str, self._place(tile))])
+
+    def _place(self, tile: int) -> tuple[int, ...]:
+        if not 0 <= tile < self.tiles:
+            raise StoreError(f"tile {tile} does not exist: tiles are numbered from 0, and there are {self.tiles}.")
+        return tuple(int(place) for place in np.unravel_index(tile, self.grid)) if self.grid else ()
+
+
+def tiles_of(arrays: Mapping[str, ArraySpec]) -> int:
+    """Return the number of tiles that all arrays share; 0 where there is no array.
+
+    Grids are the same if they differ in trailing ones only, so rows [n] may lie beside values [n, m] that are cut
+    along n alone.
+    """
+    grids = {name: spec.grid for name, spec in arrays.items()}
+    longest = max(map(len, grids.values()), default=0)
+    if len({grid + (1,) * (longest - len(grid)) for grid in grids.values()}) > 1:
+        raise StoreError(
+            f"all arrays of a store must be cut into the same grid of tiles, got "
+            f"{', '.join(f'{name!r} {grid}' for name, grid in grids.items())}. "
+            "Choose fitting tiles, or hand small arrays to finish(whole=...)."
+        )
+    return next((spec.tiles for spec in arrays.values()), 0)
+
+
+def _require_zarr() -> None:
+    install = "pip install 'turnover[store]'"
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingExtraError(f"storing results in a folder needs zarr: {install}.") from error
+    if int(zarr.__version__.partition(".")[0]) < 3:
+        raise MissingExtraError(f"storing results needs zarr 3, found {zarr.__version__}: {install} --upgrade.")
+
+
+def _in_memory(shape: tuple[int, ...], spec: ArraySpec) -> tuple["zarr.Array[Any]", dict[str, Any]]:
+    """Return a new array of zarr, and its files by name: a disk is written to by us, who wait for it."""
+    import zarr
+    from zarr.storage import MemoryStore
+
+    files: dict[str, Any] = {}
+    fill: Any = {"b": False, "f": math.nan}.get(np.dtype(spec.dtype).kind, 0)
+    array = cast("Any", zarr).create_array(
+        MemoryStore(files),
+        shape=shape,
+        chunks=spec.tile,
+        dtype=spec.dtype,
+        fill_value=fill,  # what an array shows where nothing is written yet
+        filters=None,
+        serializer={"name": "bytes", "configuration": {"endian": "little"}},
+        compressors=[{"name": "crc32c"}],
+        chunk_key_encoding={"name": "default", "separator": "/"},
+        # A tile that holds nothing but the fill value must have its file too, or it would look missing.
+        config={"write_empty_chunks": True},
+    )
+    return array, files
+
+
+def _description(spec: ArraySpec) -> bytes:
+    return _in_memory(spec.shape, spec)[1][_DESCRIPTION].to_bytes()
+
+
+def _descriptions(arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
+    """Return the files that make the arrays readable for anyone with zarr."""
+    import zarr
+    from zarr.storage import MemoryStore
+
+    files: dict[str, Any] = {}
+    cast("Any", zarr).create_group(MemoryStore(files), zarr_format=3)
+    group = {f"{_ARRAYS}/{_DESCRIPTION}": files[_DESCRIPTION].to_bytes()}
+    return group | {f"{_ARRAYS}/{name}/{_DESCRIPTION}": _description(spec) for name, spec in arrays.items()}
+
+
+def _write_tile(folder: Folder, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
+    # The part of a tile at an edge is filled up to a full tile.
+    array, files = _in_memory(spec.tile, spec)
+    array[tuple(slice(size) for size in part.shape)] = part
+    data: bytes = files["/".join(["c", *("0" for _ in spec.tile)])].to_bytes()
+    folder.write(_file(name, spec, tile), data)
+    # Of the bytes that were meant, not of those that are found on the disk.
+    return sha256_of(data)
+
+
+def _file(name: str, spec: ArraySpec, tile: int) -> str:
+    return f"{_ARRAYS}/{name}/{spec.key(tile)}"
+
+
+def _verified(store: Any, checksums: Mapping[str, str], description: bytes) -> Any:
+    """Return a store of zarr with tiles of the given SHA-256, by their keys, and our own description of the array."""
+    from zarr.storage import WrapperStore
+
+    class VerifiedStore(WrapperStore[Any]):
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            if key == _DESCRIPTION:
+                return prototype.buffer.from_bytes(description)
+            found = await self._store.get(key, prototype, byte_range)
+            if key in checksums and (found is None or sha256_of(found.to_bytes()) != checksums[key]):
+                raise ValueError(f"{key} is missing, or its checksum is not that of what was written")
+            return found
+
+    return VerifiedStore(store)
+
+
+def _record(folder: Folder, name: str, cure: str, build: Callable[[dict[str, Any]], _T]) -> _T | None:
+    """Return what is made of a record in a folder; None: there is none."""
+    data = folder.read(name)
+    if data is None:
+        return None
+    content = from_record(data)
+    if content is None:
+        raise StoreDamagedError(f"{name} in {str(folder)!r} is damaged", cure=cure)
+    try:
+        return build(content)
+    except _WRONG_VALUES as error:
+        raise StoreDamagedError(f"{name} in {str(folder)!r} is damaged ({error})", cure=cure) from error
+
+
+def _specs_to_json(arrays: Mapping[str, ArraySpec]) -> dict[str, Any]:
+    return {
+        name: {"shape": list(spec.shape), "dtype": spec.dtype, "tile": list(spec.tile)} for name, spec in arrays.items()
+    }
+
+
+def _specs_from_json(content: Mapping[str, Any]) -> dict[str, ArraySpec]:
+    for name in content:
+        _check_name(name)
+    return {
+        name: ArraySpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["tile"])) for name, entry in content.items()
+    }
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise StoreError(f"the name of an array must be letters, digits and _, with no digit first, got {name!r}.")
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What a folder was made for: the identity of its content and the geometry of its tiled arrays."""
+
+    identity: dict[str, Any]
+    arrays: dict[str, ArraySpec]
+
+    def __post_init__(self) -> None:
+        for name in self.arrays:
+            _check_name(name)
+        tiles_of(self.arrays)
+
+    @classmethod
+    def read(cls, folder: Folder) -> "_Manifest | None":
+        """Return what is in a folder, None where it is missing or empty; reject anything else."""
+        folder.check()
+        raw = parse(folder.read(_MANIFEST) or b"")
+        # Before the checksum: another format may compute that in another way.
+        if raw is not None and isinstance(raw.get("format"), int) and raw["format"] != _FORMAT:
+            raise StoreError(
+                f"the store {str(folder)!r} has format {raw['format']}; this version of turnover reads and writes "
+                f"format {_FORMAT}. Use the version that made it, or give another folder."
+            )
+        stored = _record(
+            folder,
+            _MANIFEST,
+            "Nobody can tell what the folder was made for: give another folder, or delete this one.",
+            lambda content: cls(plain(content["identity"], where="identity"), _specs_from_json(content["arrays"])),
+        )
+        if stored is None:
+            # A writer that was killed before its manifest was there leaves locks and parts.
+            ours = {name for name in folder.names() if name.startswith(".") and name.endswith(".part")}
+            foreign = [name for name in folder.names() if name not in {*ours, *LOCK_FILES}]
+            if foreign:
+                shown = ", ".join(map(repr, foreign[:3])) + (", ..." if len(foreign) > 3 else "")
+                raise StoreError(
+                    f"{str(folder)!r} must be empty or a store of turnover, but holds {shown}. Give a new or an empty "
+                    "folder."
+                )
+        return stored
+
+    def write(self, folder: Folder) -> None:
+        content = {"format": _FORMAT, "identity": self.identity, "arrays": _specs_to_json(self.arrays)}
+        folder.write(_MANIFEST, to_record(content, indent=2))
+
+    def is_in(self, folder: Folder) -> bool:
+        """Tell whether a folder was made for this; raise an error that names every difference to anything else."""
+        stored = _Manifest.read(folder)
+        if stored is None:
+            return False
+        lines = differences(stored.identity, self.identity)
+        lines += differences(_specs_to_json(stored.arrays), _specs_to_json(self.arrays), where="arrays")
+        if lines:
+            shown = "".join(f"\n  {line}" for line in lines[:_LISTED])
+            if len(lines) > _LISTED:
+                shown += f"\n  and {len(lines) - _LISTED} more"
+            raise StoreError(
+                f"the folder {str(folder)!r} holds results of something else:{shown}\n"
+                "Choose another folder, or run again what this one was made for."
+            )
+        return True
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """Which tiles are done; when all are, attributes and whole arrays too."""
+
+    tiles: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
+    """Tile -> array -> checksum of the tile's file."""
+    complete: bool = False
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    whole: dict[str, ArraySpec] = field(default_factory=dict[str, ArraySpec])
+    checksums: dict[str, str] = field(default_factory=dict[str, str])  # of whole arrays that have a tile
+
+    @classmethod
+    def read(cls, folder: Folder) -> "_Progress":
+        return _record(folder, _PROGRESS, _AGAIN, cls._of) or cls()
+
+    @classmethod
+    def _of(cls, content: Mapping[str, Any]) -> "_Progress":
+        whole = _specs_from_json(content["whole"])
+        if any(spec.tiles > 1 for spec in whole.values()):
+            raise ValueError("an array in one piece has several")
+        checksums = {name: content["whole"][name]["sha256"] for name, spec in whole.items() if spec.tiles}
+        tiles = {int(tile): dict(sums) for tile, sums in content["tiles"].items()}
+        return cls(tiles, bool(content["complete"]), dict(content["attributes"]), whole, checksums)
+
+    def write(self, folder: Folder) -> None:
+        whole = {
+            name: {**spec, "sha256": self.checksums.get(name)} for name, spec in _specs_to_json(self.whole).items()
+        }
+        tiles = {str(tile): self.tiles[tile] for tile in sorted(self.tiles)}
+        content = {"complete": self.complete, "attributes": self.attributes, "tiles": tiles, "whole": whole}
+        folder.write(_PROGRESS, to_record(content))
 
 
 class StoredArrays:
@@ -53,94 +341,79 @@ class StoredArrays:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        require_zarr()
+        _require_zarr()
         self.folder = open_folder(folder)
         with disk_errors(self.folder, to="read"):
-            manifest = read_manifest(self.folder)
+            manifest = _Manifest.read(self.folder)
             if manifest is None:
                 raise StoreError(f"there is no store at {str(self.folder)!r}. Give a folder of stored results.")
-            # In this order: a writer that finishes now adds the one before it removes the other.
-            marks = read_marks(self.folder)
-            end = read_complete(self.folder)
-            self.identity: dict[str, Any] = manifest.identity
-            self.attributes: dict[str, Any] = {} if end is None else end.attributes
-            self.complete = end is not None
-            self.arrays: dict[str, ArraySpec] = {**manifest.arrays, **({} if end is None else end.whole)}
-            self.tiles = manifest.tiles
-            self._marks = marks if end is None else end.marks
-            self._whole_checksums = {} if end is None else end.whole_checksums
-            self._check_sizes(manifest)
-            self.done: list[int] = sorted(self._marks)
+            self._progress = _Progress.read(self.folder)
+            self.identity, self.attributes = manifest.identity, self._progress.attributes
+            self.complete = self._progress.complete
+            self.arrays = {**manifest.arrays, **self._progress.whole}
+            self.tiles = tiles_of(manifest.arrays)
+            self.done: list[int] = self._done(manifest)
 
     def array(self, name: str) -> "zarr.Array[Any]":
         """Return an array that is read as it is indexed; the SHA-256 of each tile that it touches is verified.
 
         What is not done yet shows as NaN in arrays of floats and as 0 in others; see `done`.
         """
-        spec = self._spec(name)
-        with disk_errors(self.folder, to="read"):
-            if self.folder.read(f"{ARRAYS_NAME}/{name}/{METADATA_NAME}") != array_metadata(spec):
-                raise self._damaged([f"{ARRAYS_NAME}/{name}/{METADATA_NAME}"])
-            return open_array(self.folder.zarr_store(f"{ARRAYS_NAME}/{name}", self._checksums(name)))
+        import zarr
 
-    def _checksums(self, name: str) -> dict[str, str]:
-        """Return the SHA-256 of the tiles of an array by their keys."""
-        spec, whole = self.arrays[name], self._whole_checksums.get(name)
-        if whole is not None:
-            return {spec.key(0): whole}
-        return {spec.key(tile): marks[name] for tile, marks in self._marks.items() if name in marks}
+        if name not in self.arrays:
+            known = ", ".join(map(repr, self.arrays)) or "none"
+            raise StoreError(f"{str(self.folder)!r} has no array {name!r}; it has {known}.")
+        spec = self.arrays[name]
+        if name in self._progress.whole:
+            checksums = {spec.key(0): checksum for one, checksum in self._progress.checksums.items() if one == name}
+        else:
+            checksums = {spec.key(tile): self._progress.tiles[tile][name] for tile in self.done}
+        with disk_errors(self.folder, to="read"):
+            store = self.folder.zarr_store(f"{_ARRAYS}/{name}")
+            return cast("Any", zarr).open_array(
+                _verified(store, checksums, _description(spec)), mode="r", zarr_format=3
+            )
 
     def read(self, name: str) -> np.ndarray:
         """Return a whole array, with the SHA-256 of every tile verified."""
-        spec = self._spec(name)
+        array = self.array(name)
         if not self.complete:
             raise StoreError(
                 f"{str(self.folder)!r} is not complete: {len(self.done)} of {self.tiles} tiles are done. {_AGAIN}"
             )
-        array = self.array(name)
+        spec = self.arrays[name]
         # A tile is read as a whole, which may be larger than the part of it that lies in the array.
-        check_memory(
-            spec.bytes + (spec.file_bytes if spec.tiles else 0), f"{name!r} of {str(self.folder)!r} has", cure=_PARTS
-        )
+        size = math.prod(spec.shape) * np.dtype(spec.dtype).itemsize + (spec.file_bytes if spec.tiles else 0)
+        check_memory(size, f"{name!r} of {str(self.folder)!r} has", cure=_PARTS)
         result = np.empty(spec.shape, spec.dtype)
         for tile in range(spec.tiles):
             try:
                 result[spec.region(tile)] = array[spec.region(tile)]
             except (ValueError, OSError) as error:
-                raise self._damaged([self._tile(name, tile)]) from error
+                raise self._damaged([_file(name, spec, tile)]) from error
         return result
 
-    def _spec(self, name: str) -> ArraySpec:
-        if name not in self.arrays:
-            known = ", ".join(map(repr, self.arrays)) or "none"
-            raise StoreError(f"{str(self.folder)!r} has no array {name!r}; it has {known}.")
-        return self.arrays[name]
-
-    def _check_sizes(self, manifest: Manifest) -> None:
-        """Find missing and truncated tiles at once: zarr would show a missing one as NaN or 0."""
-        bad: list[str] = []
-        if self.complete and len(self._marks) != self.tiles:
+    def _done(self, manifest: _Manifest) -> list[int]:
+        """Return the tiles that are there in full size: zarr would show a missing one as NaN or 0."""
+        sizes, bad, done = self.folder.sizes(_ARRAYS), list[str](), list[int]()
+        tiles, whole = self._progress.tiles, self._progress.whole
+        if self.complete and (len(tiles) != self.tiles or not all(0 <= tile < self.tiles for tile in tiles)):
             raise StoreDamagedError(
-                f"in {str(self.folder)!r} {len(self._marks)} of {self.tiles} tiles have a checksum", cure=_AGAIN
+                f"in {str(self.folder)!r} {len(tiles)} of {self.tiles} tiles have a checksum", cure=_AGAIN
             )
-        self._marks = {tile: marks for tile, marks in self._marks.items() if 0 <= tile < self.tiles}
-        sizes = self.folder.sizes(ARRAYS_NAME)
-
-        def has_size(name: str, tile: int) -> bool:
-            return sizes.get(self._tile(name, tile)) == self.arrays[name].file_bytes
-
-        for tile in sorted(self._marks):
-            wrong = [self._tile(name, tile) for name in manifest.arrays if not has_size(name, tile)]
-            if wrong:
-                bad += wrong
-                del self._marks[tile]
-        bad += [self._tile(name, 0) for name in self._whole_checksums if not has_size(name, 0)]
+        known = manifest.arrays.keys()
+        for tile in sorted(tile for tile, sums in tiles.items() if tile < self.tiles and sums.keys() == known):
+            files = {_file(name, spec, tile): spec.file_bytes for name, spec in manifest.arrays.items()}
+            wrong = [file for file, size in files.items() if sizes.get(file) != size]
+            bad += wrong
+            done += [] if wrong else [tile]
+        files = {_file(name, whole[name], 0): whole[name].file_bytes for name in self._progress.checksums}
+        bad += [file for file, size in files.items() if sizes.get(file) != size]
         # In an unfinished store such a tile is merely not done.
-        if bad and self.complete:
+        if self.complete and (bad or len(done) < self.tiles):
             raise self._damaged(bad)
-
-    def _tile(self, name: str, tile: int) -> str:
-        return f"{ARRAYS_NAME}/{name}/{self.arrays[name].key(tile)}"
+        return done
 
     def _damaged(self, files: list[str]) -> StoreDamagedError:
         shown = ", ".join(map(repr, files[:3])) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
@@ -159,14 +432,6 @@ class TileWriter:
 
     def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> dict[str, str]:
         """Write one tile of every array, and return the checksums with which the store marks it done."""
-        self._check_parts(tile, parts)
-        with disk_errors(self.folder, needs=self._needs):
-            return {name: _write_tile(self.folder, name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
-
-    def _needs(self) -> str:
-        return _needs(self.folder, self.arrays, len(read_marks(self.folder)))
-
-    def _check_parts(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
         if parts.keys() != self.arrays.keys():
             raise StoreError(f"tile {tile} must have parts of {sorted(self.arrays)}, got {sorted(parts)}.")
         for name, spec in self.arrays.items():
@@ -176,77 +441,59 @@ class TileWriter:
                     f"tile {tile} of {name!r} must be {spec.dtype} of shape {needed}, "
                     f"got {part.dtype} of shape {part.shape}."
                 )
+        with disk_errors(self.folder, needs=lambda: self.needs(len(_Progress.read(self.folder).tiles))):
+            return {name: _write_tile(self.folder, name, spec, tile, parts[name]) for name, spec in self.arrays.items()}
 
+    def missing(self, done: int) -> int:
+        """Return how many bytes are still to be written where so many tiles are done."""
+        return (tiles_of(self.arrays) - done) * sum(spec.file_bytes for spec in self.arrays.values())
 
-def _write_tile(folder: Folder, name: str, spec: ArraySpec, tile: int, part: np.ndarray) -> str:
-    data = tile_bytes(spec, part)
-    folder.write(_file(name, spec, tile), data)
-    # Of the bytes that were meant, not of those that are found on the disk.
-    return sha256_of(data)
-
-
-def _file(name: str, spec: ArraySpec, tile: int) -> str:
-    return f"{ARRAYS_NAME}/{name}/{spec.key(tile)}"
-
-
-def _holds(folder: Folder, name: str, checksum: str | None) -> bool:
-    """Tell whether a file is there, readable, and has this checksum."""
-    try:
-        data = folder.read(name)
-    except OSError:
-        return False
-    return data is not None and sha256_of(data) == checksum
+    def needs(self, done: int) -> str:
+        """Return how much room is missing on a full disk, and what is kept, in words."""
+        free, room = self.folder.room(), self.missing(done)
+        rest = f"{readable(room)} are still to be written and " if room else ""
+        return f": {rest}{readable(free or 0)} are free; the {done} tiles that are done are kept"
 
 
 class TileStore:
     """A folder of named arrays, open for one writer; see `open_for_writing`."""
 
-    def __init__(self, folder: Folder, manifest: Manifest, lock: Lock) -> None:
-        self.folder = folder
-        self.arrays = manifest.arrays
-        self.tiles = manifest.tiles
-        self._lock = lock
+    def __init__(self, folder: Folder, arrays: dict[str, ArraySpec], lock: FolderLock | Lease) -> None:
+        self.folder, self.arrays, self._lock = folder, arrays, lock
+        self.tiles = tiles_of(arrays)
+        self.writer = TileWriter(folder, arrays)
+        """What writes tiles in other processes, too; what it has written is marked here."""
         self._one_at_a_time = threading.RLock()
-        try:
-            end = read_complete(folder)
-        except StoreDamagedError:
-            end = None
-        marks = read_marks(folder) if end is None else end.marks
-        self._marks = {
-            tile: sums for tile, sums in marks.items() if 0 <= tile < self.tiles and self._tile_holds(tile, sums)
-        }
-        self._complete = end is not None and not self.pending() and self._rest_holds(end)
         self._tidy()
 
     @classmethod
     def open_for_writing(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        identity: Mapping[str, Json],
-        arrays: Mapping[str, ArraySpec],
-        former: Mapping[str, str] | None = None,
+        cls, folder: str | os.PathLike[str], *, identity: Mapping[str, Json], arrays: Mapping[str, ArraySpec]
     ) -> Self:
         """Return a new store, or the one in the folder with all its intact tiles, locked for this writer.
 
         All tiles that are marked done are verified; a missing or damaged one becomes pending again. A folder of another
         identity (all that determines the content, as JSON) or geometry is rejected with every difference named, before
-        anything is touched. All arrays are cut into the same grid. `former` are texts in the identity of an older
-        version's store, and what they are called today.
+        anything is touched. All arrays are cut into the same grid.
         """
-        require_zarr()
-        given = Manifest.of(identity, arrays)
+        _require_zarr()
+        given = _Manifest(plain(identity, where="identity"), dict(arrays))
         place = open_folder(folder)
         with disk_errors(place):
             # Once before anything is touched, and once more when no other writer can come in between.
-            _exists(place, given, former or {})
+            given.is_in(place)
             place.make()
             lock = place.lock()
             try:
-                if not _exists(place, given, former or {}):
+                if not given.is_in(place):
                     given.write(place)
-                store = cls(place, given, lock)
-                store._check_room()
+                store = cls(place, given.arrays, lock)
+                free, done = place.room(), store.tiles - len(store.pending())
+                if free is not None and store.writer.missing(done) > free:  # now, and not after hours of work
+                    raise StoreError(
+                        f"there is no room for {str(place)!r}{store.writer.needs(done)}. Make room and run the same "
+                        "call again."
+                    )
             except BaseException:
                 lock.release()
                 raise
@@ -262,26 +509,21 @@ class TileStore:
         """Return what a store was made for; None: there is none in the folder."""
         path = open_folder(folder)
         with disk_errors(path, to="read"):
-            manifest = read_manifest(path)
+            manifest = _Manifest.read(path)
         return None if manifest is None else manifest.identity
 
     @property
     def complete(self) -> bool:
         """Whether the store is finished and intact."""
-        return self._complete
+        return self._progress.complete
 
     def pending(self) -> list[int]:
         """Return the numbers of all tiles that are not done, lowest first."""
-        return [tile for tile in range(self.tiles) if tile not in self._marks]
+        return [tile for tile in range(self.tiles) if tile not in self._progress.tiles]
 
     def region(self, name: str, tile: int) -> tuple[slice, ...]:
         """Return where a tile lies in an array."""
         return self.arrays[name].region(tile)
-
-    @property
-    def writer(self) -> TileWriter:
-        """What writes tiles in other processes, too; what it has written is marked here."""
-        return TileWriter(self.folder, self.arrays)
 
     def write(self, tile: int, parts: Mapping[str, np.ndarray]) -> None:
         """Write one tile of every array, then mark it done; both are on the disk on return.
@@ -289,19 +531,18 @@ class TileStore:
         May be called from several threads.
         """
         with self._one_at_a_time:
-            self._check_open()
-            self._check_incomplete()
-            self._marks.pop(tile, None)
+            self._check_open(for_tiles=True)
+            self._progress.tiles.pop(tile, None)
             self.mark(tile, self.writer.write(tile, parts))
 
     def mark(self, tile: int, checksums: Mapping[str, str]) -> None:
         """Mark a tile done whose files a `TileWriter` wrote, with the checksums that it returned."""
         with self._one_at_a_time:
-            self._check_open()
-            self._check_incomplete()
-            with disk_errors(self.folder, needs=self._needs):
-                add_mark(self.folder, tile, checksums)
-            self._marks[tile] = dict(checksums)
+            self._check_open(for_tiles=True)
+            tiles = {**self._progress.tiles, tile: dict(checksums)}
+            with self._room_errors():
+                _Progress(tiles).write(self.folder)
+            self._progress = _Progress(tiles)
 
     def finish(self, attributes: Mapping[str, Json], *, whole: Mapping[str, np.ndarray] | None = None) -> None:
         """Add attributes and small whole arrays, which are known only at the end, and mark the store complete."""
@@ -313,18 +554,29 @@ class TileStore:
                     f"{str(self.folder)!r} cannot be finished: {len(pending)} of {self.tiles} tiles are pending, "
                     f"the first is {pending[0]}. Write them first."
                 )
-            content = plain(attributes, where="attributes")
-            extra = dict(whole or {})
-            specs = {name: self._whole_spec(name, array) for name, array in extra.items()}
-            checksums: dict[str, str] = {}
-            with disk_errors(self.folder, needs=self._needs):
-                for name, spec in specs.items():
-                    self.folder.write(f"{ARRAYS_NAME}/{name}/{METADATA_NAME}", array_metadata(spec))
-                    if spec.tiles:
-                        checksums[name] = _write_tile(self.folder, name, spec, 0, extra[name])
-                Complete(content, self._marks, specs, checksums).write(self.folder)
-                self._complete = True
-                remove_marks(self.folder)
+            content, extra = plain(attributes, where="attributes"), dict(whole or {})
+            for name, array in extra.items():
+                _check_name(name)
+                if name in self.arrays:
+                    raise StoreError(
+                        f"array {name!r} is written tile by tile and cannot be given whole. Use another name."
+                    )
+                if not array.dtype.isnative:
+                    raise StoreError(
+                        f"array {name!r} must have native byte order, got {array.dtype.str}. Use .astype first."
+                    )
+            specs = {name: ArraySpec.whole(array) for name, array in extra.items()}
+            with self._room_errors():
+                for file, data in _descriptions(specs).items():
+                    self.folder.write(file, data)
+                checksums = {
+                    name: _write_tile(self.folder, name, spec, 0, extra[name])
+                    for name, spec in specs.items()
+                    if spec.tiles
+                }
+                end = _Progress(self._progress.tiles, True, content, specs, checksums)
+                end.write(self.folder)
+            self._progress = end
 
     def close(self) -> None:
         """Release the folder for other writers."""
@@ -336,84 +588,50 @@ class TileStore:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _tile_holds(self, tile: int, checksums: Mapping[str, str]) -> bool:
-        files = [(_file(name, spec, tile), checksums.get(name)) for name, spec in self.arrays.items()]
-        return all(_holds(self.folder, file, checksum) for file, checksum in files)
-
-    def _rest_holds(self, end: Complete) -> bool:
-        files = [(_file(name, end.whole[name], 0), sha) for name, sha in end.whole_checksums.items()]
-        return all(_holds(self.folder, file, checksum) for file, checksum in files) and all(
-            self.folder.read(name) == data for name, data in self._metadata({**self.arrays, **end.whole}).items()
-        )
-
-    def _metadata(self, arrays: Mapping[str, ArraySpec]) -> dict[str, bytes]:
-        by_array = {f"{ARRAYS_NAME}/{name}/{METADATA_NAME}": array_metadata(spec) for name, spec in arrays.items()}
-        return {f"{ARRAYS_NAME}/{METADATA_NAME}": group_metadata(), **by_array}
-
     def _tidy(self) -> None:
-        """Bring the folder into the state that was found: a killed writer may have left it between two."""
-        self.folder.remove_parts()
-        if self._complete:
-            remove_marks(self.folder)
-            return
-        # The marks are there before the other list of checksums goes.
-        rewrite_marks(self.folder, self._marks)
-        self.folder.remove(COMPLETE_NAME)
-        left = self.folder.sizes(ARRAYS_NAME)
-        for tile in self.pending():
-            for file in (_file(name, spec, tile) for name, spec in self.arrays.items()):
-                if file in left:
-                    self.folder.remove(file)
-        for name, data in self._metadata(self.arrays).items():
-            if self.folder.read(name) != data:
-                self.folder.write(name, data)
+        """Find what is intact, and bring the folder into that state: a killed writer may have left it between two."""
+        folder = self.folder
+        try:
+            found = _Progress.read(folder)
+        except StoreDamagedError:
+            found = _Progress()
+        tiles = {
+            tile: sums
+            for tile, sums in found.tiles.items()
+            if 0 <= tile < self.tiles
+            and all(self._holds(_file(name, spec, tile), sums.get(name)) for name, spec in self.arrays.items())
+        }
+        whole = [self._holds(_file(name, found.whole[name], 0), sha) for name, sha in found.checksums.items()]
+        is_complete = found.complete and len(tiles) == self.tiles and all(whole)
+        self._progress = found if is_complete else _Progress(tiles)
+        folder.remove_parts()
+        if not is_complete:
+            if tiles != found.tiles or found.complete or folder.read(_PROGRESS) is None:
+                self._progress.write(folder)
+            done = {_file(name, spec, tile) for tile in tiles for name, spec in self.arrays.items()}
+            for file in folder.sizes(_ARRAYS).keys() - done:
+                if not file.endswith(_DESCRIPTION):
+                    folder.remove(file)
+        for file, data in _descriptions({**self.arrays, **self._progress.whole}).items():
+            if folder.read(file) != data:
+                folder.write(file, data)
 
-    def _check_open(self) -> None:
+    def _room_errors(self) -> AbstractContextManager[None]:
+        return disk_errors(self.folder, needs=lambda: self.writer.needs(len(self._progress.tiles)))
+
+    def _holds(self, name: str, checksum: str | None) -> bool:
+        """Tell whether a file is there, readable, and has this checksum."""
+        try:
+            data = self.folder.read(name)
+        except OSError:
+            return False
+        return data is not None and sha256_of(data) == checksum
+
+    def _check_open(self, *, for_tiles: bool = False) -> None:
         if not self._lock.held:
             raise StoreError(
                 f"the store {str(self.folder)!r} is closed, or was opened by another process. "
                 "Write within `with TileStore.open_for_writing(...)`, in the process that opened it."
             )
-
-    def _check_incomplete(self) -> None:
-        if self._complete:
+        if for_tiles and self.complete:
             raise StoreError(f"{str(self.folder)!r} is complete; no tile of it can be written.")
-
-    def _whole_spec(self, name: str, array: np.ndarray) -> ArraySpec:
-        check_name(name)
-        if name in self.arrays:
-            raise StoreError(f"array {name!r} is written tile by tile and cannot be given whole. Use another name.")
-        if not array.dtype.isnative:
-            raise StoreError(f"array {name!r} must have native byte order, got {array.dtype.str}. Use .astype first.")
-        return ArraySpec.whole(array)
-
-    def _needs(self) -> str:
-        return _needs(self.folder, self.arrays, len(self._marks))
-
-    def _check_room(self) -> None:
-        """Raise now if the disk cannot hold what is pending, and not after hours of work."""
-        free = self.folder.room()
-        if free is not None and _room(self.arrays, len(self._marks)) > free:
-            raise StoreError(
-                f"there is no room for {str(self.folder)!r}{self._needs()}. Make room and run the same call again."
-            )
-
-
-def _room(arrays: Mapping[str, ArraySpec], done: int) -> int:
-    """Return how many bytes are still to be written."""
-    return (tiles_of(arrays) - done) * sum(spec.file_bytes for spec in arrays.values())
-
-
-def _needs(folder: Folder, arrays: Mapping[str, ArraySpec], done: int) -> str:
-    """Return how much room is missing on a full disk, and what is kept, in words."""
-    free, room = folder.room(), _room(arrays, done)
-    rest = f"{readable(room)} are still to be written and " if room else ""
-    return f": {rest}{readable(free or 0)} are free; the {done} tiles that are done are kept"
-
-
-def _exists(folder: Folder, given: Manifest, former: Mapping[str, str]) -> bool:
-    """Tell whether the folder already is the store that is asked for; reject every other content."""
-    stored = read_manifest(folder)
-    if stored is not None:
-        check_same(folder, stored, given, former)
-    return stored is not None

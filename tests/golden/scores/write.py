@@ -3,8 +3,8 @@
     python -m tests.golden.scores.write
 
 `saved` comes from `Scores.save`, `store` is filled tile by tile as by `Influence.pairwise(out=...)`, `saved_means` has
-one score an instance; `content.json` says what is in them. Folders that exist are never written again: results in the
-world look like them. A change of the format is a new version with folders of its own, and this one stays readable.
+one score an instance; `content.json` says what is in them. Folders that exist are never written again: from
+the first release on, a change of the format is a new version with folders of its own, and this one stays readable.
 """
 
 import json

@@ -460,6 +460,6 @@ def test_a_file_of_labels_names_no_image_outside_of_its_folder(tmp_path, name):
 def test_a_file_that_unpacks_to_more_than_the_free_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "bomb.npz", images=np.zeros((100, 64, 64), np.uint8), labels=np.arange(100) % 2)
     assert (tmp_path / "bomb.npz").stat().st_size < 5000
-    monkeypatch.setattr("turnover.storage.sizes.free_memory", lambda: 300_000)
+    monkeypatch.setattr("turnover.storage.files.free_memory", lambda: 300_000)
     with pytest.raises(TooLargeError, match=r"unpacks to 41\d\.\d kB, and 300\.0 kB of memory are free"):
         read_rows(config(tmp_path / "bomb.npz"))

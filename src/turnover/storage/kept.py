@@ -1,12 +1,15 @@
-"""Vectors by the content that they were computed from, kept across runs in a folder of the user's cache.
+"""Arrays that a later run may take instead of computing them: only whole, only under the same identity.
 
-What is added becomes a file of its own, written whole under a new name, so that processes need not wait for each other;
-two that add the same content waste some room and nothing else. Beyond a size the files that were not used for longest
-are removed. A file that is damaged is as good as none.
+`VectorCache` keeps vectors by the content that they were computed from, across runs in a folder of the user's cache.
+What is added becomes a file of its own, so that processes need not wait for each other. Beyond a size the files that
+were not used for longest are removed. A file that is damaged is as good as none.
 """
 
+import json
 import os
 import uuid
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -17,15 +20,54 @@ from numpy.typing import NDArray
 
 from turnover.errors import StoreError
 
-from .files import sha256_of
-from .json_values import Json, to_record
-from .kept_arrays import KeptArrays
+from .files import arrays_in, disk_errors, sha256_of
+from .folders import open_folder
+from .records import Json, plain, to_record
 
 CACHE_VARIABLE = "TURNOVER_CACHE"
 """Environment variable with the folder of all caches; empty: nothing is kept across runs."""
 
+_IDENTITY = "identity"
 _MOST_BYTES = 4 * 10**9
 _KEY_BYTES = 16
+
+
+class KeptArrays:
+    """One npz file in a folder, of named arrays that belong to an identity: what they were computed from, as JSON."""
+
+    def __init__(self, folder: str | os.PathLike[str], name: str, identity: Mapping[str, Json]) -> None:
+        self._folder, self._name = open_folder(folder), name
+        self._identity = json.dumps(plain(identity, where=_IDENTITY), sort_keys=True)
+
+    def beside(self, name: str, identity: Mapping[str, Json]) -> "KeptArrays":
+        """Return another file of the same folder, whose arrays belong to this identity and to what is added to it."""
+        return KeptArrays(str(self._folder), name, {**json.loads(self._identity), **identity})
+
+    @property
+    def room(self) -> int | None:
+        """Return how many bytes are free in the folder; None: that is not known."""
+        return self._folder.room()
+
+    def remove(self) -> None:
+        """Remove the file if it is there."""
+        with disk_errors(self._folder):
+            self._folder.remove(self._name)
+
+    def read(self) -> dict[str, np.ndarray] | None:
+        """Return the arrays; None: there are none, they are damaged, or they belong to another identity."""
+        try:
+            with self._folder.reading(self._name) as file, arrays_in(file, self._name) as kept:
+                if str(kept[_IDENTITY]) != self._identity:
+                    return None
+                return {name: kept[name] for name in kept.files if name != _IDENTITY}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error):
+            return None
+
+    def write(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the arrays in place of those that are there, whole or not at all."""
+        with disk_errors(self._folder), self._folder.writing(self._name) as file:
+            named: dict[str, np.ndarray] = {_IDENTITY: np.array(self._identity), **arrays}
+            np.savez(file, **named)  # pyright: ignore[reportArgumentType]
 
 
 def cache_folder() -> Path | None:
@@ -33,8 +75,7 @@ def cache_folder() -> Path | None:
     given = os.environ.get(CACHE_VARIABLE)
     if given is not None:
         return Path(given).expanduser() if given else None
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "turnover"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "turnover"
 
 
 def content_keys(contents: Iterable[bytes]) -> NDArray[np.bytes_]:
@@ -63,7 +104,7 @@ class VectorCache:
     def find(self, keys: NDArray[np.bytes_], width: int) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Return which keys are known [keys] and their vectors [keys, width]; rows of unknown ones mean nothing."""
         known, vectors = np.zeros(len(keys), bool), np.empty((len(keys), width), np.float32)
-        for file in _files(self._folder):
+        for file in _files(self._folder, "*.npz"):
             kept = KeptArrays(file.parent, file.name, self._identity).read()
             if kept is None or kept["vectors"].shape != (len(kept["keys"]), width) or not len(kept["keys"]):
                 continue
@@ -83,10 +124,6 @@ class VectorCache:
             KeptArrays(self._folder, f"{uuid.uuid4().hex}.npz", self._identity).write(
                 {"keys": keys, "vectors": np.asarray(vectors, np.float32)}
             )
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Remove the files that were not used for longest, until all together are small enough."""
         used: list[tuple[float, int, Path]] = []
         for file in _files(self._all, "*/*.npz"):
             with suppress(OSError):  # another process removed it
@@ -101,7 +138,7 @@ class VectorCache:
             size -= bytes_
 
 
-def _files(folder: Path, pattern: str = "*.npz") -> list[Path]:
+def _files(folder: Path, pattern: str) -> list[Path]:
     try:
         return sorted(file for file in folder.glob(pattern) if not file.name.startswith("."))
     except OSError:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import UnionType
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, Union, cast, get_args, get
 
 import numpy as np
 
-from turnover.errors import StoreError
+from turnover.errors import StoreError, TurnOverError
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -19,33 +18,26 @@ _SHOWN = 60
 _ABSENT = object()
 
 
-def plain(value: object, *, where: str) -> Any:
-    """Return a copy of a value made of dict, list, str, int, float, bool and None only; errors call it `where`.
+def plain(value: object, *, where: str, error: type[TurnOverError] = StoreError) -> Any:
+    """Return a copy made of dict, list, str, int, float, bool and None only; `error` names the entry that JSON lacks.
 
-    Tuples become lists and numpy scalars become numbers.
+    Tuples become lists and numpy scalars numbers; keys are strings afterwards.
     """
-    if isinstance(value, np.generic):
-        value = cast("object", value.item())
-    if value is None or isinstance(value, bool):
-        return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise StoreError(f"{where} is {value}, which JSON cannot hold. Give a finite number, None or a string.")
-            return kind(value)
     if isinstance(value, Mapping):
-        result: dict[str, Any] = {}
-        for key, inner in cast("Mapping[object, object]", value).items():
-            if not isinstance(key, str):
-                raise StoreError(f"{where} has the key {key!r}; keys must be strings.")
-            result[str(key)] = plain(inner, where=f"{where}.{key}")
-        return result
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        return [plain(inner, where=f"{where}[{place}]") for place, inner in enumerate(items)]
-    raise StoreError(
-        f"{where} is a {type(value).__name__}, which JSON cannot hold. Give numbers, strings, lists and dicts."
-    )
+        entries = cast("Mapping[object, object]", value).items()
+        return {str(key): plain(inner, where=f"{where}.{key}", error=error) for key, inner in entries}
+    try:
+        return json.loads(json.dumps(value, allow_nan=False, default=_as_json))
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise error(f"{where} cannot be written as JSON: {problem}. Give numbers, strings, lists and dicts.") from None
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    raise TypeError(f"it has an object of type {type(value).__name__}")
 
 
 def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
@@ -67,16 +59,20 @@ def differences(stored: Any, given: Any, *, where: str = "") -> list[str]:
     # In Python True equals 1, in JSON it does not.
     elif isinstance(stored, bool) == isinstance(given, bool) and stored == given:
         return []
-    old_text, new_text = _shown(cast("object", stored), cast("object", given))
-    return [f"{where}: stored {old_text}, given {new_text}"]
+    texts = ["nothing" if value is _ABSENT else json.dumps(value, sort_keys=True) for value in (stored, given)]
+    if max(map(len, texts)) > _SHOWN:  # shown where they differ
+        same = next((place for place, (x, y) in enumerate(zip(*texts, strict=False)) if x != y), min(map(len, texts)))
+        start = max(0, same - _SHOWN // 2)
+        end = start + _SHOWN
+        texts = [("..." if start else "") + text[start:end] + ("..." if end < len(text) else "") for text in texts]
+    return [f"{where}: stored {texts[0]}, given {texts[1]}"]
 
 
 def wrong_types(values: object) -> list[str]:
     """Return the fields of a dataclass that was made of JSON whose values are not of their types: "seed (str)"."""
-    hints = _hints_of(type(values))
     return [
         f"{name} ({type(value).__name__})"
-        for name, hint in hints.items()
+        for name, hint in _hints_of(type(values)).items()
         if hasattr(values, name) and not _is_of(value := cast("object", getattr(values, name)), hint)
     ]
 
@@ -90,19 +86,17 @@ def _is_of(value: object, hint: Any) -> bool:
     if kind in (Union, UnionType):
         return any(_is_of(value, one) for one in inner)
     if kind is Literal:
-        return type(value) in map(type, cast("tuple[object, ...]", inner))
+        return any(type(value) is type(one) and value == one for one in inner)
     if kind is ClassVar or hint is Any:
         return True
-    if kind in (list, tuple):
-        # tuple[int, int] has as many items, tuple[str, ...] and list[str] any number of the same.
+    if kind in (list, tuple) and isinstance(value, kind):
         items = cast("Sequence[object]", value)
-        if not isinstance(value, kind) or (kind is tuple and inner[-1] is not ... and len(items) != len(inner)):
-            return False
-        each = inner if kind is tuple and inner[-1] is not ... else inner[:1] * len(items)
-        return all(_is_of(item, one) for item, one in zip(items, each, strict=True))
-    if kind is dict:
+        if kind is tuple and inner[-1] is not ...:
+            return len(items) == len(inner) and all(map(_is_of, items, inner))
+        return all(_is_of(item, inner[0]) for item in items)
+    if kind is dict and isinstance(value, dict):
         pairs = cast("dict[object, object]", value)
-        return isinstance(value, dict) and all(_is_of(k, inner[0]) and _is_of(v, inner[1]) for k, v in pairs.items())
+        return all(_is_of(key, inner[0]) and _is_of(item, inner[1]) for key, item in pairs.items())
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, kind or hint) or (isinstance(value, int) and hint is float)
@@ -135,18 +129,3 @@ def from_record(data: bytes) -> dict[str, Any] | None:
 
 def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _shown(stored: object, given: object) -> tuple[str, str]:
-    """Return both values as short texts that show where they differ."""
-    texts = ["nothing" if value is _ABSENT else json.dumps(value, sort_keys=True) for value in (stored, given)]
-    if max(map(len, texts)) <= _SHOWN:
-        return texts[0], texts[1]
-    same = next((place for place, (x, y) in enumerate(zip(*texts, strict=False)) if x != y), min(map(len, texts)))
-    start = max(0, same - _SHOWN // 2)
-    return _cut(texts[0], start), _cut(texts[1], start)
-
-
-def _cut(text: str, start: int) -> str:
-    end = start + _SHOWN
-    return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
